@@ -1,0 +1,72 @@
+"""Command line: `python -m submission VERB`; results go to files, words for people to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from submission import command, systems
+from submission.rank import Job, rank
+
+SAMPLE = Path(__file__).parent / "sample" / "input"
+
+EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
+6 some systems failed, the others are written"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a verb; the exit code."""
+    return command.run(_parser(), arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="submission", description=__doc__, epilog=EXIT_CODES)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    verb = verbs.add_parser("rank", help="write one run per system", epilog=EXIT_CODES,
+                            formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    verb.add_argument("-i", "--input", type=Path, default=_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE),
+                      metavar="DIR", help="directory with topics*.xml and the args.me corpus")  # fmt: skip
+    verb.add_argument("-o", "--output", type=Path, default=_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs")),
+                      metavar="DIR", help="directory for the runs")  # fmt: skip
+    verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems",
+                      help="repeatable; the first is the primary one (default: all present, knrm primary)")  # fmt: skip
+    verb.add_argument("--team", default="aragorn", help="run files and tags are named <team>-<system>")
+    verb.add_argument("--depth", type=_depth, default=100, metavar="N", help="documents a topic in a run, at most 1000")
+    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+    verb.add_argument("--checkpoints", type=Path, default=systems.CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    verb.add_argument("--overwrite", action="store_true", help="replace the runs of another input, setting or version")
+    verb.set_defaults(verb=_rank)
+
+    verb = verbs.add_parser("systems", help="list the systems, what each is, and whether its checkpoint is there")
+    verb.add_argument("--checkpoints", type=Path, default=systems.CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    verb.set_defaults(verb=_systems)
+    return parser
+
+
+def _rank(options: argparse.Namespace) -> None:
+    flags = {name: value for name, value in vars(options).items() if name != "verb"}
+    rank(Job(**flags))
+
+
+def _systems(options: argparse.Namespace) -> None:
+    for system in systems.all_systems(options.checkpoints):
+        state = "ready" if system.present else f"no checkpoint at {system.checkpoint}"
+        print(f"{system.name:14} {state:14} {system.description}")
+
+
+def _from_environment(names: list[str], default: Path) -> Path:
+    """A path that TIRA hands over in one of these variables."""
+    return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)
+
+
+def _depth(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to 1000")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

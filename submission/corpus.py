@@ -1,0 +1,159 @@
+"""args.me JSON → frame `docno conclusion premise`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import re
+import zlib
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from submission.errors import InputError
+
+log = logging.getLogger(__name__)
+
+PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
+SHORTEST_PREMISE = 15  # whitespace tokens; thesis 3.3: shorter ones are no arguments
+
+
+class _Premise(msgspec.Struct, gc=False):
+    text: str
+
+
+class _Argument(msgspec.Struct, gc=False):
+    id: str
+    conclusion: str
+    premises: list[_Premise]
+
+
+class _Corpus(msgspec.Struct, gc=False):
+    arguments: list[_Argument]
+
+
+def corpus_files(directory: Path) -> list[Path]:
+    """The corpus files of an input directory, sorted: the portals' files or any args-me*.json, plain or .gz.
+
+    Raises:
+        InputError: the directory is missing, or holds no corpus.
+    """
+    if not directory.is_dir():
+        raise InputError(f"{directory}: no such input directory; expected one with topics*.xml and the args.me JSON files")
+    names = [*PORTALS, "args-me*"]
+    files = sorted(f for name in names for end in ("json", "json.gz") for f in directory.glob(f"{name}.{end}"))
+    if not files:
+        expected = ", ".join(f"{portal}.json" for portal in PORTALS)
+        raise InputError(f"{directory}: no corpus found; expected args-me*.json or {expected} there (or .json.gz)")
+    return files
+
+
+def read_corpus(files: list[Path]) -> pd.DataFrame:
+    """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), docno ascending.
+
+    An argument that is repeated with equal text is dropped and counted.
+
+    Raises:
+        InputError: unreadable, malformed, truncated or non-UTF-8 JSON, a missing field, an id with blanks, an id that is
+            repeated with different text.
+    """
+    parts = []
+    for file in files:
+        parts.append(_read_file(file))
+        log.info("%s: %d arguments", file.name, len(parts[-1]))
+    corpus = pd.concat(parts, ignore_index=True)
+    _check_ids(corpus, files, [len(part) for part in parts])
+    repeated = corpus["docno"].duplicated()
+    if repeated.any():
+        log.warning("%d arguments are repeated with the same text: dropped", repeated.sum())
+        corpus = corpus[~repeated]
+    return corpus.sort_values("docno", ignore_index=True)
+
+
+def long_enough(corpus: pd.DataFrame) -> pd.DataFrame:
+    """The collection: arguments whose premise has at least 15 whitespace tokens (thesis 3.3). Counts what it leaves out.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    # The 14th blank is what decides: splitting off no more than 14 tokens keeps this cheap on long premises.
+    tokens = np.array([len(premise.split(None, SHORTEST_PREMISE - 1)) for premise in corpus["premise"]], dtype=int)
+    kept = corpus[tokens >= SHORTEST_PREMISE].reset_index(drop=True)
+    log.info(
+        "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)",
+        len(kept), len(corpus), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(), SHORTEST_PREMISE,
+    )  # fmt: skip
+    if kept.empty:
+        raise InputError(f"no argument has a premise of {SHORTEST_PREMISE} words or more; is this the args.me corpus?")
+    return kept
+
+
+def _read_file(file: Path) -> pd.DataFrame:
+    arguments = _decode(file, _bytes(file))
+    return pd.DataFrame(
+        {
+            "docno": [argument.id for argument in arguments],
+            "conclusion": [argument.conclusion for argument in arguments],
+            "premise": [" ".join(p.text for p in argument.premises) for argument in arguments],
+        },
+        dtype=object,
+    )
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{file}: damaged gzip file ({error}); copy it again") from None
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+
+
+def _decode(file: Path, data: bytes) -> list[_Argument]:
+    expected = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
+    try:
+        return msgspec.json.decode(data, type=_Corpus).arguments
+    except msgspec.ValidationError as error:
+        raise InputError(f"{file}{_which_argument(data, str(error))}: {error}; {expected}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}, {_where(data)}: malformed JSON ({error}); {expected}; copy the file again") from None
+
+
+def _which_argument(data: bytes, message: str) -> str:
+    """The id of the argument that a validation error speaks of, as far as it can be told."""
+    index = re.search(r"\$\.arguments\[(\d+)\]", message)
+    if not index:
+        return ""
+    argument = msgspec.json.decode(data)["arguments"][int(index[1])]
+    name = argument.get("id") if isinstance(argument, dict) else None
+    return f", argument number {int(index[1]) + 1}" + (f" (id {name})" if name else "")
+
+
+def _where(data: bytes) -> str:
+    """Line and column of the first fault in bytes that msgspec has refused: bad UTF-8 or bad JSON."""
+    try:
+        json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"line {line}, byte {error.start} (not UTF-8)"
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}"
+    return "place unknown"
+
+
+def _check_ids(corpus: pd.DataFrame, files: list[Path], lengths: list[int]) -> None:
+    owner = np.repeat(np.arange(len(files)), lengths)
+    for row, docno in enumerate(corpus["docno"]):
+        if len(docno.split()) != 1 or docno != docno.strip():
+            raise InputError(f"{files[owner[row]]}: argument id {docno!r}; expected an id without blanks, as run files need")
+    repeated = corpus[corpus["docno"].duplicated(keep=False)]
+    for docno, group in repeated.groupby("docno", sort=True):
+        if len(group.drop_duplicates()) > 1:
+            places = ", ".join(sorted({str(files[i]) for i in owner[group.index]}))
+            raise InputError(
+                f"{places}: argument {docno!s} occurs {len(group)} times with different texts; "
+                "ids must be unique: are two corpus versions mixed?"
+            )

@@ -1,0 +1,61 @@
+"""Find or make a Python that has what requirements files pin, and print its path. Standard library only.
+
+    python3 submission/environment.py requirements.txt [MORE …]
+
+If the Python that runs this has everything (as in the container) it is that one, else `.venv` beside this package, which is
+made or completed when needed. Words for people go to stderr.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+VENV = Path(__file__).resolve().parent.parent / ".venv"
+OLDEST = (3, 11)
+
+
+def missing(files: list[str]) -> list[str]:
+    """The pinned requirements (name==version) of files that this Python does not have."""
+    lines = [line.split("#")[0].strip() for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line and _version(line.split("==")[0]) != line.split("==")[1]]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name).split("+")[0]  # 2.13.0+cpu is 2.13.0
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def main(files: list[str]) -> int:
+    """Print the interpreter's path; 0, or 1 if there is none with all requirements."""
+    if sys.version_info < OLDEST:
+        print(
+            f"error: Python {'.'.join(map(str, OLDEST))} or newer is needed, this is {sys.version.split()[0]}",
+            file=sys.stderr,
+        )
+        return 1
+    absent = missing(files)
+    if not absent:
+        print(sys.executable)
+        return 0
+    if Path(sys.prefix) == VENV:
+        print(f"installing into {VENV}: {', '.join(absent)}", file=sys.stderr)
+        more = [word for file in files for word in ("-r", file)]
+        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *more]
+        if subprocess.run(command, stdout=sys.stderr).returncode == 0 and not missing(files):
+            print(sys.executable)
+            return 0
+        print(f"error: could not install {', '.join(missing(files))}; see pip's words above", file=sys.stderr)
+        return 1
+    if not (VENV / "bin" / "python").exists():
+        print(f"making {VENV}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True, stdout=sys.stderr)
+    return subprocess.run([str(VENV / "bin" / "python"), __file__, *files]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""The errors raised on purpose, and the exit code each one ends the process with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rapidfuzz import process
+
+
+class SubmissionError(Exception):
+    """Base of all errors that a user can mend. The message says what, where, what was expected and what to do."""
+
+    exit_code = 1
+
+
+class UsageError(SubmissionError):
+    """A flag or name that cannot be meant."""
+
+    exit_code = 2
+
+
+class InputError(SubmissionError, ValueError):
+    """Topics or corpus that break the contract."""
+
+    exit_code = 3
+
+
+class CheckpointError(SubmissionError):
+    """A checkpoint that is missing, damaged or computes something else than it did when it was written."""
+
+    exit_code = 4
+
+
+class OutputError(SubmissionError):
+    """An output directory that cannot or must not be written."""
+
+    exit_code = 5
+
+
+class SystemsFailedError(SubmissionError):
+    """Some systems failed; the runs of the others are written."""
+
+    exit_code = 6
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """The end of an error message about an unknown name: the nearest valid one, and all of them."""
+    choices = sorted(valid)
+    best = process.extractOne(name, choices, score_cutoff=50)
+    guess = f"did you mean {best[0]!r}? " if best else ""
+    return f"{guess}Valid: {', '.join(choices) or 'none'}"

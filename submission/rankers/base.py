@@ -1,0 +1,55 @@
+"""What a ranker is: id tensors and masks in, one score a pair out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+PADDING, UNKNOWN = 0, 1  # ids; the vocabulary's terms follow
+
+
+class Ranker(nn.Module, ABC):
+    """A network that scores pairs of a query and a document.
+
+    A subclass lives in a file of its own whose name is the ranker's name. It is built from its Config alone, so that a
+    checkpoint's config.json is all it takes to build it again. A score is a function of its pair: not of padding, of
+    companions, or of the order.
+    """
+
+    Config: ClassVar[type[Any]]
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the file that the class is in."""
+        return cls.__module__.rpartition(".")[2]
+
+    def __call__(self, *tensors: Tensor) -> Tensor:
+        """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.
+
+        Similarities, kernels, histograms and scores need float32: the exact-match kernel is 0.001 wide, and bfloat16 scores
+        of a thousand documents tie.
+        """
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            score: Tensor = super().__call__(*tensors)
+        return score
+
+    @abstractmethod
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs.
+
+        Args:
+            query: ids (B, Q) int64.
+            query_mask: (B, Q) bool, true on the query's own positions, false on padding.
+            document: ids (B, D) int64.
+            document_mask: (B, D) bool, likewise.
+
+        Returns:
+            scores (B,), float32 (float64 if the parameters are).
+        """

@@ -1,0 +1,55 @@
+"""DRMM: how many document words are how similar to each query word, as a histogram that a small network reads.
+
+Guo, Fan, Ai, Croft: A Deep Relevance Matching Model for Ad-hoc Retrieval. CIKM 2016. Thesis 3.4.2: 1024 bins of log counts,
+layers 1024:256:5:1 with tanh, softmax gates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from submission.rankers.base import Ranker
+from submission.rankers.layers import FrozenTable, cosine, known, log_histogram
+
+
+class DRMM(Ranker):
+    """A gated sum over query words of what a network makes of their matching histograms."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """Sizes; rows of the word table include padding and unknown.
+
+        `smoothing` is c in ln(count + c). With 1, empty bins are 0; CEDR's 1e-5 makes nearly all of 1024 inputs -11.5, which
+        saturates the tanh, and the network does not learn.
+        """
+
+        vocabulary: int
+        dimensions: int = 300
+        bins: int = 1024
+        smoothing: float = 1.0
+        hidden: tuple[int, int] = (256, 5)
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        first, second = config.hidden
+        self.embedding = FrozenTable(config.vocabulary, config.dimensions)
+        self.first = nn.Linear(config.bins, first)
+        self.second = nn.Linear(first, second)
+        self.dropout = nn.Dropout(config.dropout)
+        self.third = nn.Linear(second, 1)
+        self.gate = nn.Linear(config.dimensions, 1, bias=False)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,) in (-1, 1): the sum over query words of gate (eq. 3.7) times match (eq. 3.6)."""
+        words: Tensor = self.embedding(query)  # (B, Q, E)
+        counted = known(query, query_mask)
+        similarity = cosine(words, self.embedding(document))  # (B, Q, D)
+        histogram = log_histogram(similarity, known(document, document_mask), self.config.bins, self.config.smoothing)
+        match: Tensor = self.second(self.first(histogram).tanh()).tanh()
+        match = self.third(self.dropout(match)).squeeze(-1).tanh()  # (B, Q)
+        gate: Tensor = self.gate(words).squeeze(-1).masked_fill(~counted, torch.finfo(words.dtype).min).softmax(-1)
+        return (gate * match * counted).sum(-1)

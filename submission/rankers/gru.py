@@ -1,0 +1,58 @@
+"""GRU: a siamese recurrent network that reads query and document apart and scores their concatenated means.
+
+Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Thesis
+3.4.1: bidirectional, 512 units, one linear layer 2048:1.
+
+The score is a sum of a document part and a query part, so a topic cannot change the order of documents. That is the thesis'
+network; it explains its low validation scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from submission.rankers.base import Ranker
+from submission.rankers.layers import known
+
+
+class GRU(Ranker):
+    """Means of a shared bidirectional GRU's states, one linear layer."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """Sizes; rows of the word table include padding and unknown."""
+
+        vocabulary: int
+        dimensions: int = 300
+        hidden: int = 512
+        dropout: float = 0.5
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        self.gru = nn.GRU(config.dimensions, config.hidden, batch_first=True, bidirectional=True)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(4 * config.hidden, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,): w · [document; query] + b."""
+        both = torch.cat([self.read(document, document_mask), self.read(query, query_mask)], dim=1)  # (B, 4H)
+        score: Tensor = self.linear(self.dropout(both))  # (B, 1)
+        return score.squeeze(-1)
+
+    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The mean state (B, 2H) over a text's known words; zero for a text without any.
+
+        The sequences are packed: the backward direction starts at the last word, not in the padding.
+        """
+        counted = known(ids, mask).unsqueeze(-1)  # (B, L, 1)
+        vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * counted
+        lengths = mask.sum(1).clamp(min=1).cpu()  # an empty text is one masked position
+        states, _ = self.gru(pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False))
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=ids.shape[1])  # (B, L, 2H)
+        return (states * counted).sum(1) / counted.sum(1).clamp(min=1)

@@ -1,0 +1,41 @@
+"""KNRM: which similarities do the words of a query have to those of a document, softly counted by kernels.
+
+Xiong, Dai, Callan, Liu, Power: End-to-End Neural Ad-hoc Ranking with Kernel Pooling. SIGIR 2017. Thesis 3.4.3: 21 kernels,
+one linear layer, no idf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from submission.rankers.base import Ranker
+from submission.rankers.layers import KernelPooling, cosine, known
+
+
+class KNRM(Ranker):
+    """Kernel pooling over cosines of trained word vectors."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """Sizes; rows of the word table include padding and unknown."""
+
+        vocabulary: int
+        dimensions: int = 300
+        kernels: int = 21
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        self.pooling = KernelPooling(config.kernels)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(config.kernels, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
+        similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
+        features = self.pooling(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
+        score: Tensor = self.linear(self.dropout(features))  # (B, 1)
+        return score.squeeze(-1).tanh()

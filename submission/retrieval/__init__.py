@@ -1,0 +1,3 @@
+"""First stage: topic → candidates."""
+
+from __future__ import annotations

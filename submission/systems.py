@@ -1,0 +1,54 @@
+"""The systems: bm25, and every ranker with its checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from submission import rankers
+from submission.errors import UsageError, nearest
+
+BM25 = "bm25"
+PRIMARY = "knrm"
+CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+
+
+@dataclass(frozen=True)
+class System:
+    """A way to a run: its name, one line on what it is, and where its checkpoint is (bm25 needs none)."""
+
+    name: str
+    description: str
+    checkpoint: Path | None
+
+    @property
+    def present(self) -> bool:
+        """Whether it can run: it needs no checkpoint, or has one."""
+        return self.checkpoint is None or self.checkpoint.is_dir()
+
+
+def all_systems(checkpoints: Path) -> list[System]:
+    """bm25 and all rankers, present or not."""
+    first = System(BM25, "BM25 over the conclusions: the candidates in their order", None)
+    return [first, *(System(name, _first_line(name), checkpoints / name) for name in rankers.names())]
+
+
+def choose(names: list[str], checkpoints: Path) -> list[System]:
+    """The systems of those names in that order, each once; all that are present when no name is given.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    systems = {system.name: system for system in all_systems(checkpoints)}
+    for name in names:
+        if name not in systems:
+            raise UsageError(f"unknown system {name!r}; {nearest(name, systems)}")
+    if names:
+        return [systems[name] for name in dict.fromkeys(names)]
+    return [system for system in systems.values() if system.present]
+
+
+def _first_line(ranker: str) -> str:
+    module = sys.modules[rankers.find(ranker).__module__]
+    return (module.__doc__ or "").split("\n", 1)[0]

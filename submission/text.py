@@ -1,0 +1,109 @@
+"""The one normalisation of conclusions, queries and premises (thesis 3.2), for retrieval, training and ranking alike."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+import inflect
+import nltk.data
+
+NLTK_DATA = Path(__file__).parent / "nltk_data"
+URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+DIGITS = re.compile(r"[0-9]+")
+APOSTROPHES = "'\u2018\u2019\u02bc\uff07"  # straight, both single quotes (typed for it everywhere), modifier, full-width
+NO_LETTERS = re.compile(r"[^a-z]+")
+INNER_APOSTROPHE = re.compile(rf"(?<=\w)[{APOSTROPHES}](?=\w)")
+NUMBER = "<number>"  # a number that inflect has no words for
+
+
+class _Translation(dict[int, str | int]):
+    """A table for str.translate that classifies each character when it is first met."""
+
+    def __missing__(self, code: int) -> str | int:
+        character = chr(code)
+        is_mark = unicodedata.category(character)[0] in "PS"  # punctuation and symbols
+        self[code] = self.replacement(character) if is_mark else code
+        return self[code]
+
+    def replacement(self, mark: str) -> str:
+        raise NotImplementedError
+
+
+class _Removal(_Translation):
+    def replacement(self, mark: str) -> str:
+        return "" if mark in APOSTROPHES else " "
+
+
+class _Naming(_Translation):
+    """Marks to tokens by their Unicode names: a comma is <comma>. Typographic forms share the name of the plain one."""
+
+    plain = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 the look-alikes are the point
+
+    def replacement(self, mark: str) -> str:
+        mark = mark.translate(self.plain)
+        return f" <{NO_LETTERS.sub('_', unicodedata.name(mark, 'symbol').lower())}> "
+
+
+_REMOVED = _Removal()
+_NAMED = _Naming()
+
+
+def normalise(text: str) -> str:
+    """The normalised form of a conclusion or of a topic's title: lower-cased, no punctuation, no stop words, not stemmed.
+
+    Apostrophes are deleted, other punctuation and symbols become a blank. A text that would become empty ("To be or not to
+    be?") keeps its lower-cased form.
+    """
+    lowered = text.lower()
+    terms = [term for term in lowered.translate(_REMOVED).split() if term not in stop_words()]
+    return " ".join(terms or lowered.split())
+
+
+def query_words(text: str) -> list[str]:
+    """The query of the word networks: the normalised conclusion or title, digits as words."""
+    return _spell_digits(normalise(text)).split()
+
+
+def premise_words(text: str) -> list[str]:
+    """A premise for the word networks: URLs dropped, digits as words, punctuation as named tokens, repeats collapsed.
+
+    An apostrophe within a word is deleted as in conclusions, so that "women's" is the same term on both sides.
+    """
+    text = INNER_APOSTROPHE.sub("", drop_urls(text.lower()))
+    return [word for word, _ in groupby(_spell_digits(text.translate(_NAMED)).split())]
+
+
+def drop_urls(text: str) -> str:
+    """The text without its URLs: all that BERT networks change."""
+    return URL.sub(" ", text)
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """NLTK's English stop words as of 2020 (179, shipped in nltk_data), without apostrophes as in normalised text."""
+    if str(NLTK_DATA) not in nltk.data.path:
+        nltk.data.path.insert(0, str(NLTK_DATA))  # before any list that the machine happens to have
+    words = nltk.data.load("corpora/stopwords/english", format="text").split()
+    return frozenset(word.translate(_REMOVED) for word in words)
+
+
+def _spell_digits(text: str) -> str:
+    return DIGITS.sub(lambda match: f" {_number_words(match[0])} ", text)
+
+
+@cache
+def _number_words(digits: str) -> str:
+    try:
+        words = _engine().number_to_words(digits, andword="", comma="")
+    except inflect.NumOutOfRangeError:
+        return NUMBER
+    return str(words).replace("-", " ")
+
+
+@cache
+def _engine() -> inflect.engine:
+    return inflect.engine()

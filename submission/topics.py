@@ -1,0 +1,67 @@
+"""Topics XML → frame `qid query`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from lxml import etree
+
+from submission.errors import InputError
+
+
+def topic_files(directory: Path) -> list[Path]:
+    """The topics files of an input directory, sorted.
+
+    Raises:
+        InputError: there is none.
+    """
+    files = sorted(directory.glob("topics*.xml"))
+    if not files:
+        raise InputError(f"{directory}: no topics found; expected a file named topics*.xml there")
+    return files
+
+
+def read_topics(files: list[Path]) -> pd.DataFrame:
+    """Read topics: one row a topic, `qid` (str) and `query` (the title), numbers ascending.
+
+    Raises:
+        InputError: malformed XML, a document type declaration, a topic without number or title, a number that occurs twice.
+    """
+    rows: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    for file in files:
+        for topic in _parse(file).iter("topic"):
+            place = f"{file}, line {topic.sourceline}"
+            qid = _text(topic, "number") or _text(topic, "num")
+            if not qid or len(qid.split()) != 1:
+                raise InputError(f"{place}: a topic without a number; expected <number>1</number> (or <num>), without blanks")
+            title = _text(topic, "title")
+            if not title:
+                raise InputError(f"{place}: topic {qid} has no title; expected a question in <title>…</title>")
+            if qid in rows:
+                raise InputError(f"{place}: topic {qid} occurs again, first at {seen[qid]}; numbers must be unique, remove one")
+            rows[qid], seen[qid] = title, place
+    if not rows:
+        raise InputError(f"{', '.join(map(str, files))}: no <topic> element found; expected <topics><topic>…</topic></topics>")
+    qids = sorted(rows, key=lambda qid: (0, int(qid), qid) if qid.isdecimal() else (1, 0, qid))
+    return pd.DataFrame({"qid": qids, "query": [rows[qid] for qid in qids]})
+
+
+def _parse(file: Path) -> etree._Element:
+    # Nothing outside the file is ever loaded, and no entity is expanded: a topics file has no use for either.
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        tree = etree.ElementTree(etree.fromstring(file.read_bytes(), parser))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+    except etree.XMLSyntaxError as error:
+        raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
+    if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
+        raise InputError(f"{file}: has a document type declaration, which can pull in entities; remove the <!DOCTYPE …> part")
+    return tree.getroot()
+
+
+def _text(topic: etree._Element, tag: str) -> str:
+    element = topic.find(tag)
+    return "" if element is None else " ".join(str(element.xpath("string()")).split())

@@ -1,0 +1,147 @@
+"""The rules that every ranker obeys, over the registry: a new file in submission/rankers is covered the moment it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from submission.encoding import pad
+from submission.rankers import find, names
+from submission.rankers.base import Ranker
+from training.fit import hinge
+
+VOCABULARY = 60
+SMALL = {
+    "gru": {"dimensions": 8, "hidden": 6},
+    "drmm": {"dimensions": 8, "bins": 30, "hidden": (8, 5)},
+    "knrm": {"dimensions": 8},
+    "conv_knrm": {"dimensions": 8, "channels": 6},
+}
+
+
+def build(name: str, seed: int = 0) -> Ranker:
+    """A small network with random word vectors, in evaluation mode, in float64 where a histogram bin could flip."""
+    torch.manual_seed(seed)
+    ranker_class = find(name)
+    ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, **SMALL.get(name, {})))
+    vectors = torch.randn(VOCABULARY, 8)
+    vectors[:2] = 0
+    with torch.no_grad():
+        ranker.state_dict()["embedding.weight"].copy_(vectors)
+    return ranker.eval().double() if name == "drmm" else ranker.eval()
+
+
+def texts(seed: int, number: int, longest: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (number,), generator=generator).tolist()
+    return [torch.randint(1, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
+
+
+def widen(pair: tuple[Tensor, Tensor], more: int) -> tuple[Tensor, Tensor]:
+    ids, mask = pair
+    return torch.cat([ids, ids.new_zeros(len(ids), more)], 1), torch.cat([mask, mask.new_zeros(len(mask), more)], 1)
+
+
+@pytest.fixture(params=names())
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def near(found: Tensor, expected: Tensor) -> None:
+    assert ((found - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (found, expected)
+
+
+def test_all_word_networks_are_here() -> None:
+    assert names() == ["conv_knrm", "drmm", "gru", "knrm"]
+
+
+@torch.no_grad()
+def test_a_score_is_of_its_pair_alone(name: str) -> None:
+    ranker, queries, documents = build(name), texts(1, 9, 10), texts(2, 9, 40)
+    together = ranker(*pad(queries), *pad(documents))
+    assert together.shape == (9,)
+    assert together.unique().numel() > 5
+    alone = torch.cat([ranker(*pad([q]), *pad([d])) for q, d in zip(queries, documents, strict=True)])
+    near(together, alone)
+    near(ranker(*widen(pad(queries), 3), *widen(pad(documents), 60)), alone)
+    near(ranker(*pad(queries[::-1]), *pad(documents[::-1])).flip(0), alone)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("query", [[], [1], [1, 1, 1], [5], [5, 6, 7]])
+@pytest.mark.parametrize("document", [[], [1], [1] * 9, [5], [5, 6], list(range(2, 40))])
+def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int]) -> None:
+    ranker = build(name)
+    score = ranker(*pad([query]), *pad([document]))
+    assert score.shape == (1,)
+    assert score.isfinite().all()
+
+
+@torch.no_grad()
+def test_unknown_words_do_not_match_each_other(name: str) -> None:
+    ranker = build(name)
+    if name == "gru":
+        pytest.skip("the GRU does not match words")
+    with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
+    near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
+
+
+def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: str) -> None:
+    ranker = build(name)
+    score = ranker(*pad(texts(1, 16, 10)), *pad(texts(2, 16, 40)))
+    score.square().sum().backward()  # type: ignore[no-untyped-call]
+    for parameter, value in ranker.named_parameters():
+        assert value.grad is not None, parameter
+        assert value.grad.isfinite().all(), parameter
+        assert value.grad.abs().max() > 0, parameter
+    registered = {id(tensor) for tensor in [*ranker.parameters(), *ranker.buffers()]}
+    for module in ranker.modules():
+        assert all(id(value) in registered for value in vars(module).values() if isinstance(value, Tensor))
+
+
+def test_padding_and_unknown_are_not_trained(name: str) -> None:
+    ranker = build(name)
+    if "embedding.weight" not in dict(ranker.named_parameters()):
+        pytest.skip("its word vectors are not trained")
+    ranker(*pad([[5, 1, 6]]), *pad([[1, 5, 7, 1]])).sum().backward()  # type: ignore[no-untyped-call]
+    gradient = dict(ranker.named_parameters())["embedding.weight"].grad
+    assert gradient is not None
+    assert gradient[:2].abs().max() == 0
+    assert gradient[5].abs().max() > 0
+
+
+def test_loading_is_strict(name: str) -> None:
+    ranker = build(name)
+    state = ranker.state_dict()
+    ranker.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        ranker.load_state_dict({**state, "stray": torch.zeros(1)})
+
+
+@torch.no_grad()
+def test_matching_stays_in_full_precision_under_autocast(name: str) -> None:
+    ranker, queries, documents = build(name).float(), texts(1, 9, 10), texts(2, 9, 40)
+    expected = ranker(*pad(queries), *pad(documents))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = ranker(*pad(queries), *pad(documents))
+    assert found.dtype == torch.float32
+    near(found, expected)
+
+
+def test_it_learns_ten_pairs(name: str) -> None:
+    ranker = build(name).float().train()
+    queries = [[2 + i, 12 + i, 22 + i] for i in range(10)]
+    related = [[40 + i % 5, *query, 45, 46] for i, query in enumerate(queries)]
+    unrelated = [[40 + i % 5, 30 + i % 10, 50 + i % 9, 45, 47] for i in range(10)]
+    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01)
+    score: Callable[[list[list[int]]], Tensor] = lambda documents: ranker(*pad(queries), *pad(documents))  # noqa: E731
+    for _ in range(300):
+        optimiser.zero_grad()
+        hinge(score(related), score(unrelated), 1.0).backward()
+        optimiser.step()
+    ranker.eval()
+    with torch.no_grad():
+        assert (score(related) > score(unrelated) + 0.1).all()

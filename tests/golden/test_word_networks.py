@@ -1,0 +1,170 @@
+"""The word networks against values of the reference code (see the README of each directory in data/)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from submission.rankers.conv_knrm import ConvKNRM
+from submission.rankers.drmm import DRMM
+from submission.rankers.gru import GRU
+from submission.rankers.knrm import KNRM
+from submission.rankers.layers import cosine, known, log_histogram
+from training.fit import hinge
+
+DATA = Path(__file__).parent / "data"
+FIRST = 1  # golden id 1 is our id 2
+
+
+def load(name: str) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = (load_file(DATA / name / f"{part}.safetensors") for part in ("weights", "inputs", "expected"))
+    return {k: v.double() for k, v in weights.items()}, inputs, expected
+
+
+def table(golden: Tensor) -> Tensor:
+    """Golden row 0 is padding and unknown; ours are two rows of zeros."""
+    return torch.cat([torch.zeros(2, golden.shape[1], dtype=torch.float64), golden[1:]])
+
+
+def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
+    """Golden id 0 is padding after the last word and unknown before it; the mask covers words and unknown."""
+    inside = golden.flip(1).cumsum(1).flip(1) > 0
+    ours = torch.where(golden > 0, golden + FIRST, torch.where(inside, 1, 0))
+    return ours, inside
+
+
+def close(found: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+
+
+def knrm() -> tuple[KNRM, dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load("knrm_plain")
+    network = KNRM(KNRM.Config(vocabulary=81, dimensions=12)).double().eval()
+    state = {"embedding.weight": table(weights["embedding"])}
+    network.load_state_dict(state | {name: weights[name] for name in ("linear.weight", "linear.bias")})
+    return network, inputs, expected
+
+
+def test_knrm_scores_and_features() -> None:
+    network, inputs, expected = knrm()
+    query, document = ids(inputs["query_ids"]), ids(inputs["doc_ids"])
+    close(network(*query, *document), expected["score_f64"])
+    similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
+    close(network.pooling(similarity, known(*query), known(*document)), expected["features_f64"])
+
+
+def test_knrm_gradients() -> None:
+    network, inputs, expected = knrm()
+    query = ids(inputs["query_ids"])
+    loss = hinge(network(*query, *ids(inputs["doc_ids"])), network(*query, *ids(inputs["neg_doc_ids"])), margin=1.0)
+    loss.backward()
+    close(loss.detach(), expected["pair_loss_f64"].squeeze())
+    gradients = {name.removeprefix("grad."): value for name, value in expected.items() if name.startswith("grad.")}
+    assert len(gradients) == 3
+    (words,) = (value for name, value in gradients.items() if "emb" in name)
+    assert network.embedding.weight.grad is not None
+    close(network.embedding.weight.grad[2:], words[1:])
+    (weight,) = (value for value in gradients.values() if value.shape == (1, 21))
+    (bias,) = (value for value in gradients.values() if value.shape == (1,))
+    assert network.linear.weight.grad is not None
+    assert network.linear.bias.grad is not None
+    close(network.linear.weight.grad, weight)
+    close(network.linear.bias.grad, bias)
+
+
+def gru() -> tuple[GRU, dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load("gru_siamese")
+    network = GRU(GRU.Config(vocabulary=81, dimensions=12, hidden=16)).double().eval()
+    state = {"embedding.weight": table(weights["embedding"])}
+    for ours, end in (("fw", ""), ("bw", "_reverse")):
+        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            state[f"gru.{part}_l0{end}"] = weights[f"gru.{ours}.{part}"]
+    network.load_state_dict(state | {name: weights[name] for name in ("linear.weight", "linear.bias")})
+    return network, inputs, expected
+
+
+def test_gru_scores_without_padding() -> None:
+    network, inputs, expected = gru()
+    scores = network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
+    close(scores[:6], expected["score_unpadded_f64"])
+    assert scores.isfinite().all()
+
+
+def test_gru_full_row_equals_the_unpacked_reference() -> None:
+    network, inputs, expected = gru()
+    query, document = ([part[:1] for part in ids(inputs[name])] for name in ("query_ids", "doc_ids"))
+    close(network(*query, *document), expected["score_f64"][:1])
+    close(torch.cat([network.read(*document), network.read(*query)], 1), expected["rep_f64"][:1])
+
+
+def test_gru_empty_side_is_the_zero_vector() -> None:
+    network, inputs, _ = gru()
+    document = [part[6:7] for part in ids(inputs["doc_ids"])]
+    assert network.read(*document).abs().max() == 0
+
+
+def drmm(smoothing: float = 1e-5) -> tuple[DRMM, tuple[Tensor, Tensor], tuple[Tensor, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load("drmm")
+    network = DRMM(DRMM.Config(vocabulary=82, dimensions=16, smoothing=smoothing)).double().eval()
+    state = {"embedding.weight": torch.cat([torch.zeros(2, 16, dtype=torch.float64), weights["embedding"]])}
+    for number, name in enumerate(("first", "second", "third")):
+        state |= {f"{name}.{part}": weights[f"mlp.{number}.{part}"] for part in ("weight", "bias")}
+    network.load_state_dict(state | {"gate.weight": weights["gate.weight"][None]})
+    query, document = ((g.add(2) * (g >= 0), g >= 0) for g in (inputs["query_ids"], inputs["doc_ids"]))  # padding is -1
+    return network, query, document, expected
+
+
+def test_drmm_scores() -> None:
+    network, query, document, expected = drmm()
+    close(network(*query, *document), expected["score_tanh_gated_f64"])
+
+
+@pytest.mark.parametrize("bins", [1024, 30, 11, 5])
+def test_drmm_histograms(bins: int) -> None:
+    network, query, document, expected = drmm()
+    similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
+    found = log_histogram(similarity, document[1], bins, 1e-5)
+    real = query[1]
+    close(found[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
+
+
+@pytest.mark.parametrize("bins", [1024, 30, 11, 5])
+def test_drmm_bins_of_single_similarities(bins: int) -> None:
+    _, inputs, expected = load("drmm")
+    similarity = inputs["unit.similarities"][:, None, None]
+    histogram = log_histogram(similarity, torch.ones(len(similarity), 1, dtype=torch.bool), bins, 1e-5)
+    assert histogram.squeeze(1).argmax(-1).tolist() == expected[f"unit.bin_{bins}"].tolist()
+
+
+def conv_knrm() -> tuple[ConvKNRM, dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load("conv_knrm_plain")
+    network = ConvKNRM(ConvKNRM.Config(vocabulary=81, dimensions=12)).double().eval()
+    state = {"embedding.weight": table(weights["embedding"])}
+    for number, name in enumerate(("conv_uni", "conv_bi", "conv_tri")):
+        state[f"convolutions.{number}.weight"] = weights[f"{name}.weight"].squeeze(1).transpose(1, 2)
+        state[f"convolutions.{number}.bias"] = weights[f"{name}.bias"]
+    network.load_state_dict(state | {name: weights[name] for name in ("linear.weight", "linear.bias")})
+    return network, inputs, expected
+
+
+def features(network: ConvKNRM, inputs: dict[str, Tensor]) -> Tensor:
+    """What the network feeds to its linear layer."""
+    seen: list[Tensor] = []
+    handle = network.linear.register_forward_pre_hook(lambda module, values: seen.append(values[0]))
+    network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
+    handle.remove()
+    return seen[0]
+
+
+def test_conv_knrm() -> None:
+    network, inputs, expected = conv_knrm()
+    scores = network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
+    found = features(network, inputs)
+    for row in (0, 7):
+        close(scores[row], expected["score_f64"][row])
+        close(found[row], expected["features_f64"][row])
+    close(found[:, :21], expected["features_f64"][:, :21])

@@ -1,0 +1,54 @@
+"""The bundled sample is what it says: enough, controversial, not Touché's, its ids hashes of its texts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.topics import read_topics, topic_files
+from tests.conftest import REAL, SAMPLE
+from training.evaluate import read_qrels
+
+QRELS = SAMPLE.parent / "sample.qrels"
+
+
+def test_size() -> None:
+    corpus = read_corpus(corpus_files(SAMPLE))
+    assert len(long_enough(corpus)) >= 300
+    assert len(read_topics(topic_files(SAMPLE))) >= 12
+    assert len(corpus) - len(long_enough(corpus)) >= 30  # short non-arguments
+    assert corpus.duplicated(["premise"]).sum() >= 15
+
+
+def test_qrels_are_graded_and_of_this_corpus() -> None:
+    labels = [line.split() for line in QRELS.read_text().splitlines()]
+    assert {label[3] for label in labels} == {"-2", "0", "1", "2"}
+    assert {label[2] for label in labels} <= set(read_corpus(corpus_files(SAMPLE))["docno"])
+    assert read_qrels(QRELS)["query"].nunique() == len(read_topics(topic_files(SAMPLE)))
+
+
+def test_ids_are_hashes_of_the_texts() -> None:
+    def java_hash(text: str) -> int:
+        units = text.encode("utf-16-be")
+        value = 0
+        for high, low in zip(units[::2], units[1::2], strict=True):
+            value = (31 * value + (high << 8 | low)) % 2**32
+        return value
+
+    arguments = [a for file in corpus_files(SAMPLE) for a in json.loads(file.read_text(encoding="utf-8"))["arguments"]]
+    for argument in arguments:
+        premise = " ".join(part["text"] for part in argument["premises"])
+        text = (31 * java_hash(premise) + java_hash(argument["conclusion"])) % 2**32
+        assert argument["id"] == f"S{java_hash(argument['context']['sourceUrl']):x}-A{text:x}"
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+def test_topics_are_not_touches() -> None:
+    def words(text: str) -> str:
+        return re.sub(r"\W+", " ", text.lower()).strip()
+
+    theirs = {words(query) for file in (REAL / "topics").glob("*.xml") for query in read_topics([file])["query"]}
+    assert not theirs & {words(query) for query in read_topics(topic_files(SAMPLE))["query"]}

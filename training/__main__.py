@@ -1,0 +1,93 @@
+"""Command line: `python -m training VERB`; tables go to stdout, words for people to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from submission import command
+from submission.device import choose_device
+from training import embed, evaluate, fit, prepare
+from training.recipe import read_recipe
+
+EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
+7 a network that does not learn or diverges"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a verb; the exit code."""
+    return command.run(_parser(), arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="training", description=__doc__, epilog=EXIT_CODES)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    verb = _verb(verbs, "prepare", _prepare, "corpus → training and validation tables with distant labels")
+    verb.add_argument("-i", "--input", type=Path, required=True, metavar="DIR", help="directory with the args.me corpus")
+    verb.add_argument("-o", "--output", type=Path, required=True, metavar="WORK", help="working directory for the tables")
+    verb.add_argument("--sample", type=int, default=0, metavar="N", help="only N random arguments (0: all)")
+    verb.add_argument("--seed", type=int, default=0, help="of samples and split")
+    verb.add_argument("--overwrite", action="store_true", help="replace the tables of another input or setting")
+
+    defaults = embed.Settings()
+    verb = _verb(verbs, "embed", _embed, "word vectors, trained on the premises or read from a file")
+    verb.add_argument("work", type=Path, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to write (default: WORK/vectors)")
+    verb.add_argument("--vectors", type=Path, metavar="FILE", help="read GloVe or word2vec vectors instead of training")
+    verb.add_argument("--method", choices=["word2vec", "fasttext"], default=defaults.method, help="how to train (skip-gram)")
+    verb.add_argument("--dimensions", type=int, default=defaults.dimensions, help="of a vector")
+    verb.add_argument("--minimum-frequency", type=int, default=defaults.minimum_frequency, help="of a word in the premises")
+    verb.add_argument("--epochs", type=int, default=defaults.epochs, help="passes over the premises")
+    verb.add_argument("--seed", type=int, default=defaults.seed, help="of the vectors")
+    verb.add_argument("--overwrite", action="store_true", help="replace vectors made otherwise")
+
+    verb = _verb(verbs, "fit", _fit, "train a network by a recipe; goes on where it was stopped")
+    verb.add_argument("recipe", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
+    verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("--vectors", type=Path, metavar="DIR", help="what `embed` wrote (default: WORK/vectors)")
+    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
+    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+    verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
+
+    verb = _verb(verbs, "evaluate", _evaluate, "measures of runs, unjudged documents as 0 and dropped")
+    verb.add_argument("--qrels", type=Path, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
+    verb.add_argument("--collection", type=Path, metavar="DIR", help="restrict the qrels to the documents of this input")
+    verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="TREC run files")
+    return parser
+
+
+def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(
+        name, help=what, description=what, epilog=EXIT_CODES, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    verb.set_defaults(verb=run)
+    return verb
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    prepare.prepare(options.input, options.output, prepare.Settings(options.seed, options.sample), options.overwrite)
+
+
+def _embed(options: argparse.Namespace) -> None:
+    settings = embed.Settings(options.method, options.dimensions, options.minimum_frequency, options.epochs, options.seed)
+    embed.embed(options.work, options.output or options.work / "vectors", settings, options.vectors, options.overwrite)
+
+
+def _fit(options: argparse.Namespace) -> None:
+    name = Path(options.recipe).stem
+    output = options.output or options.work / "checkpoints" / name
+    vectors = options.vectors or options.work / "vectors"
+    fit.fit(name, read_recipe(options.recipe), options.work, vectors, output, choose_device(options.device), options.restart)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    means = evaluate.table(options.runs, evaluate.read_qrels(options.qrels, options.collection))
+    print(means.to_string(float_format=lambda value: f"{value:.3f}"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Runs + qrels → measures, with trectools, both ways: unjudged documents as 0, and dropped as Touché scored."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+from trectools import TrecEval, TrecQrel, TrecRun
+
+from submission.corpus import corpus_files, read_corpus
+from submission.errors import InputError
+
+log = logging.getLogger(__name__)
+
+# trec_eval=True in nDCG means linear gain, elsewhere it means ordering by score; our lines come in rank order, the order
+# that Touché's script takes, so everything but nDCG gets False.
+MEASURES: dict[str, Callable[[TrecEval], pd.DataFrame]] = {
+    "nDCG@5": lambda e: e.get_ndcg(depth=5, per_query=True, trec_eval=True),
+    "nDCG@10": lambda e: e.get_ndcg(depth=10, per_query=True, trec_eval=True),
+    "MAP": lambda e: e.get_map(depth=1000, per_query=True, trec_eval=False),
+    "MRR": lambda e: e.get_reciprocal_rank(depth=1000, per_query=True, trec_eval=False),
+    "P@5": lambda e: e.get_precision(depth=5, per_query=True, trec_eval=False),
+}
+
+
+def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
+    """Measures of a run per topic.
+
+    Args:
+        run: `query q0 docid rank score system`, as read_run gives it.
+        qrels: `query q0 docid rel`, as read_qrels gives them.
+
+    Returns:
+        One row for each topic of the qrels that has a relevant document, 0 where the run lists none; columns
+        `<measure> all` with unjudged documents counted as 0, `<measure> judged` with unjudged documents dropped, and
+        `judged@5`, the share of judged documents among the first five.
+    """
+    topics = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "query"].unique()), name="query")
+    judged = run.merge(qrels[["query", "docid"]], on=["query", "docid"])
+    columns = {}
+    for way, documents in (("all", run), ("judged", judged)):
+        engine = _engine(documents, qrels)
+        for name, measure in MEASURES.items():
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # trectools' own, on pandas 2
+                values = measure(engine).iloc[:, 0] if len(documents) else pd.Series(dtype=float)
+            columns[f"{name} {way}"] = values.reindex(topics).fillna(0.0)
+    top = run[run["rank"] <= 5]
+    share = top.merge(judged[["query", "docid"]], on=["query", "docid"]).groupby("query").size() / top.groupby("query").size()
+    columns["judged@5"] = share.reindex(topics).fillna(0.0)
+    return pd.DataFrame(columns)
+
+
+def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
+    """Read qrels as `query q0 docid rel`; -2 (spam) becomes 0.
+
+    Args:
+        file: four columns, labels whole or like `4.0`.
+        collection: an input directory; judgments of documents that are not in its corpus are left out.
+
+    Raises:
+        InputError: a malformed line, a document judged twice for a topic, nothing relevant left.
+    """
+    rows = []
+    for place, line in _lines(file):
+        match line.split():
+            case [query, q0, docid, label] if _is_number(label):
+                rows.append((query, q0, docid, max(0, int(float(label)))))
+            case _:
+                raise InputError(f"{place}: expected `topic 0 docno label`, found {line!r}")
+    qrels = pd.DataFrame(rows, columns=["query", "q0", "docid", "rel"])
+    _refuse_repeated(file, qrels)
+    if collection is not None:
+        docnos = set(read_corpus(corpus_files(collection))["docno"])
+        present = qrels["docid"].isin(docnos)
+        log.info("%d of %d judgments are of documents in %s", present.sum(), len(qrels), collection)
+        qrels = qrels[present].reset_index(drop=True)
+    if not (qrels["rel"] > 0).any():
+        raise InputError(f"{file}: no relevant document; are these the qrels of this corpus version?")
+    return qrels
+
+
+def read_run(file: Path) -> pd.DataFrame:
+    """Read a run as `query q0 docid rank score system`, topics in the file's order, ranks ascending.
+
+    Raises:
+        InputError: a malformed line, a document twice in a topic, no line.
+    """
+    rows = []
+    for place, line in _lines(file):
+        match line.split():
+            case [query, q0, docid, rank, score, system] if rank.isdecimal() and _is_number(score):
+                rows.append((query, q0, docid, int(rank), float(score), system))
+            case _:
+                raise InputError(f"{place}: expected `topic Q0 docno rank score tag`, found {line!r}")
+    run = pd.DataFrame(rows, columns=["query", "q0", "docid", "rank", "score", "system"])
+    _refuse_repeated(file, run)
+    if run.empty:
+        raise InputError(f"{file}: an empty run")
+    return run.sort_values(["query", "rank"], kind="stable", ignore_index=True)
+
+
+def table(runs: list[Path], qrels: pd.DataFrame) -> pd.DataFrame:
+    """The means over the qrels' topics, one row a run."""
+    means = {file.stem: evaluate(read_run(file), qrels).mean() for file in runs}
+    return pd.DataFrame(means).T.rename_axis("run")
+
+
+def _engine(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:
+    # Built in memory: trectools' own reader of qrels drops negative labels, and its removeUnjudged is ignored by MRR.
+    trec_run, trec_qrels = TrecRun(), TrecQrel()
+    trec_run.run_data, trec_qrels.qrels_data = run.reset_index(drop=True), qrels
+    return TrecEval(trec_run, trec_qrels)
+
+
+def _lines(file: Path) -> list[tuple[str, str]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}); expected a file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}, byte {error.start}: not UTF-8") from None
+    return [(f"{file}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _refuse_repeated(file: Path, frame: pd.DataFrame) -> None:
+    repeated = frame[frame.duplicated(["query", "docid"])]
+    if len(repeated):
+        query, docid = repeated["query"].iloc[0], repeated["docid"].iloc[0]
+        raise InputError(f"{file}: document {docid} occurs twice in topic {query}; remove one line")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return abs(float(text)) < float("inf")
+    except ValueError:
+        return False

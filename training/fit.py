@@ -1,0 +1,276 @@
+"""One training loop for all networks: pairwise hinge, Adam, validation eight times an epoch, MAP@20 picks the checkpoint."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import platform
+import time
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from submission.checkpoint import open_checkpoint, write_checkpoint
+from submission.encoding import WordEncoder
+from submission.errors import InputError, SubmissionError, UsageError
+from submission.files import write_whole
+from submission.rankers import find
+from submission.rankers.base import Ranker
+from training import embed
+from training.card import card
+from training.curves import draw
+from training.recipe import Recipe
+from training.tables import Pairs, Queries, load_pairs, load_validation
+from training.validation import by_bm25, by_ranker, validate
+from training.work import hash_of, read_record
+
+log = logging.getLogger(__name__)
+
+STATE, LOG, CURVE = "state.pt", "log.jsonl", "curve.png"
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class TrainingError(SubmissionError):
+    """A network that does not learn, or diverges."""
+
+    exit_code = 7
+
+
+@dataclass
+class State:
+    """Where a training run is: enough to go on exactly, together with weights, optimiser and random state."""
+
+    fingerprint: str
+    step: int = 0
+    losses: list[float] = field(default_factory=list)  # since the last validation
+    rows: list[dict[str, float]] = field(default_factory=list)  # one a validation: the log
+
+
+def fit(
+    name: str, recipe: Recipe, work: Path, vectors: Path, output: Path, device: torch.device, restart: bool = False
+) -> None:
+    """Train a network by a recipe and write its checkpoint, its log and its learning curve.
+
+    A run that was stopped goes on where its last validation was, and ends with the same bytes.
+
+    Args:
+        name: of the recipe and the run: its state, log and curve are in `work`/fit/`name`.
+        recipe: what to train.
+        work: what `prepare` wrote.
+        vectors: what `embed` wrote.
+        output: the checkpoint's directory; it always holds the best network so far.
+        device: where to compute.
+        restart: forget an earlier run of this name instead of going on with it.
+
+    Raises:
+        InputError: nothing prepared. UsageError: vectors of other dimensions, or an earlier run by another recipe.
+        TrainingError: a non-finite loss, or a network that gives all documents the same score.
+        OutputError: it cannot be written; the last good checkpoint is still there.
+    """
+    vocabulary, table = embed.load(vectors)
+    encoder = WordEncoder(vocabulary, recipe.lengths)
+    pairs, queries = load_pairs(work, encoder), load_validation(work, encoder)
+    torch.manual_seed(recipe.seed)
+    ranker = _build(recipe, len(vocabulary), table).to(device)
+    optimiser = torch.optim.Adam(ranker.parameters(), lr=recipe.training.learning_rate)
+
+    folder = work / "fit" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    prepared = read_record(work)
+    provenance = {
+        "recipe": {"name": name, **asdict(recipe)},
+        "trained on": prepared["fingerprint"],
+        "vectors": read_record(vectors)["fingerprint"],
+        "torch": torch.__version__,
+        "machine": f"{platform.machine()} {device.type}",
+    }
+    state = State(hash_of([provenance, prepared["files"]]))
+    if (folder / STATE).exists() and not restart:
+        _resume(folder / STATE, state, ranker, optimiser)
+    _Run(recipe, pairs, queries, ranker, optimiser, state, encoder, folder, output, provenance, device).run()
+
+
+@dataclass
+class _Run:
+    recipe: Recipe
+    pairs: Pairs
+    queries: Queries
+    ranker: Ranker
+    optimiser: torch.optim.Optimizer
+    state: State
+    encoder: WordEncoder
+    folder: Path
+    output: Path
+    provenance: dict[str, Any]
+    device: torch.device
+
+    def run(self) -> None:
+        training = self.recipe.training
+        everything = np.arange(len(self.queries.candidates))
+        chosen = _some(everything, training.validation_queries, self.recipe.seed)
+        baseline, _ = validate(self.queries, everything, by_bm25)
+        log.info("untrained BM25 over the premises: %s", _words(baseline))
+
+        size = len(self.pairs.unrelated)
+        per_epoch = -(-size // training.global_batch_size)
+        checks = {round(per_epoch * (i + 1) / training.validations) for i in range(training.validations)}
+        total = per_epoch * training.epochs
+        self.ranker.train()
+        first = self.state.step
+        start = last = time.monotonic()
+        while self.state.step < total:
+            epoch, position = divmod(self.state.step, per_epoch)
+            order = _order(size, self.recipe.seed, epoch)
+            rows = order[position * training.global_batch_size : (position + 1) * training.global_batch_size]
+            self.state.losses.append(self._step(rows))
+            self.state.step += 1
+            now = time.monotonic()
+            if now - last >= SECONDS_BETWEEN_LINES:
+                last, rate = now, (self.state.step - first) / (now - start)
+                loss, left = np.mean(self.state.losses), (total - self.state.step) / rate
+                words = "step %d of %d, loss %.4f, %.0f pairs/s, %.0f s left"
+                log.info(words, self.state.step, total, loss, rate * training.global_batch_size, left)
+            if position + 1 in checks:
+                self._check(self.state.step / per_epoch, chosen)
+        self._finish(everything, baseline)
+
+    def _step(self, rows: np.ndarray) -> float:
+        """One step of the optimiser over a global batch, computed in micro batches; the mean loss."""
+        loss = 0.0
+        for part in np.split(
+            rows, range(self.recipe.training.micro_batch_size, len(rows), self.recipe.training.micro_batch_size)
+        ):
+            query = self.pairs.queries.take(part, self.device)
+            related, unrelated = (
+                self.ranker(*query, *self.pairs.premises.take(documents, self.device))
+                for documents in (part, self.pairs.unrelated[part])
+            )
+            share = hinge(related, unrelated, self.recipe.training.margin) * (len(part) / len(rows))
+            share.backward()  # type: ignore[no-untyped-call]  # torch's own lack
+            loss += share.item()
+        if not np.isfinite(loss):
+            raise TrainingError(f"step {self.state.step + 1}: the loss is {loss}; lower training.learning_rate in the recipe")
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return loss
+
+    def _check(self, epoch: float, chosen: np.ndarray) -> None:
+        """Validate; keep the network if it is the best so far; save where we are."""
+        values, tied = validate(self.queries, chosen, by_ranker(self.ranker, self.device))
+        if tied:
+            raise TrainingError(
+                f"step {self.state.step}: all validation scores are tied, the network is dead; lower training.learning_rate "
+                "or look at its inputs (saturated layers, vectors)"
+            )
+        row = {
+            "step": self.state.step,
+            "epoch": round(epoch, 3),
+            "loss": round(float(np.mean(self.state.losses)), 6),
+            **values,
+        }
+        best = max((r["MAP@20"] for r in self.state.rows), default=-1.0)
+        self.state.rows.append(row)
+        self.state.losses = []
+        log.info(
+            "epoch %.2f: loss %.4f, %s%s",
+            epoch,
+            row["loss"],
+            _words(values),
+            " (best)" if values["MAP@20"] > best else "",
+        )
+        if values["MAP@20"] > best:
+            self._write({"validation while training": row})
+        write_whole(self.folder / LOG, "".join(json.dumps(row) + "\n" for row in self.state.rows))
+        draw(self.folder / CURVE, self.recipe.ranker, self.state.rows)
+        _save(self.folder / STATE, self.state, self.ranker, self.optimiser)
+
+    def _finish(self, everything: np.ndarray, baseline: dict[str, float]) -> None:
+        """Measure what the checkpoint holds on all queries and write that into it."""
+        best = max(self.state.rows, key=lambda row: row["MAP@20"])
+        self.ranker = open_checkpoint(self.output).ranker.to(self.device)
+        values, _ = validate(self.queries, everything, by_ranker(self.ranker, self.device))
+        self._write(
+            {
+                "validation": values,
+                "queries": len(everything),
+                "best epoch": best["epoch"],
+                "bm25 over premises": baseline,
+            }
+        )
+        log.info("%s: %s on %d queries; BM25 over the premises: %s",
+                 self.output, _words(values), len(everything), _words(baseline))  # fmt: skip
+
+    def _write(self, metrics: dict[str, Any]) -> None:
+        copy = deepcopy(self.ranker)  # the copy is rounded to what is stored, training goes on unrounded
+        write_checkpoint(self.output, copy, self.encoder, metrics, self.provenance, card(self.provenance, metrics))
+
+
+def hinge(related: Tensor, unrelated: Tensor, margin: float) -> Tensor:
+    """The pairwise hinge loss, a scalar: mean of max(0, margin - related + unrelated) (thesis eq. 3.5)."""
+    return functional.relu(margin - related + unrelated).mean()
+
+
+def _build(recipe: Recipe, rows: int, vectors: np.ndarray) -> Ranker:
+    """The network with its word table filled: zero for padding and unknown, then the vectors."""
+    ranker_class = find(recipe.ranker)
+    ranker = ranker_class(ranker_class.Config(vocabulary=rows, **recipe.network))
+    weight = ranker.state_dict()["embedding.weight"]
+    if weight.shape[1] != vectors.shape[1]:
+        raise UsageError(
+            f"the recipe's network has {weight.shape[1]} dimensions, the word vectors {vectors.shape[1]}; "
+            "change network.dimensions or run `embed --dimensions`"
+        )
+    weight.zero_()
+    weight[-len(vectors) :] = torch.from_numpy(vectors)
+    return ranker
+
+
+def _order(size: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of the arguments in an epoch: a function of seed and epoch, so that there is nothing to save."""
+    return np.random.default_rng([seed, 4, epoch]).permutation(size)
+
+
+def _some(queries: np.ndarray, number: int, seed: int) -> np.ndarray:
+    """A fixed seeded part of the queries; all for 0."""
+    return np.sort(np.random.default_rng([seed, 5]).permutation(queries)[:number]) if number else queries
+
+
+def _save(file: Path, state: State, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+    buffer = io.BytesIO()
+    random = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+    content = {
+        "state": asdict(state),
+        "ranker": ranker.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "random": random,
+    }
+    torch.save(content, buffer)
+    write_whole(file, buffer.getvalue())
+
+
+def _resume(file: Path, state: State, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+        saved = State(**content["state"])
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError) as error:
+        raise InputError(f"{file}: damaged ({error}); give --restart to begin again") from None
+    if saved.fingerprint != state.fingerprint:
+        raise UsageError(f"{file}: a run by another recipe, other tables or vectors; give --restart to replace it")
+    ranker.load_state_dict(content["ranker"])
+    optimiser.load_state_dict(content["optimiser"])
+    torch.set_rng_state(content["random"]["cpu"])
+    if content["random"]["cuda"]:
+        torch.cuda.set_rng_state_all(content["random"]["cuda"])
+    state.__dict__.update(saved.__dict__)
+    log.info("going on at step %d", state.step)
+
+
+def _words(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.1f}" for name, value in values.items())

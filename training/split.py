@@ -1,0 +1,34 @@
+"""Which arguments validate: those whose normalised conclusion has exactly five premises (thesis 3.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from submission.errors import InputError
+
+PREMISES = 5
+MOST = 4_885  # arguments, the thesis' number
+
+
+def split(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Train and validation arguments, both sorted by normalised conclusion, then id.
+
+    Args:
+        arguments: with columns `id` and `normalised_conclusion`.
+        seed: of the choice among the conclusions with exactly five premises, where they are more than 977.
+
+    Raises:
+        InputError: no normalised conclusion has exactly five premises.
+    """
+    arguments = arguments.sort_values(["normalised_conclusion", "id"], ignore_index=True)
+    sizes = arguments.groupby("normalised_conclusion", sort=True).size()
+    fitting = sizes.index[sizes == PREMISES].to_numpy()
+    if not len(fitting):
+        raise InputError(
+            f"no conclusion has exactly {PREMISES} premises of sufficient length (the most has {sizes.max()}), so nothing can "
+            "validate; use a larger part of the corpus"
+        )
+    chosen = np.random.default_rng([seed, 1]).permutation(fitting)[: MOST // PREMISES]
+    validates = arguments["normalised_conclusion"].isin(set(chosen))
+    return arguments[~validates].reset_index(drop=True), arguments[validates].reset_index(drop=True)

@@ -1,0 +1,107 @@
+"""The prepared tables as ids: what a network trains and validates on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from submission.encoding import WordEncoder, pad
+from submission.errors import InputError
+from submission.text import query_words
+from training.validation import RELATED, UNRELATED
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Texts as ids, padded to one length: ids (N, L) int32, lengths (N,)."""
+
+    ids: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, sequences: list[list[int]]) -> Padded:
+        """From id lists."""
+        ids, mask = pad(sequences)
+        return cls(ids.int(), mask.sum(1))
+
+    def take(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Ids (B, L) int64 and mask (B, L) of some rows, cut to the longest of them."""
+        rows = torch.as_tensor(rows)
+        lengths = self.lengths[rows]
+        longest = max(1, int(lengths.max()))
+        mask = torch.arange(longest) < lengths[:, None]
+        return self.ids[rows, :longest].long().to(device), mask.to(device)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Training arguments: row i has the query, its related premise i and an unrelated premise."""
+
+    queries: Padded
+    premises: Padded
+    unrelated: np.ndarray  # (N,) row numbers
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Validation: each query with 105 premises, the 5 related ones first."""
+
+    queries: Padded
+    premises: Padded
+    candidates: np.ndarray  # (queries, 105) row numbers of premises
+    ties: np.ndarray  # (premises,) order of the ids, which breaks ties
+    texts: list[list[str]]  # premises in word form
+    words: list[list[str]]  # queries in word form
+
+
+def load_pairs(work: Path, encoder: WordEncoder) -> Pairs:
+    """The training table. Raises InputError where `prepare` has not been run."""
+    queries: list[list[int]] = []
+    premises: list[list[int]] = []
+    unrelated: list[str] = []
+    rows: dict[str, int] = {}
+    for batch in _batches(work / "train.words.parquet", ["id", "conclusion", "premise", "unrelated_ids"]):
+        for row in batch:
+            rows[row["id"]] = len(queries)
+            queries.append(encoder.query(row["conclusion"]))
+            premises.append(encoder.vocabulary.ids(row["premise"].split()[: encoder.lengths.premise]))
+            unrelated.append(row["unrelated_ids"][0])
+    return Pairs(Padded.of(queries), Padded.of(premises), np.array([rows[docno] for docno in unrelated]))
+
+
+def load_validation(work: Path, encoder: WordEncoder) -> Queries:
+    """The validation table, grouped into queries. Raises InputError where `prepare` has not been run."""
+    table = [row for batch in _batches(work / "validation.words.parquet", None) for row in batch]
+    rows = {row["id"]: number for number, row in enumerate(table)}
+    groups: dict[str, list[int]] = {}
+    for number, row in enumerate(table):
+        groups.setdefault(row["normalised_conclusion"], []).append(number)
+    candidates = [
+        members + [rows[docno] for member in members for docno in table[member]["unrelated_ids"]] for members in groups.values()
+    ]
+    conclusions = [table[members[0]]["conclusion"] for members in groups.values()]
+    texts = [row["premise"].split() for row in table]
+    order = np.argsort(np.array([row["id"] for row in table], dtype=object), kind="stable")
+    return Queries(
+        queries=Padded.of([encoder.query(text) for text in conclusions]),
+        premises=Padded.of([encoder.vocabulary.ids(words[: encoder.lengths.premise]) for words in texts]),
+        candidates=np.array(candidates).reshape(len(groups), RELATED + UNRELATED),
+        ties=np.argsort(order),
+        texts=texts,
+        words=[query_words(text) for text in conclusions],
+    )
+
+
+def _batches(file: Path, columns: list[str] | None) -> Iterator[list[dict[str, Any]]]:
+    try:
+        for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
+            yield batch.to_pylist()
+    except FileNotFoundError:
+        raise InputError(f"{file}: missing; `python -m training prepare` makes it") from None

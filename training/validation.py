@@ -1,0 +1,78 @@
+"""The thesis' validation: 5 related and 100 unrelated premises a query, MRR, MAP and nDCG at 20 (thesis 3.3, 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from rank_bm25 import BM25Okapi
+from torch import Tensor
+
+from submission.rankers.base import Ranker
+
+if TYPE_CHECKING:
+    from training.tables import Queries
+
+RELATED, UNRELATED, DEPTH = 5, 100, 20
+BATCH = 256
+
+Scorer = Callable[["Queries", np.ndarray], np.ndarray]  # numbers of queries → scores (queries, 105)
+
+
+def measures(scores: np.ndarray, ties: np.ndarray) -> dict[str, float]:
+    """MRR, MAP and nDCG at 20, in percent, means over the queries.
+
+    Args:
+        scores: (V, 105), the 5 related documents first.
+        ties: (V, 105), what orders equal scores, ascending.
+
+    AP divides by 5, the number of related documents; nDCG's gains are 0 and 1.
+    """
+    order = np.lexsort((ties, -scores), axis=1)[:, :DEPTH]
+    hits = order < RELATED  # (V, 20)
+    ranks = np.arange(1, DEPTH + 1)
+    first = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
+    precision = hits.cumsum(1) / ranks
+    discount = 1 / np.log2(ranks + 1)
+    return {
+        "MRR@20": round(100 * float(first.mean()), 2),
+        "MAP@20": round(100 * float((precision * hits).sum(1).mean() / RELATED), 2),
+        "nDCG@20": round(100 * float(((hits * discount).sum(1) / discount[:RELATED].sum()).mean()), 2),
+    }
+
+
+def validate(queries: Queries, chosen: np.ndarray, score: Scorer) -> tuple[dict[str, float], bool]:
+    """Measures over some of the queries, and whether all scores of all of them are tied (a dead network)."""
+    scores = score(queries, chosen)
+    return measures(scores, queries.ties[queries.candidates[chosen]]), bool((scores == scores[:, :1]).all())
+
+
+def by_ranker(ranker: Ranker, device: torch.device) -> Scorer:
+    """Scores of a network, in evaluation mode."""
+
+    @torch.inference_mode()
+    def score(queries: Queries, chosen: np.ndarray) -> np.ndarray:
+        candidates = queries.candidates[chosen]
+        documents, owners = candidates.ravel(), np.repeat(chosen, candidates.shape[1])
+        order = np.argsort(queries.premises.lengths.numpy()[documents], kind="stable")
+        scores = torch.empty(len(documents))
+        was_training = ranker.training
+        ranker.eval()
+        for rows in np.split(order, range(BATCH, len(order), BATCH)):
+            pair: list[Tensor] = [
+                *queries.queries.take(owners[rows], device),
+                *queries.premises.take(documents[rows], device),
+            ]
+            scores[rows] = ranker(*pair).float().cpu()
+        ranker.train(was_training)
+        return scores.numpy().reshape(candidates.shape)
+
+    return score
+
+
+def by_bm25(queries: Queries, chosen: np.ndarray) -> np.ndarray:
+    """Scores of untrained BM25 over the premises: what a network should be seen beside."""
+    engine = BM25Okapi(queries.texts)
+    return np.array([engine.get_scores(queries.words[query])[queries.candidates[query]] for query in chosen])
