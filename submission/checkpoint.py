@@ -1,7 +1,7 @@
 """A checkpoint directory: all that it takes to score as the network did when it was trained, and the proof that it still does.
 
 config.json         ranker's name, its Config, text lengths
-model.safetensors   weights; word tables in half precision
+model.safetensors   weights; word tables and what else the ranker says in half precision
 vocabulary.txt      one term a line
 probe.json          awkward texts with the ids and scores they must give
 metrics.json        what validation said
@@ -30,7 +30,6 @@ from submission.vocabulary import Vocabulary
 
 CONFIG, WEIGHTS, VOCABULARY, PROBE = "config.json", "model.safetensors", "vocabulary.txt", "probe.json"
 METRICS, PROVENANCE, CARD = "metrics.json", "provenance.json", "README.md"
-TABLES = ("embedding.",)  # tensors kept in half precision
 SCORE_TOLERANCE = 1e-4  # relative above 1; machines differ by less
 
 PROBE_PAIRS = (
@@ -100,7 +99,8 @@ def write_checkpoint(
     Raises:
         OutputError: it cannot be written; an older one is still there.
     """
-    stored = {name: tensor.half() if name.startswith(TABLES) else tensor for name, tensor in ranker.state_dict().items()}
+    half = ranker.stored_in_half
+    stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in ranker.state_dict().items()}
     ranker.load_state_dict({name: tensor.float() for name, tensor in stored.items()})
     config = {"ranker": ranker.name(), "config": asdict(ranker.config), "lengths": asdict(encoder.lengths)}
     contents: dict[str, bytes] = {

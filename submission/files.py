@@ -11,6 +11,14 @@ from pathlib import Path
 from submission.errors import OutputError
 
 
+def make_directory(directory: Path) -> None:
+    """Make a directory and its parents where they are not there. Raises OutputError."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot be made ({error.strerror}); choose another directory") from None
+
+
 def write_whole(file: Path, content: str | bytes) -> None:
     """Write a file so that at any moment it has its old content or all of the new one.
 
@@ -51,6 +59,13 @@ def write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
     finally:
         shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_directory(directory: Path) -> None:
+    """Put back the older directory where write_directory was killed between its two renamings."""
+    old = directory.with_name(f".{directory.name}.old")
+    if old.exists() and not directory.exists():
+        old.replace(directory)
 
 
 def try_remove(file: Path) -> None:

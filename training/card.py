@@ -30,7 +30,7 @@ def card(provenance: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         "",
         "Percent, over queries with 5 related and 100 unrelated premises.",
         "",
-        *(f"- {key}: {value}" for key, value in _flat(metrics)),
+        *(f"- {key}: {value}" for key, value in _flat(metrics) if key != "log"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -24,11 +24,10 @@ def draw(file: Path, title: str, rows: list[dict[str, float]]) -> None:
     for name, colour in COLOURS.items():
         below.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
     best = max(rows, key=lambda row: row["MAP@20"])
-    below.plot(best["epoch"], best["MAP@20"], "o", color="blue", markersize=8)
-    below.annotate(f"{best['MAP@20']:.1f} at epoch {best['epoch']:.2f}", (best["epoch"], best["MAP@20"]), (4, -14),
-                   textcoords="offset points")  # fmt: skip
+    label = f"best MAP@20: {best['MAP@20']:.1f} at epoch {best['epoch']:.2f}"
+    below.plot(best["epoch"], best["MAP@20"], "o", color="blue", markersize=8, label=label)
     below.set(xlabel="epoch", ylabel="percent, 5 + 100 premises a query")
-    below.legend(loc="lower right")
+    below.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, columnspacing=1.2, handletextpad=0.4)
     for axes in (above, below):
         axes.grid(alpha=0.3)
     content = io.BytesIO()

@@ -76,13 +76,13 @@ def embed(work: Path, directory: Path, settings: Settings, file: Path | None, ov
     frequent = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     vocabulary = Vocabulary(sorted(frequent, key=lambda word: (-counts[word], word)))
     _report(work, vocabulary, counts)
-    output.make(VOCABULARY, partial(write_text, vocabulary.dumps()))
 
     def write(path: Path) -> None:
         vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
         safetensors.numpy.save_file({"vectors": _table(vocabulary, vectors, settings)}, path)
 
     output.make(VECTORS, write)
+    output.make(VOCABULARY, partial(write_text, vocabulary.dumps()))
 
 
 def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:

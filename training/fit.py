@@ -20,9 +20,10 @@ from torch.nn import functional
 from submission.checkpoint import open_checkpoint, write_checkpoint
 from submission.encoding import WordEncoder
 from submission.errors import InputError, SubmissionError, UsageError
-from submission.files import write_whole
+from submission.files import make_directory, restore_directory, write_whole
 from submission.rankers import find
 from submission.rankers.base import Ranker
+from submission.vocabulary import Vocabulary
 from training import embed
 from training.card import card
 from training.curves import draw
@@ -75,6 +76,8 @@ def fit(
         OutputError: it cannot be written; the last good checkpoint is still there.
     """
     vocabulary, table = embed.load(vectors)
+    if recipe.terms:
+        vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
     encoder = WordEncoder(vocabulary, recipe.lengths)
     pairs, queries = load_pairs(work, encoder), load_validation(work, encoder)
     torch.manual_seed(recipe.seed)
@@ -82,12 +85,13 @@ def fit(
     optimiser = torch.optim.Adam(ranker.parameters(), lr=recipe.training.learning_rate)
 
     folder = work / "fit" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    prepared = read_record(work)
+    make_directory(folder)
+    restore_directory(output)
+    prepared, embedded = read_record(work), read_record(vectors)
     provenance = {
         "recipe": {"name": name, **asdict(recipe)},
         "trained on": prepared["fingerprint"],
-        "vectors": read_record(vectors)["fingerprint"],
+        "vectors": {**embedded["fingerprint"], "sha256": embedded["files"][embed.VECTORS]},
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}",
     }
@@ -196,14 +200,8 @@ class _Run:
         best = max(self.state.rows, key=lambda row: row["MAP@20"])
         self.ranker = open_checkpoint(self.output).ranker.to(self.device)
         values, _ = validate(self.queries, everything, by_ranker(self.ranker, self.device))
-        self._write(
-            {
-                "validation": values,
-                "queries": len(everything),
-                "best epoch": best["epoch"],
-                "bm25 over premises": baseline,
-            }
-        )
+        metrics = {"validation": values, "queries": len(everything), "best epoch": best["epoch"]}
+        self._write({**metrics, "bm25 over premises": baseline, "log": self.state.rows})
         log.info("%s: %s on %d queries; BM25 over the premises: %s",
                  self.output, _words(values), len(everything), _words(baseline))  # fmt: skip
 

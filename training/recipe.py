@@ -35,6 +35,7 @@ class Recipe:
 
     ranker: str
     seed: int = 0
+    terms: int = 0  # the vocabulary: so many most frequent words of what `embed` wrote; 0: all
     network: dict[str, Any] = field(default_factory=dict)  # fields of the ranker's Config
     lengths: WordLengths = field(default_factory=WordLengths)
     training: Optimisation = field(default_factory=Optimisation)
@@ -84,5 +85,7 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
             f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "
             f"training.micro_batch_size ({training.micro_batch_size})"
         )
+    if recipe.terms < 0:
+        raise UsageError(f"{file}: terms is {recipe.terms}; expected 0 (all) or more")
     if training.learning_rate <= 0:
         raise UsageError(f"{file}: training.learning_rate is {training.learning_rate}; expected more than 0")

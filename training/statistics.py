@@ -66,7 +66,8 @@ def _histogram(lengths: np.ndarray, label: str, longest: int, file: Path) -> Non
     figure = Figure(figsize=(7, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel=label, ylabel="number", title=f"{len(lengths)} in all, mean {lengths.mean():.1f}")
-    axes.hist(np.minimum(lengths, longest), bins=min(longest, 70), color="#30638e")
+    edges = np.linspace(0.5, longest + 0.5, min(longest, 70) + 1)  # few lengths: a bar each, over its number
+    axes.hist(np.minimum(lengths, longest), bins=edges.tolist(), color="#30638e", rwidth=0.95)
     beyond = int((lengths > longest).sum())
     if beyond:
         axes.text(

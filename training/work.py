@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from submission.errors import InputError, OutputError
-from submission.files import sha256, try_remove, write_whole
+from submission.files import make_directory, sha256, try_remove, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,10 @@ class Work:
             OutputError: it cannot be written, or holds the files of another fingerprint and overwrite is false.
         """
         self.directory = directory
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{directory}: cannot be made ({error.strerror}); choose another directory") from None
+        make_directory(directory)
         record = read_record(directory) if (directory / RECORD).exists() else {}
         differing = [key for key in fingerprint if record.get("fingerprint", {}).get(key) != fingerprint[key]]
-        if record and differing and not overwrite:
+        if record.get("files") and differing and not overwrite:
             raise OutputError(
                 f"{directory}: holds files made with another {' and '.join(differing)}; choose another or give --overwrite"
             )

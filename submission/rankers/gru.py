@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from submission.rankers.base import Ranker
 from submission.rankers.layers import known
@@ -22,6 +21,8 @@ from submission.rankers.layers import known
 
 class GRU(Ranker):
     """Means of a shared bidirectional GRU's states, one linear layer."""
+
+    stored_in_half = ("embedding.", "ahead.", "back.")
 
     @dataclass(frozen=True)
     class Config:
@@ -35,7 +36,7 @@ class GRU(Ranker):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
-        self.gru = nn.GRU(config.dimensions, config.hidden, batch_first=True, bidirectional=True)
+        self.ahead, self.back = (nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear(4 * config.hidden, 1)
 
@@ -48,11 +49,14 @@ class GRU(Ranker):
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean state (B, 2H) over a text's known words; zero for a text without any.
 
-        The sequences are packed: the backward direction starts at the last word, not in the padding.
+        Each direction begins at the text's own end: the backward one reads the text reversed within its length, so that
+        padding comes last for both and touches nothing. (Packed sequences give the same; their gradient takes 2.5 times as
+        long on a CPU.)
         """
-        counted = known(ids, mask).unsqueeze(-1)  # (B, L, 1)
-        vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * counted
-        lengths = mask.sum(1).clamp(min=1).cpu()  # an empty text is one masked position
-        states, _ = self.gru(pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False))
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=ids.shape[1])  # (B, L, 2H)
-        return (states * counted).sum(1) / counted.sum(1).clamp(min=1)
+        counted = known(ids, mask)  # (B, L)
+        vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * counted.unsqueeze(-1)  # (B, L, E)
+        mirrored = (mask.sum(1, keepdim=True) - 1 - torch.arange(ids.shape[1], device=ids.device)).clamp(min=0)  # (B, L)
+        ahead, _ = self.ahead(vectors)  # (B, L, H)
+        back, _ = self.back(vectors.gather(1, mirrored.unsqueeze(-1).expand_as(vectors)))
+        total = (ahead * counted.unsqueeze(-1)).sum(1), (back * (counted.gather(1, mirrored) & mask).unsqueeze(-1)).sum(1)
+        return torch.cat(total, dim=1) / counted.sum(1, keepdim=True).clamp(min=1)

@@ -80,9 +80,9 @@ def gru() -> tuple[GRU, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load("gru_siamese")
     network = GRU(GRU.Config(vocabulary=81, dimensions=12, hidden=16)).double().eval()
     state = {"embedding.weight": table(weights["embedding"])}
-    for ours, end in (("fw", ""), ("bw", "_reverse")):
+    for ours, theirs in (("ahead", "fw"), ("back", "bw")):
         for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-            state[f"gru.{part}_l0{end}"] = weights[f"gru.{ours}.{part}"]
+            state[f"{ours}.{part}_l0"] = weights[f"gru.{theirs}.{part}"]
     network.load_state_dict(state | {name: weights[name] for name in ("linear.weight", "linear.bias")})
     return network, inputs, expected
 

@@ -1,0 +1,316 @@
+"""From the sample to a checkpoint that ranks: every step, killed and resumed, and its faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import Tensor
+
+from submission.__main__ import main as submission
+from submission.checkpoint import open_checkpoint
+from submission.rankers.knrm import KNRM
+from submission.text import premise_words
+from tests.conftest import REAL, ROOT, SAMPLE, argument
+from training import embed
+from training.__main__ import main
+
+RECIPE = """ranker = "knrm"
+[network]
+dimensions = 20
+[training]
+epochs = 3
+validations = 3
+learning_rate = 0.01
+"""
+
+
+# gensim leaves a text file of vectors open.
+UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An input from which a network can learn: premises hold the words of their conclusion among filler.
+
+    25 conclusions have 5 premises and validate, 75 have 6 and train; their words are of one pool of 50.
+    """
+    rng, arguments = np.random.default_rng(0), []
+    for number in range(100):
+        words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in rng.choice(50, 3, replace=False)]
+        for premise in range(5 if number < 25 else 6):
+            text = [*words, *words, *(f"filler{chr(97 + i)}" for i in rng.choice(20, 14))]
+            arguments.append(argument(f"a{number}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
+    directory = tmp_path_factory.mktemp("corpus")
+    (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its tables and 20-dimensional word vectors."""
+    work = tmp_path_factory.mktemp("training") / "work"
+    assert main(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
+    assert main(["embed", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
+    return work
+
+
+@pytest.fixture
+def work(prepared: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(prepared, tmp_path / "work"))
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[[str], str]:
+    """A recipe file, changed by replacements `old → new`."""
+
+    def write(text: str = RECIPE) -> str:
+        (tmp_path / "mine.toml").write_text(text)
+        return str(tmp_path / "mine.toml")
+
+    return write
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(directory)): file.read_bytes() for file in sorted(directory.rglob("*")) if file.is_file()}
+
+
+def test_tables_hold_the_same_arguments_in_both_forms(prepared: Path) -> None:
+    for part, number in (("train", 1), ("validation", 20)):
+        words, bert = (pq.read_table(prepared / f"{part}.{form}.parquet").to_pylist() for form in ("words", "bert"))
+        premises = {row["id"]: row["premise"] for row in bert}
+        for word_row, bert_row in zip(words, bert, strict=True):
+            assert word_row["id"] == bert_row["id"]
+            assert word_row["premise"] == " ".join(premise_words(bert_row["premise"]))
+            assert len(set(bert_row["unrelated_ids"])) == number
+            assert bert_row["unrelated_premises"] == [premises[docno] for docno in bert_row["unrelated_ids"]]
+
+
+def test_validation_is_5_related_and_100_unrelated(prepared: Path) -> None:
+    qrels = [line.split() for line in (prepared / "validation.qrels").read_text().splitlines()]
+    candidates = [line.split() for line in (prepared / "validation.candidates").read_text().splitlines()]
+    queries = {qid for qid, *_ in qrels}
+    assert len(queries) == 25
+    for query in queries:
+        related = {docno for qid, _, docno, label in qrels if qid == query and label == "1"}
+        listed = [docno for qid, docno in candidates if qid == query]
+        assert (len(related), len(listed), len(set(listed))) == (5, 105, 105)
+        assert related <= set(listed)
+
+
+def test_statistics(prepared: Path, tmp_path: Path) -> None:
+    statistics = json.loads((prepared / "statistics.json").read_text())
+    expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125, "validation queries": 25}
+    expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words a premise": 20.0}
+    assert {name: statistics[name] for name in expected} == expected
+    assert list(statistics["most frequent conclusions"].values()) == [6] * 20
+    for name in ("premise-lengths.png", "conclusion-lengths.png"):
+        assert (prepared / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_sample_can_be_prepared(tmp_path: Path) -> None:
+    assert main(["prepare", "-i", str(SAMPLE), "-o", str(tmp_path / "w")]) == 0
+    statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
+    assert (statistics["arguments"], statistics["validation queries"]) == (461, 30)
+
+
+def test_prepare_again_is_the_same_bytes_and_makes_only_what_is_missing(
+    corpus: Path, prepared: Path, work: Path, tmp_path: Path
+) -> None:
+    first = {name: data for name, data in contents(prepared).items() if "/" not in name}
+    again = tmp_path / "again"
+    assert main(["prepare", "-i", str(corpus), "-o", str(again)]) == 0
+    assert contents(again) == first
+    (work / "train.words.parquet").unlink()
+    kept = (work / "train.bert.parquet").stat().st_mtime_ns
+    assert main(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
+    assert {name: data for name, data in contents(work).items() if "/" not in name} == first
+    assert (work / "train.bert.parquet").stat().st_mtime_ns == kept
+
+
+def test_prepare_refuses_the_tables_of_another_setting(corpus: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1"]) == 5
+    assert "made with another seed" in capsys.readouterr().err
+    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1", "--overwrite"]) == 0
+
+
+def test_prepare_a_sample(tmp_path: Path) -> None:
+    assert main(["prepare", "-i", str(SAMPLE), "-o", str(tmp_path / "w"), "--sample", "440"]) == 0
+    assert json.loads((tmp_path / "w" / "statistics.json").read_text())["arguments"] == 440
+
+
+def test_prepare_without_a_five_premise_conclusion(
+    make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = make_input(arguments=[argument("a"), argument("b", "Golf")])
+    assert main(["prepare", "-i", str(directory), "-o", str(tmp_path / "w")]) == 3
+    assert "exactly 5 premises" in capsys.readouterr().err
+
+
+def test_vectors_are_reproducible_and_of_frequent_words(work: Path, tmp_path: Path) -> None:
+    vocabulary, vectors = embed.load(work / "vectors")
+    assert vectors.shape == (len(vocabulary.terms), 20)
+    assert vocabulary.terms[0].startswith("filler")
+    flags = ["--dimensions", "20", "--minimum-frequency", "2", "-o", str(tmp_path / "again")]
+    assert main(["embed", str(work), *flags]) == 0
+    assert contents(tmp_path / "again") == contents(work / "vectors")
+
+
+def test_fasttext(work: Path, tmp_path: Path) -> None:
+    flags = ["--dimensions", "10", "--minimum-frequency", "5", "--method", "fasttext", "--epochs", "1"]
+    assert main(["embed", str(work), *flags, "-o", str(tmp_path / "v")]) == 0
+    assert embed.load(tmp_path / "v")[1].std() > 0
+
+
+@UNCLOSED
+@pytest.mark.parametrize("form", ["glove", "word2vec", "binary"])
+def test_vectors_from_files(work: Path, tmp_path: Path, form: str) -> None:
+    from gensim.models.keyedvectors import KeyedVectors
+
+    table = KeyedVectors(3)
+    table.add_vectors(["fillera", "topicaa", "never-in-there"], np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32))
+    file = tmp_path / ("v.bin" if form == "binary" else "v.txt")
+    table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
+    flags = ["--vectors", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(tmp_path / "v")]
+    assert main(["embed", str(work), *flags]) == 0
+    vocabulary, vectors = embed.load(tmp_path / "v")
+    assert "never-in-there" not in vocabulary.terms
+    assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
+    assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
+
+
+@UNCLOSED
+def test_vectors_of_other_dimensions(work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 5 6\n")
+    assert main(["embed", str(work), "--vectors", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
+    assert "vectors of 3 dimensions, expected 300" in capsys.readouterr().err
+    (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 five 6\n")
+    assert main(["embed", str(work), "--vectors", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
+    assert "not a word2vec or GloVe file" in capsys.readouterr().err
+
+
+def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoints" / "knrm"
+    assert main(["fit", recipe(), "--work", str(work), "-o", str(checkpoint)]) == 0
+    metrics = json.loads((checkpoint / "metrics.json").read_text())
+    assert metrics["validation"]["MAP@20"] > 90
+    assert metrics["bm25 over premises"]["MAP@20"] > 50
+    rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
+    assert len(rows) == 9
+    assert max(row["MAP@20"] for row in rows) == pytest.approx(metrics["validation"]["MAP@20"], abs=1)
+    assert rows[-1]["loss"] < rows[0]["loss"] / 2
+    assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
+    assert (work / "fit" / "mine" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert submission(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]) == 0
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    shutil.copytree(work, whole)
+    command = [sys.executable, "-m", "training", "fit", recipe(), "--device", "cpu", "--work"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, str(whole)], check=True, env=environment, cwd=tmp_path, capture_output=True)
+    log = work / "fit" / "mine" / "log.jsonl"
+    for validations in (1, 4, 9):
+        process = subprocess.Popen([*command, str(work)], env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (log.exists() and len(log.read_text().splitlines()) >= validations):
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not json.loads((work / "checkpoints" / "mine" / "metrics.json").read_text()).get("validation")  # not finished
+    done = subprocess.run([*command, str(work)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert "going on at step" in done.stderr
+    assert contents(work / "checkpoints") == contents(whole / "checkpoints")
+    assert contents(work / "fit")["mine/log.jsonl"] == contents(whole / "fit")["mine/log.jsonl"]
+
+
+def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
+    text = RECIPE.replace("epochs = 3", "epochs = 1").replace("dimensions = 20", "dimensions = 20\ndropout = 0.0")
+    weights: list[Tensor] = []
+    for micro in (32, 8):
+        file = recipe(f"{text}micro_batch_size = {micro}\n")
+        assert main(["fit", file, "--work", str(work), "-o", str(tmp_path / str(micro)), "--restart"]) == 0
+        weights.append(open_checkpoint(tmp_path / str(micro)).ranker.state_dict()["linear.weight"])
+    torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=1e-3)
+
+
+def test_another_recipe_of_the_same_name_is_refused(
+    work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
+    assert main(["fit", recipe(), "--work", str(work)]) == 2
+    assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
+
+
+def test_dimensions_that_do_not_fit(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", recipe(RECIPE.replace("= 20", "= 30")), "--work", str(work)]) == 2
+    assert "network has 30 dimensions, the word vectors 20" in capsys.readouterr().err
+
+
+def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", recipe(), "--work", str(tmp_path)]) == 3
+    assert "`python -m training embed WORK` makes them" in capsys.readouterr().err
+    assert main(["embed", str(tmp_path)]) == 3
+    assert "training prepare" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_no_number_stops(
+    work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forward = KNRM.forward
+    monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
+    assert main(["fit", recipe(), "--work", str(work)]) == 7
+    assert "step 1: the loss is nan; lower training.learning_rate" in capsys.readouterr().err
+
+
+def test_a_dead_network_is_refused(
+    work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forward = KNRM.forward
+    monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * 0)
+    assert main(["fit", recipe(), "--work", str(work)]) == 7
+    assert "all validation scores are tied, the network is dead" in capsys.readouterr().err
+    assert not (work / "checkpoints").exists()
+
+
+def test_a_disk_that_fills_leaves_the_last_good_checkpoint(
+    work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
+    before = contents(work / "checkpoints")
+    sync = os.fsync
+    calls = iter(range(10**6))
+
+    def fills(descriptor: int) -> None:
+        if next(calls) == 3:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fills)
+    assert main(["fit", recipe(), "--work", str(work), "--restart"]) == 5
+    assert "No space left on device" in capsys.readouterr().err
+    assert contents(work / "checkpoints") == before
+    open_checkpoint(work / "checkpoints" / "mine")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
+    assert main(["prepare", "-i", str(REAL / "touche-2020/input"), "-o", str(tmp_path / "w")]) == 0
+    statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
+    assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
+    assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
