@@ -2,6 +2,6 @@
 # The main job: topics and corpus in, one TREC run per system out. All flags: ./run.sh --help
 set -eu
 root=$(cd "$(dirname "$0")" && pwd)
-python=$("$(command -v python3.11 || command -v python3)" "$root/submission/environment.py" "$root/requirements.txt")
+python=$(python3 "$root/submission/environment.py" "$root/requirements.txt")
 # Safe path: a file in the caller's directory must not be taken for a module.
 PYTHONSAFEPATH=1 PYTHONPATH="$root" exec "$python" -m submission rank "$@"

@@ -49,11 +49,14 @@ def main(files: list[str]) -> int:
         if subprocess.run(command, stdout=sys.stderr).returncode == 0 and not missing(files):
             print(sys.executable)
             return 0
-        print(f"error: could not install {', '.join(missing(files))}; see pip's words above", file=sys.stderr)
+        words = "see pip's words above; if the environment itself is broken, remove it and try again"
+        print(f"error: could not install {', '.join(missing(files))} into {VENV}; {words}", file=sys.stderr)
         return 1
     if not (VENV / "bin" / "python").exists():
         print(f"making {VENV}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True, stdout=sys.stderr)
+        if subprocess.run([sys.executable, "-m", "venv", str(VENV)], stdout=sys.stderr).returncode:
+            print(f"error: {sys.executable} -m venv failed; install Python's venv module (python3-venv)", file=sys.stderr)
+            return 1
     return subprocess.run([str(VENV / "bin" / "python"), __file__, *files]).returncode
 
 

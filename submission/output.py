@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -57,14 +57,19 @@ class Output:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         os.close(self._lock)
 
-    def begin(self, fingerprint: Mapping[str, str], overwrite: bool) -> None:
+    def begin(self, fingerprint: Mapping[str, str], names: Iterable[str], overwrite: bool) -> None:
         """Take up the runs that this fingerprint (inputs, settings, code) has here, or start anew.
+
+        Args:
+            fingerprint: what must be the same for all runs of a directory.
+            names: the files that are going to be written.
+            overwrite: replace the runs of another fingerprint.
 
         Raises:
             OutputError: the directory holds the runs of another fingerprint, or runs without one, and overwrite is false.
         """
         old = self._read_record()
-        found = sorted({PRIMARY, *old.get("runs", {})} & {file.name for file in self.directory.iterdir()})
+        found = sorted({PRIMARY, *names, *old.get("runs", {})} & {file.name for file in self.directory.iterdir()})
         differing = [key for key in fingerprint if old.get("fingerprint", {}).get(key) != fingerprint[key]]
         if found and differing and not overwrite:
             why = f"another {' and '.join(differing)}" if old else "unknown origin"

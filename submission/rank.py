@@ -90,7 +90,7 @@ def rank(job: Job) -> None:
     failed: dict[str, Exception] = {}
     with Output(job.output) as output:
         settings = {"input": data.fingerprint(), "code": _code(), "team": job.team, "depth": str(job.depth)}
-        output.begin(settings, job.overwrite)
+        output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         for system in chosen:
             start = time.monotonic()
             try:
@@ -113,15 +113,18 @@ def _one(system: systems.System, job: Job, device: torch.device, data: Data, out
     """Make sure that a system's run is there; true if it was already."""
     checkpoint = open_checkpoint(system.checkpoint) if system.checkpoint else None
     key = f"{checkpoint.fingerprint} {device.type}" if checkpoint else "no checkpoint"
-    tag = f"{job.team}-{system.name}"
-    name = f"{tag}.txt"
+    name = f"{_tag(job, system)}.txt"
     reused = output.finished(name, key)
-    text = output.read(name) if reused else run_text(_run(checkpoint, job.depth, device, data), tag)
+    text = output.read(name) if reused else run_text(_run(checkpoint, job.depth, device, data), _tag(job, system))
     if not reused:
         output.write(name, text, key)
     if primary:
         output.write(PRIMARY, text, f"{name} {key}")
     return reused
+
+
+def _tag(job: Job, system: systems.System) -> str:
+    return f"{job.team}-{system.name}"
 
 
 def _run(checkpoint: Checkpoint | None, depth: int, device: torch.device, data: Data) -> pd.DataFrame:

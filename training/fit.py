@@ -9,6 +9,7 @@ import platform
 import time
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,8 @@ class _Run:
     def _step(self, rows: np.ndarray) -> float:
         """One step of the optimiser over a global batch, computed in micro batches; the mean loss."""
         loss = 0.0
-        for part in np.split(
-            rows, range(self.recipe.training.micro_batch_size, len(rows), self.recipe.training.micro_batch_size)
-        ):
+        micro = self.recipe.training.micro_batch_size
+        for part in np.split(rows, range(micro, len(rows), micro)):
             query = self.pairs.queries.take(part, self.device)
             related, unrelated = (
                 self.ranker(*query, *self.pairs.premises.take(documents, self.device))
@@ -173,23 +173,14 @@ class _Run:
                 f"step {self.state.step}: all validation scores are tied, the network is dead; lower training.learning_rate "
                 "or look at its inputs (saturated layers, vectors)"
             )
-        row = {
-            "step": self.state.step,
-            "epoch": round(epoch, 3),
-            "loss": round(float(np.mean(self.state.losses)), 6),
-            **values,
-        }
+        loss = round(float(np.mean(self.state.losses)), 6)
+        row = {"step": self.state.step, "epoch": round(epoch, 3), "loss": loss, **values}
         best = max((r["MAP@20"] for r in self.state.rows), default=-1.0)
         self.state.rows.append(row)
         self.state.losses = []
-        log.info(
-            "epoch %.2f: loss %.4f, %s%s",
-            epoch,
-            row["loss"],
-            _words(values),
-            " (best)" if values["MAP@20"] > best else "",
-        )
-        if values["MAP@20"] > best:
+        is_best = values["MAP@20"] > best
+        log.info("epoch %.2f: loss %.4f, %s%s", epoch, loss, _words(values), " (best)" if is_best else "")
+        if is_best:
             self._write({"validation while training": row})
         write_whole(self.folder / LOG, "".join(json.dumps(row) + "\n" for row in self.state.rows))
         draw(self.folder / CURVE, self.recipe.ranker, self.state.rows)
@@ -230,6 +221,7 @@ def _build(recipe: Recipe, rows: int, vectors: np.ndarray) -> Ranker:
     return ranker
 
 
+@lru_cache(maxsize=1)
 def _order(size: int, seed: int, epoch: int) -> np.ndarray:
     """The order of the arguments in an epoch: a function of seed and epoch, so that there is nothing to save."""
     return np.random.default_rng([seed, 4, epoch]).permutation(size)

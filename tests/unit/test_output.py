@@ -11,18 +11,19 @@ from submission.files import write_directory, write_whole
 from submission.output import RECORD, Output
 
 PRINT = {"input": "i", "code": "c"}
+NAMES = ["a-x.txt"]
 
 
 def write(directory: Path, name: str = "a-x.txt", content: str = "x\n", key: str = "k") -> None:
     with Output(directory) as output:
-        output.begin(PRINT, overwrite=False)
+        output.begin(PRINT, NAMES, overwrite=False)
         output.write(name, content, key)
 
 
 def test_finished_runs_are_known_again(tmp_path: Path) -> None:
     write(tmp_path / "new" / "out")
     with Output(tmp_path / "new" / "out") as output:
-        output.begin(PRINT, overwrite=False)
+        output.begin(PRINT, NAMES, overwrite=False)
         assert output.finished("a-x.txt", "k")
         assert output.read("a-x.txt") == "x\n"
         assert not output.finished("a-y.txt", "k")
@@ -34,7 +35,7 @@ def test_a_changed_or_lost_file_is_not_finished(tmp_path: Path) -> None:
     (tmp_path / "a-x.txt").write_text("y\n")
     (tmp_path / "a-y.txt").unlink()
     with Output(tmp_path) as output:
-        output.begin(PRINT, overwrite=False)
+        output.begin(PRINT, NAMES, overwrite=False)
         assert not output.finished("a-x.txt", "k")
         assert not output.finished("a-y.txt", "k")
 
@@ -42,24 +43,25 @@ def test_a_changed_or_lost_file_is_not_finished(tmp_path: Path) -> None:
 def test_another_input_is_refused_by_what_differs(tmp_path: Path) -> None:
     write(tmp_path)
     with Output(tmp_path) as output, pytest.raises(OutputError, match=r"runs of another input \(a-x\.txt\).*--overwrite"):
-        output.begin({**PRINT, "input": "other"}, overwrite=False)
+        output.begin({**PRINT, "input": "other"}, NAMES, overwrite=False)
     assert (tmp_path / "a-x.txt").read_text() == "x\n"
 
 
 def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     with Output(tmp_path) as output:
-        output.begin(PRINT, overwrite=False)
+        output.begin(PRINT, NAMES, overwrite=False)
         with pytest.raises(OutputError, match="another checkpoint or device"):
             output.finished("a-x.txt", "other")
-        output.begin(PRINT, overwrite=True)
+        output.begin(PRINT, NAMES, overwrite=True)
         assert not output.finished("a-x.txt", "other")
 
 
-def test_a_run_of_unknown_origin_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.txt").write_text("theirs\n")
+@pytest.mark.parametrize("name", ["run.txt", "a-x.txt"])
+def test_a_run_of_unknown_origin_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("theirs\n")
     with Output(tmp_path) as output, pytest.raises(OutputError, match="unknown origin"):
-        output.begin(PRINT, overwrite=False)
+        output.begin(PRINT, NAMES, overwrite=False)
 
 
 def test_other_files_do_not_matter(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_overwrite_removes_all_old_runs_when_the_first_new_one_is_there(tmp_path
     write(tmp_path, "a-x.txt")
     write(tmp_path, "a-y.txt")
     with Output(tmp_path) as output:
-        output.begin({**PRINT, "input": "other"}, overwrite=True)
+        output.begin({**PRINT, "input": "other"}, NAMES, overwrite=True)
         assert (tmp_path / "a-y.txt").exists()
         output.write("a-x.txt", "new\n", "k")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-x.txt", RECORD]
@@ -90,7 +92,7 @@ def test_killed_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.Mo
         write(tmp_path)
     monkeypatch.undo()
     with Output(tmp_path) as output:
-        output.begin(PRINT, overwrite=False)
+        output.begin(PRINT, NAMES, overwrite=False)
         assert not output.finished("a-x.txt", "k")
 
 
