@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import ast
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,5 +50,6 @@ def choose(names: list[str], checkpoints: Path) -> list[System]:
 
 
 def _first_line(ranker: str) -> str:
-    module = sys.modules[rankers.find(ranker).__module__]
-    return (module.__doc__ or "").split("\n", 1)[0]
+    """The first line of a ranker's file; read, not imported: a list needs no network."""
+    module = ast.parse((Path(rankers.__file__).parent / f"{ranker}.py").read_text(encoding="utf-8"))
+    return (ast.get_docstring(module) or "").split("\n", 1)[0]

@@ -20,6 +20,7 @@ class Ranker(nn.Module, ABC):
     """
 
     Config: ClassVar[type[Any]]
+    form: ClassVar[str] = "words"  # what its ids are: words, or a BERT tokenizer's pieces
     stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # tensors that a checkpoint keeps in float16
 
     def __init__(self, config: Any) -> None:

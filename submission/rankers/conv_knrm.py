@@ -54,7 +54,7 @@ class ConvKNRM(Ranker):
         """Scores (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi of the nine pairings."""
         queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
         features = [
-            self.pooling(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in PAIRINGS
+            self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in PAIRINGS
         ]  # 9 of (B, K)
         score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
         return score.squeeze(-1).tanh()

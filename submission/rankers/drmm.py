@@ -48,7 +48,7 @@ class DRMM(Ranker):
         words: Tensor = self.embedding(query)  # (B, Q, E)
         counted = known(query, query_mask)
         similarity = cosine(words, self.embedding(document))  # (B, Q, D)
-        histogram = log_histogram(similarity, known(document, document_mask), self.config.bins, self.config.smoothing)
+        histogram = log_histogram(similarity, known(document, document_mask)[:, None], self.config.bins, self.config.smoothing)
         match: Tensor = self.second(self.first(histogram).tanh()).tanh()
         match = self.third(self.dropout(match)).squeeze(-1).tanh()  # (B, Q)
         gate: Tensor = self.gate(words).squeeze(-1).masked_fill(~counted, torch.finfo(words.dtype).min).softmax(-1)

@@ -36,6 +36,6 @@ class KNRM(Ranker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Scores (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
-        features = self.pooling(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
+        features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1).tanh()

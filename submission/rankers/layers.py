@@ -5,6 +5,8 @@ Shapes: B pairs, Q query terms, D document terms, E dimensions, K kernels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,45 +20,56 @@ def known(ids: Tensor, mask: Tensor) -> Tensor:
 
 
 def cosine(query: Tensor, document: Tensor) -> Tensor:
-    """Cosine similarities (B, Q, D) of vectors (B, Q, E) and (B, D, E)."""
+    """Cosine similarities (…, Q, D) of vectors (…, Q, E) and (…, D, E)."""
     query, document = (functional.normalize(vectors, dim=-1, eps=1e-12) for vectors in (query, document))
-    return query @ document.transpose(1, 2)
+    return query @ document.transpose(-1, -2)
 
 
-class KernelPooling(nn.Module):
-    """RBF kernels over similarities, summed over the document and log-summed over the query (Xiong et al. 2017, eq. 2-4).
+class Kernels(nn.Module):
+    """RBF kernels: how many document terms have about a certain similarity to a query term (Xiong et al. 2017, eq. 4)."""
+
+    mus: Tensor
+    sigmas: Tensor
+
+    def __init__(self, mus: Sequence[float], sigmas: Sequence[float]) -> None:
+        super().__init__()
+        # float64 here: converting the network to double must find the exact values. They are cast at use.
+        self.register_buffer("mus", torch.tensor(mus, dtype=torch.float64), persistent=False)
+        self.register_buffer("sigmas", torch.tensor(sigmas, dtype=torch.float64), persistent=False)
+
+    def forward(self, similarity: Tensor, document_mask: Tensor) -> Tensor:
+        """Soft counts (…, Q, K) of similarities (…, Q, D); positions outside the mask (…, D) count nothing."""
+        mus, sigmas = (buffer.to(similarity.dtype) for buffer in (self.mus, self.sigmas))
+        kernels = torch.exp(-((similarity.unsqueeze(-1) - mus) ** 2) / (2 * sigmas**2))  # (…, Q, D, K)
+        return (kernels * document_mask[..., None, :, None]).sum(-2)
+
+
+class KernelPooling(Kernels):
+    """KNRM's kernels, summed over the document and log-summed over the query (Xiong et al. 2017, eq. 2-4).
 
     The first kernel is the exact match (mu 1, sigma 0.001); the others divide [-1, 1] into equal bins, from the top down,
     sigma 0.1. They are fixed. The logarithm's floor and factor are those of the authors' code.
     """
 
-    mus: Tensor
-    sigmas: Tensor
-
     def __init__(self, kernels: int) -> None:
-        super().__init__()
         width = 2 / (kernels - 1)
-        mus = [1.0, *(1 - width / 2 - width * k for k in range(kernels - 1))]
-        # float64 here: converting the network to double must find the exact values. They are cast at use.
-        self.register_buffer("mus", torch.tensor(mus, dtype=torch.float64), persistent=False)
-        self.register_buffer("sigmas", torch.tensor([0.001] + [0.1] * (kernels - 1), dtype=torch.float64), persistent=False)
+        super().__init__([1.0, *(1 - width / 2 - width * k for k in range(kernels - 1))], [0.001] + [0.1] * (kernels - 1))
 
-    def forward(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+    def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Features (B, K) of similarities (B, Q, D); masked positions count nothing."""
-        mus, sigmas = (buffer.to(similarity.dtype) for buffer in (self.mus, self.sigmas))
-        kernels = torch.exp(-((similarity.unsqueeze(-1) - mus) ** 2) / (2 * sigmas**2))  # (B, Q, D, K)
-        matches = (kernels * document_mask[:, None, :, None]).sum(2)  # (B, Q, K)
+        matches: Tensor = self(similarity, document_mask)  # (B, Q, K)
         return (0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]).sum(1)
 
 
-def log_histogram(similarity: Tensor, document_mask: Tensor, bins: int, smoothing: float) -> Tensor:
-    """ln(count + smoothing) per bin, (B, Q, bins), of similarities (B, Q, D) (Guo et al. 2016; CEDR's bins).
+def log_histogram(similarity: Tensor, counted: Tensor, bins: int, smoothing: float) -> Tensor:
+    """ln(count + smoothing) per bin, (…, Q, bins), of similarities (…, Q, D) (Guo et al. 2016; CEDR's bins).
 
-    Bin = trunc((S + 1 + 1e-6) / 2 · (bins - 1)): the last bin holds the exact matches alone. No gradient passes.
+    Bin = trunc((S + 1 + 1e-6) / 2 · (bins - 1)): the last bin holds the exact matches alone. No gradient passes. `counted`
+    is a mask that broadcasts to the similarities.
     """
     bin_ = ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
-    counts = similarity.new_zeros(*similarity.shape[:2], bins)
-    counts.scatter_add_(2, bin_, document_mask[:, None, :].to(counts.dtype).expand_as(similarity))
+    counts = similarity.new_zeros(*similarity.shape[:-1], bins)
+    counts.scatter_add_(-1, bin_, counted.to(counts.dtype).expand_as(similarity))
     return (counts + smoothing).log()
 
 

@@ -11,9 +11,18 @@ from torch import Tensor
 from submission.encoding import pad
 from submission.rankers import find, names
 from submission.rankers.base import Ranker
+from submission.rankers.bert import EncoderConfig
 from training.fit import hinge
 
 VOCABULARY = 60
+BERT = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 40,  # 17 document positions a piece: most documents below have several
+}
 SMALL: dict[str, dict[str, object]] = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}}  # only to be fast
 
 
@@ -21,12 +30,15 @@ def build(name: str, seed: int = 0) -> Ranker:
     """A small network with random word vectors, in evaluation mode, in float64 where a histogram bin could flip."""
     torch.manual_seed(seed)
     ranker_class = find(name)
+    if ranker_class.form == "pieces":
+        ranker = ranker_class(ranker_class.Config(encoder=EncoderConfig(BERT, cls=2, sep=3))).eval()
+        return ranker.double() if "drmm" in name else ranker
     ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **SMALL.get(name, {})))
     vectors = torch.randn(VOCABULARY, 8)
     vectors[:2] = 0
     with torch.no_grad():
         ranker.state_dict()["embedding.weight"].copy_(vectors)
-    return ranker.eval().double() if name == "drmm" else ranker.eval()
+    return ranker.eval().double() if "drmm" in name else ranker.eval()
 
 
 def texts(seed: int, number: int, longest: int) -> list[list[int]]:
@@ -50,7 +62,7 @@ def near(found: Tensor, expected: Tensor) -> None:
 
 
 def test_the_registry_finds_what_is_there() -> None:
-    assert {"conv_knrm", "drmm", "gru", "knrm"} <= set(names())
+    assert {"conv_knrm", "drmm", "gru", "knrm", "vanilla_bert", "cedr_drmm", "cedr_knrm"} <= set(names())
     assert not {"base", "layers", "bert"} & set(names())
 
 
@@ -79,8 +91,8 @@ def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int
 @torch.no_grad()
 def test_unknown_words_do_not_match_each_other(name: str) -> None:
     ranker = build(name)
-    if name == "gru":
-        pytest.skip("the GRU does not match words")
+    if name == "gru" or ranker.form == "pieces":
+        pytest.skip("it does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
 
@@ -100,6 +112,8 @@ def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: st
 
 def test_padding_and_unknown_are_not_trained(name: str) -> None:
     ranker = build(name)
+    if ranker.form == "pieces":
+        pytest.skip("a tokenizer's pieces are all known")
     if "embedding.weight" not in dict(ranker.named_parameters()):
         pytest.skip("its word vectors are not trained")
     ranker(*pad([[5, 1, 6]]), *pad([[1, 5, 7, 1]])).sum().backward()  # type: ignore[no-untyped-call]
@@ -132,7 +146,7 @@ def test_it_learns_ten_pairs(name: str) -> None:
     queries = [[2 + i, 12 + i, 22 + i] for i in range(10)]
     related = [[40 + i % 5, *query, 45, 46] for i, query in enumerate(queries)]
     unrelated = [[40 + i % 5, 30 + i % 10, 50 + i % 9, 45, 47] for i in range(10)]
-    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01)
+    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01 if ranker.form == "words" else 0.002)
     score: Callable[[list[list[int]]], Tensor] = lambda documents: ranker(*pad(queries), *pad(documents))  # noqa: E731
     for _ in range(300):
         optimiser.zero_grad()

@@ -54,7 +54,7 @@ def test_knrm_scores_and_features() -> None:
     query, document = ids(inputs["query_ids"]), ids(inputs["doc_ids"])
     close(network(*query, *document), expected["score_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    close(network.pooling(similarity, known(*query), known(*document)), expected["features_f64"])
+    close(network.pooling.pool(similarity, known(*query), known(*document)), expected["features_f64"])
 
 
 def test_knrm_gradients() -> None:
@@ -127,7 +127,7 @@ def test_drmm_scores() -> None:
 def test_drmm_histograms(bins: int) -> None:
     network, query, document, expected = drmm()
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    found = log_histogram(similarity, document[1], bins, 1e-5)
+    found = log_histogram(similarity, document[1][:, None], bins, 1e-5)
     real = query[1]
     close(found[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
 
@@ -136,7 +136,7 @@ def test_drmm_histograms(bins: int) -> None:
 def test_drmm_bins_of_single_similarities(bins: int) -> None:
     _, inputs, expected = load("drmm")
     similarity = inputs["unit.similarities"][:, None, None]
-    histogram = log_histogram(similarity, torch.ones(len(similarity), 1, dtype=torch.bool), bins, 1e-5)
+    histogram = log_histogram(similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5)
     assert histogram.squeeze(1).argmax(-1).tolist() == expected[f"unit.bin_{bins}"].tolist()
 
 

@@ -1,0 +1,112 @@
+"""The encoder that BERT rankers share: a pair as [CLS] query [SEP] document [SEP], a long document in several pieces.
+
+MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019; the layout is that of
+the authors' code, each pair computed as if it were alone in its batch.
+
+Shapes: B pairs, R pieces of all pairs, L layers (embeddings and all blocks), Q = 20 query positions, D document positions,
+E dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertConfig, BertModel
+
+QUERY_LENGTH = 20  # positions, always: a shorter query is followed by masked ones
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """A BERT-type encoder: its own configuration (of its config.json) and its special pieces."""
+
+    bert: dict[str, Any]
+    cls: int = 101
+    sep: int = 102
+
+
+class Encoded(NamedTuple):
+    """What the encoder knows of pairs."""
+
+    cls: Tensor  # (B, L, E), mean over the pieces
+    query: Tensor  # (B, L, Q, E), from the first piece
+    document: Tensor  # (B, L, D, E), the pieces joined; positions past a document's end hold anything
+
+
+class PairEncoder(nn.Module):
+    """BERT over pairs."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.special = config.cls, config.sep
+        self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
+        self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions in a piece
+        self.precision: torch.dtype | None = None  # of autocast here, and nowhere else in a ranker; None: none
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Encoded:
+        """All layers of all pairs: ids and masks as a ranker gets them."""
+        cut = Pieces(document_mask.sum(1), self.longest)
+        inputs = self._inputs(query, query_mask, document, cut)
+        device, precision = document.device.type, self.precision
+        with torch.autocast(device, dtype=precision, enabled=precision is not None):
+            layers = self.bert(**inputs, output_hidden_states=True).hidden_states
+        hidden = torch.stack(layers, dim=1)  # (R, L, T, E)
+        hidden = hidden.float() if precision else hidden
+        rows, columns = cut.places(document.shape[1])
+        return Encoded(
+            cls=cut.mean(hidden[:, :, 0]),
+            query=hidden[cut.first, :, 1 : 1 + QUERY_LENGTH],
+            document=hidden[rows, :, columns + QUERY_LENGTH + 2].transpose(1, 2),  # (B, D, L, E) → (B, L, D, E)
+        )
+
+    def _inputs(self, query: Tensor, query_mask: Tensor, document: Tensor, cut: Pieces) -> dict[str, Tensor]:
+        """Rows [CLS] query [SEP] piece [SEP], one a piece; the last [SEP] comes right after the piece's own size."""
+        missing = QUERY_LENGTH - query.shape[1]
+        query, query_mask = functional.pad(query, (0, missing)), functional.pad(query_mask, (0, missing))
+        positions, real = cut.positions()
+        words = document[cut.owner].gather(1, positions.clamp(max=document.shape[1] - 1)) * real
+        one = torch.ones_like(cut.owner).unsqueeze(1)  # (R, 1)
+        cls, sep = (one * special for special in self.special)
+        last = (QUERY_LENGTH + 2 + cut.size[cut.owner]).unsqueeze(1)
+        ids = torch.cat([cls, query[cut.owner], sep, words, one * 0], dim=1).scatter(1, last, sep)
+        mask = torch.cat([one, query_mask[cut.owner], one, real, one * 0], dim=1).long().scatter(1, last, one)
+        segments = (torch.arange(ids.shape[1], device=ids.device) >= QUERY_LENGTH + 2).long().expand_as(ids)
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+
+
+class Pieces:
+    """How documents are cut: P = ceil(length / longest) pieces, each of ceil(length / P) positions; at least one piece."""
+
+    def __init__(self, lengths: Tensor, longest: int) -> None:
+        self.lengths = lengths
+        self.number = (-(-lengths // longest)).clamp(min=1)  # (B,)
+        self.size = -(-lengths // self.number)  # (B,)
+        self.first = self.number.cumsum(0) - self.number  # (B,) the row of a pair's first piece
+        self.owner = torch.repeat_interleave(self.number)  # (R,) the pair of a piece
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """The document position at each place of each piece, and whether there is a word: (R, S) both."""
+        column = torch.arange(int(self.size.max()), device=self.owner.device)
+        size = self.size[self.owner].unsqueeze(1)
+        piece = (torch.arange(len(self.owner), device=self.owner.device) - self.first[self.owner]).unsqueeze(1)
+        position = piece * size + column
+        return position, (column < size) & (position < self.lengths[self.owner].unsqueeze(1))
+
+    def places(self, width: int) -> tuple[Tensor, Tensor]:
+        """Row and column (B, D) of each document position; those past a document's end are its last one's."""
+        last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
+        position = torch.arange(width, device=self.owner.device).minimum(last)
+        size = self.size.clamp(min=1).unsqueeze(1)
+        return self.first.unsqueeze(1) + position // size, position % size
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """Means (B, …) over each pair's pieces of (R, …), added in order, so that they are the same each time."""
+        total = rows[self.first]
+        for piece in range(1, int(self.number.max())):
+            has = (self.number > piece).nonzero().squeeze(1)
+            total = total.index_copy(0, has, total[has] + rows[self.first[has] + piece])
+        return total / self.number.reshape(-1, *[1] * (rows.dim() - 1))

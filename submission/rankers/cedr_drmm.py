@@ -1,0 +1,51 @@
+"""CEDR-DRMM: matching histograms over BERT's vectors in every layer, beside its [CLS] vector, for each query position.
+
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Thesis 3.4.6: 11 bins, layers (11 · L + E):5:1 with ReLU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.rankers.base import Ranker
+from submission.rankers.bert import QUERY_LENGTH, EncoderConfig, PairEncoder
+from submission.rankers.layers import cosine, log_histogram
+
+BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
+
+
+class CEDRDRMM(Ranker):
+    """A sum over all 20 query positions, padding too, of what a small network makes of histograms and the last [CLS] vector."""
+
+    form = "pieces"
+
+    @dataclass(frozen=True)
+    class Config:
+        """The encoder; layers and width come from it."""
+
+        encoder: EncoderConfig
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.encoder = PairEncoder(config.encoder)
+        bert = self.encoder.bert.config
+        self.first = nn.Linear(BINS * (bert.num_hidden_layers + 1) + bert.hidden_size, HIDDEN)
+        self.dropout = nn.Dropout(config.dropout)
+        self.second = nn.Linear(HIDDEN, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
+        encoded = self.encoder(query, query_mask, document, document_mask)
+        similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
+        real = functional.pad(query_mask, (0, QUERY_LENGTH - query.shape[1]))  # (B, Q)
+        counted = real[:, None, :, None] & document_mask[:, None, None, :]
+        histogram = log_histogram(similarity, counted, BINS, SMOOTHING)  # (B, L, Q, bins)
+        cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, Q, E)
+        both = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
+        score: Tensor = self.second(self.dropout(self.first(both).relu()))  # (B, Q, 1)
+        return score.squeeze(-1).sum(1)

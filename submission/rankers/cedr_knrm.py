@@ -1,0 +1,51 @@
+"""CEDR-KNRM: kernel pooling over the similarities of BERT's vectors in every layer, beside its [CLS] vector.
+
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Thesis 3.4.7: 11 kernels, one linear layer over 11 · L + E
+features. The kernels are fixed: a trained width of 0.001 moves by its own size in one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from submission.rankers.base import Ranker
+from submission.rankers.bert import EncoderConfig, PairEncoder
+from submission.rankers.layers import Kernels, cosine
+
+MUS = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+SIGMAS = (*[0.1] * 10, 0.001)
+
+
+class CEDRKNRM(Ranker):
+    """One linear layer over kernel features of all layers and the last [CLS] vector."""
+
+    form = "pieces"
+
+    @dataclass(frozen=True)
+    class Config:
+        """The encoder; layers and width come from it."""
+
+        encoder: EncoderConfig
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.encoder = PairEncoder(config.encoder)
+        self.kernels = Kernels(MUS, SIGMAS)
+        self.dropout = nn.Dropout(config.dropout)
+        bert = self.encoder.bert.config
+        self.linear = nn.Linear(len(MUS) * (bert.num_hidden_layers + 1) + bert.hidden_size, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,): w · [features, kernel by kernel; CLS] + b."""
+        encoded = self.encoder(query, query_mask, document, document_mask)
+        similarity = cosine(encoded.query, encoded.document)[:, :, : query.shape[1]]  # (B, L, Q, D)
+        matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
+        counted = query_mask & document_mask.any(1, keepdim=True)  # the authors count rows with any similarity
+        features = ((matches + 1e-6).log() * counted[:, None, :, None]).sum(2)  # (B, L, K)
+        both = torch.cat([features.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)
+        score: Tensor = self.linear(self.dropout(both))  # (B, 1)
+        return score.squeeze(-1)

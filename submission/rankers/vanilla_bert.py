@@ -1,0 +1,38 @@
+"""Vanilla BERT: a linear layer over what BERT makes of query and document together.
+
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.1. Thesis 3.4.5: dropout .1, one linear layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from submission.rankers.base import Ranker
+from submission.rankers.bert import EncoderConfig, PairEncoder
+
+
+class VanillaBERT(Ranker):
+    """One linear layer over the mean of the pieces' last [CLS] vectors."""
+
+    form = "pieces"
+
+    @dataclass(frozen=True)
+    class Config:
+        """The encoder; its width is the head's."""
+
+        encoder: EncoderConfig
+        dropout: float = 0.1
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.encoder = PairEncoder(config.encoder)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(self.encoder.bert.config.hidden_size, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,): w · CLS + b."""
+        encoded = self.encoder(query, query_mask, document, document_mask)
+        score: Tensor = self.linear(self.dropout(encoded.cls[:, -1]))  # (B, 1)
+        return score.squeeze(-1)
