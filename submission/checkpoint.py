@@ -1,8 +1,8 @@
 """A checkpoint directory: all that it takes to score as the network did when it was trained, and the proof that it still does.
 
 config.json         ranker's name, its Config, text lengths
-model.safetensors   weights; word tables and what else the ranker says in half precision
-vocabulary.txt      one term a line
+model.safetensors   weights; word tables and encoders in half precision; without the frozen part of an encoder
+vocabulary.txt      one term a line (a BERT network: tokenizer.json)
 probe.json          awkward texts with the ids and scores they must give
 metrics.json        what validation said
 provenance.json     what it was trained on and how; the hashes of the files above
@@ -16,19 +16,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 import torch
 
-from submission.encoding import WordEncoder, WordLengths, pad
+from submission.encoding import Encoder, Lengths, load_encoder, pad
 from submission.errors import CheckpointError, UsageError
 from submission.files import sha256, write_directory
 from submission.rankers import find
 from submission.rankers.base import Ranker
-from submission.vocabulary import Vocabulary
 
-CONFIG, WEIGHTS, VOCABULARY, PROBE = "config.json", "model.safetensors", "vocabulary.txt", "probe.json"
+if TYPE_CHECKING:
+    from submission.encoders import Pretrained
+
+CONFIG, WEIGHTS, PROBE = "config.json", "model.safetensors", "probe.json"
 METRICS, PROVENANCE, CARD = "metrics.json", "provenance.json", "README.md"
 SCORE_TOLERANCE = 1e-4  # relative above 1; machines differ by less
 
@@ -55,7 +57,7 @@ class Checkpoint:
     """An opened checkpoint: the ranker in evaluation mode, its encoder, and the hash of everything that decides scores."""
 
     ranker: Ranker
-    encoder: WordEncoder
+    encoder: Encoder
     fingerprint: str
 
 
@@ -73,40 +75,49 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         config = _load_json(directory / CONFIG)
         ranker_class = find(config["ranker"])
         ranker = ranker_class(ranker_class.Config(**config["config"]))
-        tensors = safetensors.torch.load_file(directory / WEIGHTS)
+        tensors = safetensors.torch.load_file(directory / WEIGHTS) | _frozen(directory, ranker, config.get("pretrained"))
         ranker.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
-        encoder = WordEncoder(Vocabulary.load(directory / VOCABULARY), WordLengths(**config["lengths"]))
+        encoder = load_encoder(ranker.form, directory, Lengths(**config["lengths"]))
         expected = _load_json(directory / PROBE)
-    except (KeyError, TypeError, ValueError, RuntimeError, UsageError, safetensors.SafetensorError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, UsageError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{directory}: does not fit this version of the code ({error}); train it again") from None
     _check_probe(directory, expected, _probe(ranker, encoder))
-    decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, VOCABULARY))], sort_keys=True)
+    decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, encoder.file))], sort_keys=True)
     return Checkpoint(ranker, encoder, hashlib.sha256(decisive.encode()).hexdigest())
 
 
 def write_checkpoint(
     directory: Path,
     ranker: Ranker,
-    encoder: WordEncoder,
+    encoder: Encoder,
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
     card: str,
+    pretrained: Pretrained | None = None,
 ) -> None:
     """Write a checkpoint directory as a whole: an older one in its place stays until the new one is complete.
 
-    The ranker's own weights are rounded to what is stored, so that it computes what the checkpoint will.
+    The ranker's own weights are rounded to what is stored, so that it computes what the checkpoint will. Of a pretrained
+    encoder with frozen parts only name and hash are stored, with what was trained.
 
     Raises:
         OutputError: it cannot be written; an older one is still there.
     """
-    half = ranker.stored_in_half
-    stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in ranker.state_dict().items()}
-    ranker.load_state_dict({name: tensor.float() for name, tensor in stored.items()})
-    config = {"ranker": ranker.name(), "config": asdict(ranker.config), "lengths": asdict(encoder.lengths)}
+    half, absent = ranker.stored_in_half, ranker.not_stored()
+    state = {name: tensor for name, tensor in ranker.state_dict().items() if name not in absent}
+    stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in state.items()}
+    ranker.load_state_dict({**ranker.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
+    config = {
+        "ranker": ranker.name(),
+        "config": asdict(ranker.config),
+        "lengths": asdict(encoder.lengths),
+    }
+    if pretrained:
+        config["pretrained"] = {"name": pretrained.name, "sha256": pretrained.sha256}
     contents: dict[str, bytes] = {
         CONFIG: _dump_json(config),
         WEIGHTS: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
-        VOCABULARY: encoder.vocabulary.dumps().encode(),
+        encoder.file: encoder.dumps(),
         PROBE: _dump_json(_probe(ranker, encoder)),
         METRICS: _dump_json(metrics),
         CARD: card.encode(),
@@ -115,6 +126,22 @@ def write_checkpoint(
         {**provenance, "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}}
     )
     write_directory(directory, contents)
+
+
+def _frozen(directory: Path, ranker: Ranker, pretrained: Mapping[str, str] | None) -> dict[str, torch.Tensor]:
+    """The tensors that the checkpoint left to its pretrained encoder, if that is still the same."""
+    absent = ranker.not_stored()
+    if not absent or not pretrained:
+        return {}
+    from submission.encoders import Pretrained  # transformers: seconds that word networks need not wait
+
+    folder = Pretrained(pretrained["name"])
+    if folder.sha256 != pretrained["sha256"]:
+        raise CheckpointError(
+            f"{directory}: was trained on the encoder {pretrained['name']} with SHA-256 {pretrained['sha256'][:12]}…, "
+            f"{folder.folder} has {folder.sha256[:12]}…; install the pinned one"
+        )
+    return {name: tensor for name, tensor in folder.tensors().items() if name in absent}
 
 
 def _verified_hashes(directory: Path) -> dict[str, str]:
@@ -131,7 +158,7 @@ def _verified_hashes(directory: Path) -> dict[str, str]:
 
 
 @torch.no_grad()
-def _probe(ranker: Ranker, encoder: WordEncoder) -> list[dict[str, Any]]:
+def _probe(ranker: Ranker, encoder: Encoder) -> list[dict[str, Any]]:
     """Awkward pairs, their ids, and the score that the ranker gives each of them alone, on the CPU."""
     device = next(ranker.parameters()).device
     ranker = ranker.cpu().eval()

@@ -12,7 +12,7 @@ from submission.checkpoint import Checkpoint
 from submission.encoding import pad
 from submission.progress import progress
 
-BATCH = 256
+BATCH = {"words": 256, "bert": 32}  # pairs computed at a time
 
 
 def score(
@@ -40,7 +40,7 @@ def score(
 
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
     scores = np.empty(len(pairs), dtype=np.float32)
-    batches = list(_batches([len(premises[docno]) for _, docno in pairs]))
+    batches = list(_batches([len(premises[docno]) for _, docno in pairs], BATCH[checkpoint.ranker.form]))
     for rows in progress(batches, checkpoint.ranker.name(), "pairs", [len(rows) for rows in batches]):
         query = pad([queries[pairs[row][0]] for row in rows])
         document = pad([premises[pairs[row][1]] for row in rows])
@@ -53,8 +53,8 @@ def score(
     return result
 
 
-def _batches(lengths: list[int]) -> Iterator[np.ndarray]:
+def _batches(lengths: list[int], size: int) -> Iterator[np.ndarray]:
     """Rows in batches of similar length, a function of the candidates alone: a resumed run sees the same ones."""
     order = np.argsort(lengths, kind="stable")
-    for start in range(0, len(order), BATCH):
-        yield order[start : start + BATCH]
+    for start in range(0, len(order), size):
+        yield order[start : start + size]

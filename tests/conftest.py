@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from submission.checkpoint import write_checkpoint
-from submission.encoding import WordEncoder, WordLengths
+from submission.encoding import Lengths, WordEncoder
 from submission.rankers.knrm import KNRM
 from submission.vocabulary import Vocabulary
 
@@ -61,7 +61,7 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 def checkpoints(tmp_path: Path) -> Path:
     """A checkpoints directory with a tiny untrained KNRM."""
     torch.manual_seed(0)
-    encoder = WordEncoder(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), WordLengths())
+    encoder = WordEncoder(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), Lengths())
     ranker = KNRM(KNRM.Config(vocabulary=len(encoder.vocabulary), dimensions=8))
     write_checkpoint(tmp_path / "checkpoints" / "knrm", ranker, encoder, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
     return tmp_path / "checkpoints"

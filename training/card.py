@@ -22,7 +22,7 @@ def card(provenance: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         "## Recipe",
         "",
         *(f"- {key}: {value}" for key, value in _flat(recipe)),
-        *(f"- vectors.{key}: {value}" for key, value in _flat(provenance["vectors"])),
+        *(f"- {source}.{k}: {v}" for source in ("vectors", "encoder") for k, v in _flat(provenance.get(source, {}))),
         f"- torch: {provenance['torch']}",
         f"- machine: {provenance['machine']}",
         "",

@@ -19,15 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.checkpoint import open_checkpoint, write_checkpoint
-from submission.encoding import WordEncoder
 from submission.errors import InputError, SubmissionError, UsageError
 from submission.files import make_directory, restore_directory, write_whole
-from submission.rankers import find
 from submission.rankers.base import Ranker
-from submission.vocabulary import Vocabulary
-from training import embed
 from training.card import card
 from training.curves import draw
+from training.network import Network, build
 from training.recipe import Recipe
 from training.tables import Pairs, Queries, load_pairs, load_validation
 from training.validation import by_bm25, by_ranker, validate
@@ -76,30 +73,27 @@ def fit(
         TrainingError: a non-finite loss, or a network that gives all documents the same score.
         OutputError: it cannot be written; the last good checkpoint is still there.
     """
-    vocabulary, table = embed.load(vectors)
-    if recipe.terms:
-        vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
-    encoder = WordEncoder(vocabulary, recipe.lengths)
-    pairs, queries = load_pairs(work, encoder), load_validation(work, encoder)
-    torch.manual_seed(recipe.seed)
-    ranker = _build(recipe, len(vocabulary), table).to(device)
-    optimiser = torch.optim.Adam(ranker.parameters(), lr=recipe.training.learning_rate)
+    network = build(recipe, vectors, output.parent)
+    form, encoder = network.ranker.form, network.encoder
+    pairs, queries = load_pairs(work, form, encoder), load_validation(work, form, encoder)
+    network.ranker.to(device)
+    optimiser = network.optimiser(recipe)
 
     folder = work / "fit" / name
     make_directory(folder)
     restore_directory(output)
-    prepared, embedded = read_record(work), read_record(vectors)
+    prepared = read_record(work)
     provenance = {
         "recipe": {"name": name, **asdict(recipe)},
         "trained on": prepared["fingerprint"],
-        "vectors": {**embedded["fingerprint"], "sha256": embedded["files"][embed.VECTORS]},
+        **network.source,
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}",
     }
     state = State(hash_of([provenance, prepared["files"]]))
     if (folder / STATE).exists() and not restart:
-        _resume(folder / STATE, state, ranker, optimiser)
-    _Run(recipe, pairs, queries, ranker, optimiser, state, encoder, folder, output, provenance, device).run()
+        _resume(folder / STATE, state, network.ranker, optimiser)
+    _Run(recipe, pairs, queries, network, optimiser, state, folder, output, provenance, device).run()
 
 
 @dataclass
@@ -107,10 +101,9 @@ class _Run:
     recipe: Recipe
     pairs: Pairs
     queries: Queries
-    ranker: Ranker
+    network: Network
     optimiser: torch.optim.Optimizer
     state: State
-    encoder: WordEncoder
     folder: Path
     output: Path
     provenance: dict[str, Any]
@@ -126,8 +119,8 @@ class _Run:
         size = len(self.pairs.unrelated)
         per_epoch = -(-size // training.global_batch_size)
         checks = {round(per_epoch * (i + 1) / training.validations) for i in range(training.validations)}
-        total = per_epoch * training.epochs
-        self.ranker.train()
+        total = min(per_epoch * training.epochs, training.steps or per_epoch * training.epochs)
+        self.network.ranker.train()
         first = self.state.step
         start = last = time.monotonic()
         while self.state.step < total:
@@ -142,7 +135,7 @@ class _Run:
                 loss, left = np.mean(self.state.losses), (total - self.state.step) / rate
                 words = "step %d of %d, loss %.4f, %.0f pairs/s, %.0f s left"
                 log.info(words, self.state.step, total, loss, rate * training.global_batch_size, left)
-            if position + 1 in checks:
+            if position + 1 in checks or self.state.step == total:
                 self._check(self.state.step / per_epoch, chosen)
         self._finish(everything, baseline)
 
@@ -153,7 +146,7 @@ class _Run:
         for part in np.split(rows, range(micro, len(rows), micro)):
             query = self.pairs.queries.take(part, self.device)
             related, unrelated = (
-                self.ranker(*query, *self.pairs.premises.take(documents, self.device))
+                self.network.ranker(*query, *self.pairs.premises.take(documents, self.device))
                 for documents in (part, self.pairs.unrelated[part])
             )
             share = hinge(related, unrelated, self.recipe.training.margin) * (len(part) / len(rows))
@@ -167,7 +160,7 @@ class _Run:
 
     def _check(self, epoch: float, chosen: np.ndarray) -> None:
         """Validate; keep the network if it is the best so far; save where we are."""
-        values, tied = validate(self.queries, chosen, by_ranker(self.ranker, self.device))
+        values, tied = validate(self.queries, chosen, by_ranker(self.network.ranker, self.device))
         if tied:
             raise TrainingError(
                 f"step {self.state.step}: all validation scores are tied, the network is dead; lower training.learning_rate "
@@ -181,44 +174,30 @@ class _Run:
         is_best = values["MAP@20"] > best
         log.info("epoch %.2f: loss %.4f, %s%s", epoch, loss, _words(values), " (best)" if is_best else "")
         if is_best:
-            self._write({"validation while training": row})
+            # A copy, because it is rounded to what is stored; training goes on unrounded.
+            self._write(deepcopy(self.network.ranker), {"validation while training": row})
         write_whole(self.folder / LOG, "".join(json.dumps(row) + "\n" for row in self.state.rows))
         draw(self.folder / CURVE, self.recipe.ranker, self.state.rows)
-        _save(self.folder / STATE, self.state, self.ranker, self.optimiser)
+        _save(self.folder / STATE, self.state, self.network.ranker, self.optimiser)
 
     def _finish(self, everything: np.ndarray, baseline: dict[str, float]) -> None:
         """Measure what the checkpoint holds on all queries and write that into it."""
         best = max(self.state.rows, key=lambda row: row["MAP@20"])
-        self.ranker = open_checkpoint(self.output).ranker.to(self.device)
-        values, _ = validate(self.queries, everything, by_ranker(self.ranker, self.device))
+        ranker = open_checkpoint(self.output).ranker.to(self.device)
+        values, _ = validate(self.queries, everything, by_ranker(ranker, self.device))
         metrics = {"validation": values, "queries": len(everything), "best epoch": best["epoch"]}
-        self._write({**metrics, "bm25 over premises": baseline, "log": self.state.rows})
+        self._write(ranker, {**metrics, "bm25 over premises": baseline, "log": self.state.rows})
         log.info("%s: %s on %d queries; BM25 over the premises: %s",
                  self.output, _words(values), len(everything), _words(baseline))  # fmt: skip
 
-    def _write(self, metrics: dict[str, Any]) -> None:
-        copy = deepcopy(self.ranker)  # the copy is rounded to what is stored, training goes on unrounded
-        write_checkpoint(self.output, copy, self.encoder, metrics, self.provenance, card(self.provenance, metrics))
+    def _write(self, ranker: Ranker, metrics: dict[str, Any]) -> None:
+        network, text = self.network, card(self.provenance, metrics)
+        write_checkpoint(self.output, ranker, network.encoder, metrics, self.provenance, text, network.pretrained)
 
 
 def hinge(related: Tensor, unrelated: Tensor, margin: float) -> Tensor:
     """The pairwise hinge loss, a scalar: mean of max(0, margin - related + unrelated) (thesis eq. 3.5)."""
     return functional.relu(margin - related + unrelated).mean()
-
-
-def _build(recipe: Recipe, rows: int, vectors: np.ndarray) -> Ranker:
-    """The network with its word table filled: zero for padding and unknown, then the vectors."""
-    ranker_class = find(recipe.ranker)
-    ranker = ranker_class(ranker_class.Config(vocabulary=rows, **recipe.network))
-    weight = ranker.state_dict()["embedding.weight"]
-    if weight.shape[1] != vectors.shape[1]:
-        raise UsageError(
-            f"the recipe's network has {weight.shape[1]} dimensions, the word vectors {vectors.shape[1]}; "
-            "change network.dimensions or run `embed --dimensions`"
-        )
-    weight.zero_()
-    weight[-len(vectors) :] = torch.from_numpy(vectors)
-    return ranker
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ TRAIN, VALIDATION = "train", "validation"
 UNRELATED = {TRAIN: 1, VALIDATION: 20}  # a premise
 ROWS = 2_000  # a group of a Parquet file: what is in memory at a time
 
-FORMS: dict[str, Callable[[str], str]] = {
+FORMS: dict[str, Callable[[str], str]] = {  # as rankers name them
     "words": lambda text: " ".join(premise_words(text)),
     "bert": drop_urls,
 }

@@ -9,11 +9,24 @@ from typing import Any
 
 import msgspec
 
-from submission.encoding import WordLengths
+from submission.encoding import Lengths
 from submission.errors import UsageError, nearest
 from submission.rankers import find
+from submission.rankers.bert import QUERY_LENGTH
 
+GIVEN = {"vocabulary", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from vocabulary and encoder
 RECIPES = Path(__file__).parent / "recipes"
+
+
+@dataclass(frozen=True)
+class PretrainedEncoder:
+    """What a BERT network starts from."""
+
+    name: str = "all-MiniLM-L6-v2"  # or the name of a folder in checkpoints/encoders
+    start: str = ""  # a checkpoint beside the one to be written, whose trained encoder is the start (CEDR: vanilla_bert)
+    frozen: int = -1  # so many lowest blocks are not trained, nor the embeddings; -1: everything is
+    learning_rate: float = 2e-5
+    bfloat16: bool = False  # the encoder under autocast, in training only
 
 
 @dataclass(frozen=True)
@@ -21,6 +34,7 @@ class Optimisation:
     """How the network is trained (thesis, table 4.1)."""
 
     epochs: int = 10
+    steps: int = 0  # fewer steps of the optimiser than the epochs have; 0: all
     validations: int = 8  # an epoch
     learning_rate: float = 1e-3
     margin: float = 1.0
@@ -37,7 +51,8 @@ class Recipe:
     seed: int = 0
     terms: int = 0  # the vocabulary: so many most frequent words of what `embed` wrote; 0: all
     network: dict[str, Any] = field(default_factory=dict)  # fields of the ranker's Config
-    lengths: WordLengths = field(default_factory=WordLengths)
+    lengths: Lengths = field(default_factory=Lengths)
+    encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # BERT networks only
     training: Optimisation = field(default_factory=Optimisation)
 
 
@@ -55,13 +70,14 @@ def read_recipe(name: str) -> Recipe:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: malformed TOML ({error})") from None
     _refuse_unknown(file, "", values, Recipe)
-    _refuse_unknown(file, "lengths.", values.get("lengths", {}), WordLengths)
+    _refuse_unknown(file, "lengths.", values.get("lengths", {}), Lengths)
+    _refuse_unknown(file, "encoder.", values.get("encoder", {}), PretrainedEncoder)
     _refuse_unknown(file, "training.", values.get("training", {}), Optimisation)
     try:
         recipe = msgspec.convert(values, Recipe)
     except msgspec.ValidationError as error:
         raise UsageError(f"{file}: {error}") from None
-    _refuse_unknown(file, "network.", recipe.network, find(recipe.ranker).Config, hidden={"vocabulary"})
+    _refuse_unknown(file, "network.", recipe.network, find(recipe.ranker).Config, hidden=GIVEN)
     _refuse_contradictions(file, recipe)
     return recipe
 
@@ -84,6 +100,15 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         raise UsageError(
             f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "
             f"training.micro_batch_size ({training.micro_batch_size})"
+        )
+    is_bert = find(recipe.ranker).form == "bert"
+    if is_bert and recipe.lengths.query > QUERY_LENGTH:
+        raise UsageError(
+            f"{file}: lengths.query is {recipe.lengths.query}; a BERT network's query has {QUERY_LENGTH} positions"
+        )
+    if recipe.terms if is_bert else recipe.encoder != PretrainedEncoder():
+        raise UsageError(
+            f"{file}: {recipe.ranker} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it"
         )
     if recipe.terms < 0:
         raise UsageError(f"{file}: terms is {recipe.terms}; expected 0 (all) or more")

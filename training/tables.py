@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from submission.encoding import WordEncoder, pad
+from submission.encoding import Encoder, pad
 from submission.errors import InputError
 from submission.text import query_words
 from training.validation import RELATED, UNRELATED
@@ -61,24 +61,23 @@ class Queries:
     words: list[list[str]]  # queries in word form
 
 
-def load_pairs(work: Path, encoder: WordEncoder) -> Pairs:
+def load_pairs(work: Path, form: str, encoder: Encoder) -> Pairs:
     """The training table. Raises InputError where `prepare` has not been run."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     unrelated: list[str] = []
     rows: dict[str, int] = {}
-    for batch in _batches(work / "train.words.parquet", ["id", "conclusion", "premise", "unrelated_ids"]):
-        for row in batch:
-            rows[row["id"]] = len(queries)
-            queries.append(encoder.query(row["conclusion"]))
-            premises.append(encoder.vocabulary.ids(row["premise"].split()[: encoder.lengths.premise]))
-            unrelated.append(row["unrelated_ids"][0])
+    for row in _rows(work / f"train.{form}.parquet", ["id", "conclusion", "premise", "unrelated_ids"]):
+        rows[row["id"]] = len(queries)
+        queries.append(encoder.query(row["conclusion"]))
+        premises.append(encoder.prepared(row["premise"]))
+        unrelated.append(row["unrelated_ids"][0])
     return Pairs(Padded.of(queries), Padded.of(premises), np.array([rows[docno] for docno in unrelated]))
 
 
-def load_validation(work: Path, encoder: WordEncoder) -> Queries:
+def load_validation(work: Path, form: str, encoder: Encoder) -> Queries:
     """The validation table, grouped into queries. Raises InputError where `prepare` has not been run."""
-    table = [row for batch in _batches(work / "validation.words.parquet", None) for row in batch]
+    table = list(_rows(work / f"validation.{form}.parquet", None))
     rows = {row["id"]: number for number, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
     for number, row in enumerate(table):
@@ -87,21 +86,21 @@ def load_validation(work: Path, encoder: WordEncoder) -> Queries:
         members + [rows[docno] for member in members for docno in table[member]["unrelated_ids"]] for members in groups.values()
     ]
     conclusions = [table[members[0]]["conclusion"] for members in groups.values()]
-    texts = [row["premise"].split() for row in table]
+    words = [row["premise"] for row in _rows(work / "validation.words.parquet", ["premise"])]
     order = np.argsort(np.array([row["id"] for row in table], dtype=object), kind="stable")
     return Queries(
         queries=Padded.of([encoder.query(text) for text in conclusions]),
-        premises=Padded.of([encoder.vocabulary.ids(words[: encoder.lengths.premise]) for words in texts]),
+        premises=Padded.of([encoder.prepared(row["premise"]) for row in table]),
         candidates=np.array(candidates).reshape(len(groups), RELATED + UNRELATED),
         ties=np.argsort(order),
-        texts=texts,
+        texts=[text.split() for text in words],
         words=[query_words(text) for text in conclusions],
     )
 
 
-def _batches(file: Path, columns: list[str] | None) -> Iterator[list[dict[str, Any]]]:
+def _rows(file: Path, columns: list[str] | None) -> Iterator[dict[str, Any]]:
     try:
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
-            yield batch.to_pylist()
+            yield from batch.to_pylist()
     except FileNotFoundError:
         raise InputError(f"{file}: missing; `python -m training prepare` makes it") from None

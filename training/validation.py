@@ -11,12 +11,12 @@ from rank_bm25 import BM25Okapi
 from torch import Tensor
 
 from submission.rankers.base import Ranker
+from submission.scoring import BATCH
 
 if TYPE_CHECKING:
     from training.tables import Queries
 
 RELATED, UNRELATED, DEPTH = 5, 100, 20
-BATCH = 256
 
 Scorer = Callable[["Queries", np.ndarray], np.ndarray]  # numbers of queries → scores (queries, 105)
 
@@ -57,10 +57,10 @@ def by_ranker(ranker: Ranker, device: torch.device) -> Scorer:
         candidates = queries.candidates[chosen]
         documents, owners = candidates.ravel(), np.repeat(chosen, candidates.shape[1])
         order = np.argsort(queries.premises.lengths.numpy()[documents], kind="stable")
-        scores = torch.empty(len(documents))
+        scores, size = torch.empty(len(documents)), BATCH[ranker.form]
         was_training = ranker.training
         ranker.eval()
-        for rows in np.split(order, range(BATCH, len(order), BATCH)):
+        for rows in np.split(order, range(size, len(order), size)):
             pair: list[Tensor] = [
                 *queries.queries.take(owners[rows], device),
                 *queries.premises.take(documents[rows], device),

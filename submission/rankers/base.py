@@ -20,7 +20,7 @@ class Ranker(nn.Module, ABC):
     """
 
     Config: ClassVar[type[Any]]
-    form: ClassVar[str] = "words"  # what its ids are: words, or a BERT tokenizer's pieces
+    form: ClassVar[str] = "words"  # what its ids are: words, or a BERT tokenizer's pieces ("bert")
     stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # tensors that a checkpoint keeps in float16
 
     def __init__(self, config: Any) -> None:
@@ -31,6 +31,10 @@ class Ranker(nn.Module, ABC):
     def name(cls) -> str:
         """The name of the file that the class is in."""
         return cls.__module__.rpartition(".")[2]
+
+    def not_stored(self) -> set[str]:
+        """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
+        return set()
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.

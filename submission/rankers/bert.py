@@ -17,16 +17,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
+from submission.rankers.base import Ranker
+
 QUERY_LENGTH = 20  # positions, always: a shorter query is followed by masked ones
+
+
+BERT_FIELDS = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
+    "max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """A BERT-type encoder: its own configuration (of its config.json) and its special pieces."""
+    """A BERT-type encoder: its own configuration (BERT_FIELDS), its special pieces, and how much of it is not trained."""
 
     bert: dict[str, Any]
     cls: int = 101
     sep: int = 102
+    frozen: int = -1  # so many lowest blocks are frozen, and the embeddings with them; -1: nothing
 
 
 class Encoded(NamedTuple):
@@ -44,6 +53,9 @@ class PairEncoder(nn.Module):
         super().__init__()
         self.special = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
+        if config.frozen >= 0:
+            for module in (self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]):
+                module.requires_grad_(False)
         self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions in a piece
         self.precision: torch.dtype | None = None  # of autocast here, and nowhere else in a ranker; None: none
 
@@ -76,6 +88,21 @@ class PairEncoder(nn.Module):
         mask = torch.cat([one, query_mask[cut.owner], one, real, one * 0], dim=1).long().scatter(1, last, one)
         segments = (torch.arange(ids.shape[1], device=ids.device) >= QUERY_LENGTH + 2).long().expand_as(ids)
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+
+
+class BERTRanker(Ranker):
+    """A ranker over an encoder: what is frozen in it stays in the encoder's own folder and out of checkpoints."""
+
+    form = "bert"
+    stored_in_half = ("encoder.",)
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.encoder = PairEncoder(config)
+
+    def not_stored(self) -> set[str]:
+        """The frozen tensors."""
+        return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}
 
 
 class Pieces:

@@ -11,28 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Ranker
-from submission.rankers.bert import QUERY_LENGTH, EncoderConfig, PairEncoder
+from submission.rankers.bert import QUERY_LENGTH, BERTRanker, EncoderConfig
 from submission.rankers.layers import cosine, log_histogram
 
 BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
 
 
-class CEDRDRMM(Ranker):
+class CEDRDRMM(BERTRanker):
     """A sum over all 20 query positions, padding too, of what a small network makes of histograms and the last [CLS] vector."""
 
-    form = "pieces"
-
     @dataclass(frozen=True)
-    class Config:
-        """The encoder; layers and width come from it."""
+    class Config(EncoderConfig):
+        """The encoder, which gives layers and width, and the dropout before the last layer."""
 
-        encoder: EncoderConfig
         dropout: float = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.encoder = PairEncoder(config.encoder)
         bert = self.encoder.bert.config
         self.first = nn.Linear(BINS * (bert.num_hidden_layers + 1) + bert.hidden_size, HIDDEN)
         self.dropout = nn.Dropout(config.dropout)

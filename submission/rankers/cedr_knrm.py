@@ -11,29 +11,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from submission.rankers.base import Ranker
-from submission.rankers.bert import EncoderConfig, PairEncoder
+from submission.rankers.bert import BERTRanker, EncoderConfig
 from submission.rankers.layers import Kernels, cosine
 
 MUS = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 SIGMAS = (*[0.1] * 10, 0.001)
 
 
-class CEDRKNRM(Ranker):
+class CEDRKNRM(BERTRanker):
     """One linear layer over kernel features of all layers and the last [CLS] vector."""
 
-    form = "pieces"
-
     @dataclass(frozen=True)
-    class Config:
-        """The encoder; layers and width come from it."""
+    class Config(EncoderConfig):
+        """The encoder, which gives layers and width, and the dropout before the last layer."""
 
-        encoder: EncoderConfig
         dropout: float = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.encoder = PairEncoder(config.encoder)
         self.kernels = Kernels(MUS, SIGMAS)
         self.dropout = nn.Dropout(config.dropout)
         bert = self.encoder.bert.config

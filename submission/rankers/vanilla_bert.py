@@ -9,25 +9,20 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from submission.rankers.base import Ranker
-from submission.rankers.bert import EncoderConfig, PairEncoder
+from submission.rankers.bert import BERTRanker, EncoderConfig
 
 
-class VanillaBERT(Ranker):
+class VanillaBERT(BERTRanker):
     """One linear layer over the mean of the pieces' last [CLS] vectors."""
 
-    form = "pieces"
-
     @dataclass(frozen=True)
-    class Config:
-        """The encoder; its width is the head's."""
+    class Config(EncoderConfig):
+        """The encoder, whose width is the head's, and the dropout before the head."""
 
-        encoder: EncoderConfig
         dropout: float = 0.1
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.encoder = PairEncoder(config.encoder)
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear(self.encoder.bert.config.hidden_size, 1)
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from submission.encoding import pad
 from submission.rankers import find, names
 from submission.rankers.base import Ranker
-from submission.rankers.bert import EncoderConfig
 from training.fit import hinge
 
 VOCABULARY = 60
@@ -30,8 +29,8 @@ def build(name: str, seed: int = 0) -> Ranker:
     """A small network with random word vectors, in evaluation mode, in float64 where a histogram bin could flip."""
     torch.manual_seed(seed)
     ranker_class = find(name)
-    if ranker_class.form == "pieces":
-        ranker = ranker_class(ranker_class.Config(encoder=EncoderConfig(BERT, cls=2, sep=3))).eval()
+    if ranker_class.form == "bert":
+        ranker = ranker_class(ranker_class.Config(bert=BERT, cls=2, sep=3)).eval()
         return ranker.double() if "drmm" in name else ranker
     ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **SMALL.get(name, {})))
     vectors = torch.randn(VOCABULARY, 8)
@@ -91,7 +90,7 @@ def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int
 @torch.no_grad()
 def test_unknown_words_do_not_match_each_other(name: str) -> None:
     ranker = build(name)
-    if name == "gru" or ranker.form == "pieces":
+    if name == "gru" or ranker.form == "bert":
         pytest.skip("it does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
@@ -112,7 +111,7 @@ def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: st
 
 def test_padding_and_unknown_are_not_trained(name: str) -> None:
     ranker = build(name)
-    if ranker.form == "pieces":
+    if ranker.form == "bert":
         pytest.skip("a tokenizer's pieces are all known")
     if "embedding.weight" not in dict(ranker.named_parameters()):
         pytest.skip("its word vectors are not trained")

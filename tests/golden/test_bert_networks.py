@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from submission.rankers.base import Ranker
-from submission.rankers.bert import EncoderConfig
 from submission.rankers.cedr_drmm import CEDRDRMM
 from submission.rankers.cedr_knrm import CEDRKNRM
 from submission.rankers.layers import cosine, log_histogram
@@ -30,8 +29,7 @@ def build(name: str) -> tuple[Ranker, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load(name)
     meta = json.loads((DATA / name / "arrays.json").read_text())["meta"]
     ranker_class, heads = HEADS[name]
-    encoder = EncoderConfig(meta["bert_config"], cls=meta["cls_id"], sep=meta["sep_id"])
-    ranker = ranker_class(ranker_class.Config(encoder=encoder)).double().eval()
+    ranker = ranker_class(ranker_class.Config(bert=meta["bert_config"], cls=meta["cls_id"], sep=meta["sep_id"])).double().eval()
     state = {f"encoder.{key}": value for key, value in weights.items() if key.startswith("bert.")}
     for ours, theirs in heads.items():
         state |= {f"{ours}.{part}": weights[f"{theirs}.{part}"] for part in ("weight", "bias")}

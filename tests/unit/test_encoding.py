@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from submission.encoding import WordEncoder, WordLengths, pad
+from submission.encoding import Lengths, WordEncoder, pad
 from submission.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
@@ -27,7 +27,7 @@ def test_ambiguous_terms_are_refused(terms: list[str]) -> None:
 
 
 def test_texts_are_cut_to_their_lengths() -> None:
-    encoder = WordEncoder(VOCABULARY, WordLengths(query=2, premise=3))
+    encoder = WordEncoder(VOCABULARY, Lengths(query=2, premise=3))
     assert encoder.query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
     assert encoder.premise("Zoos, are cruel") == [2, 1, 3]
 

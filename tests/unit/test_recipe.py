@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from submission.encoders import Pretrained
 from submission.errors import UsageError
 from submission.rankers import find, names
 from training.recipe import RECIPES, read_recipe
@@ -20,7 +21,10 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
     assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
     for file in RECIPES.glob("*.toml"):
         recipe = read_recipe(file.stem)
-        find(recipe.ranker)(find(recipe.ranker).Config(vocabulary=10, **recipe.network))
+        ranker_class = find(recipe.ranker)
+        bert = ranker_class.form == "bert"
+        given = Pretrained(recipe.encoder.name).config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
+        ranker_class(ranker_class.Config(**given, **recipe.network))
 
 
 def test_defaults_are_the_thesis() -> None:
@@ -49,6 +53,9 @@ def test_values(tmp_path: Path) -> None:
         (GOOD.replace("= 8", "= 12"), "global_batch_size (32) must be a multiple of training.micro_batch_size (12)"),
         (GOOD + "learning_rate = -1.0", "training.learning_rate is -1.0"),
         ("ranker = ", "malformed TOML"),
+        (GOOD + '[encoder]\nname = "bert"', "knrm has no encoder; remove it"),
+        ('ranker = "vanilla_bert"\nterms = 5', "vanilla_bert has no terms: its tokenizer decides"),
+        ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; a BERT network's query has 20 positions"),
         ("training = 3", "training must be a table"),
         ("seed = 1", "missing required field `ranker`"),
     ],

