@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from submission.checkpoint import open_checkpoint, write_checkpoint
-from submission.errors import InputError, SubmissionError, UsageError
+from submission.checkpoint import PROVENANCE, open_checkpoint, write_checkpoint
+from submission.errors import InputError, OutputError, SubmissionError, UsageError
 from submission.files import make_directory, restore_directory, write_whole
 from submission.rankers.base import Ranker
 from training.card import card
@@ -32,7 +32,7 @@ from training.work import hash_of, read_record
 
 log = logging.getLogger(__name__)
 
-STATE, LOG, CURVE = "state.pt", "log.jsonl", "curve.png"
+STATE, LOG, CURVE, BEST = "state.pt", "log.jsonl", "curve.png", "best"
 SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -60,11 +60,11 @@ def fit(
     A run that was stopped goes on where its last validation was, and ends with the same bytes.
 
     Args:
-        name: of the recipe and the run: its state, log and curve are in `work`/fit/`name`.
+        name: of the recipe and the run: its state, log, curve and best network so far are in `work`/fit/`name`.
         recipe: what to train.
         work: what `prepare` wrote.
         vectors: what `embed` wrote.
-        output: the checkpoint's directory; it always holds the best network so far.
+        output: the checkpoint's directory, written when the run is finished.
         device: where to compute.
         restart: forget an earlier run of this name instead of going on with it.
 
@@ -73,6 +73,8 @@ def fit(
         TrainingError: a non-finite loss, or a network that gives all documents the same score.
         OutputError: it cannot be written; the last good checkpoint is still there.
     """
+    if output.exists() and not (output / PROVENANCE).is_file():
+        raise OutputError(f"{output}: holds something else than a checkpoint; choose another directory")
     network = build(recipe, vectors, output.parent)
     form, encoder = network.ranker.form, network.encoder
     pairs, queries = load_pairs(work, form, encoder), load_validation(work, form, encoder)
@@ -81,7 +83,7 @@ def fit(
 
     folder = work / "fit" / name
     make_directory(folder)
-    restore_directory(output)
+    restore_directory(folder / BEST)
     prepared = read_record(work)
     provenance = {
         "recipe": {"name": name, **asdict(recipe)},
@@ -175,24 +177,24 @@ class _Run:
         log.info("epoch %.2f: loss %.4f, %s%s", epoch, loss, _words(values), " (best)" if is_best else "")
         if is_best:
             # A copy, because it is rounded to what is stored; training goes on unrounded.
-            self._write(deepcopy(self.network.ranker), {"validation while training": row})
+            self._write(self.folder / BEST, deepcopy(self.network.ranker), {"validation while training": row})
         write_whole(self.folder / LOG, "".join(json.dumps(row) + "\n" for row in self.state.rows))
         draw(self.folder / CURVE, self.recipe.ranker, self.state.rows)
         _save(self.folder / STATE, self.state, self.network.ranker, self.optimiser)
 
     def _finish(self, everything: np.ndarray, baseline: dict[str, float]) -> None:
-        """Measure what the checkpoint holds on all queries and write that into it."""
+        """Measure the best network, as stored, on all queries, and write the checkpoint."""
         best = max(self.state.rows, key=lambda row: row["MAP@20"])
-        ranker = open_checkpoint(self.output).ranker.to(self.device)
+        ranker = open_checkpoint(self.folder / BEST).ranker.to(self.device)
         values, _ = validate(self.queries, everything, by_ranker(ranker, self.device))
         metrics = {"validation": values, "queries": len(everything), "best epoch": best["epoch"]}
-        self._write(ranker, {**metrics, "bm25 over premises": baseline, "log": self.state.rows})
+        self._write(self.output, ranker, {**metrics, "bm25 over premises": baseline, "log": self.state.rows})
         log.info("%s: %s on %d queries; BM25 over the premises: %s",
                  self.output, _words(values), len(everything), _words(baseline))  # fmt: skip
 
-    def _write(self, ranker: Ranker, metrics: dict[str, Any]) -> None:
+    def _write(self, directory: Path, ranker: Ranker, metrics: dict[str, Any]) -> None:
         network, text = self.network, card(self.provenance, metrics)
-        write_checkpoint(self.output, ranker, network.encoder, metrics, self.provenance, text, network.pretrained)
+        write_checkpoint(directory, ranker, network.encoder, metrics, self.provenance, text, network.pretrained)
 
 
 def hinge(related: Tensor, unrelated: Tensor, margin: float) -> Tensor:

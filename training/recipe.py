@@ -93,9 +93,16 @@ def _refuse_unknown(file: Path, place: str, values: object, kind: type[Any], hid
 
 def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
     training = recipe.training
-    for name in ("epochs", "validations", "global_batch_size", "micro_batch_size"):
-        if getattr(training, name) < 1:
-            raise UsageError(f"{file}: training.{name} is {getattr(training, name)}; expected 1 or more")
+    least = {"epochs": 1, "validations": 1, "global_batch_size": 1, "micro_batch_size": 1, "steps": 0, "validation_queries": 0}
+    values = {f"training.{name}": (getattr(training, name), bound) for name, bound in least.items()}
+    values |= {f"lengths.{name}": (getattr(recipe.lengths, name), 1) for name in ("query", "premise")}
+    values |= {"terms": (recipe.terms, 0), "seed": (recipe.seed, 0), "encoder.frozen": (recipe.encoder.frozen, -1)}
+    for name, (value, bound) in values.items():
+        if value < bound:
+            raise UsageError(f"{file}: {name} is {value}; expected {bound} or more")
+    for name, rate in (("training", training.learning_rate), ("encoder", recipe.encoder.learning_rate)):
+        if not 0 < rate < float("inf"):
+            raise UsageError(f"{file}: {name}.learning_rate is {rate}; expected a number above 0")
     if training.global_batch_size % training.micro_batch_size:
         raise UsageError(
             f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "
@@ -110,7 +117,3 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         raise UsageError(
             f"{file}: {recipe.ranker} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it"
         )
-    if recipe.terms < 0:
-        raise UsageError(f"{file}: terms is {recipe.terms}; expected 0 (all) or more")
-    if training.learning_rate <= 0:
-        raise UsageError(f"{file}: training.learning_rate is {training.learning_rate}; expected more than 0")

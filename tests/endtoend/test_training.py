@@ -231,7 +231,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: C
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert not json.loads((work / "checkpoints" / "mine" / "metrics.json").read_text()).get("validation")  # not finished
+    assert not (work / "checkpoints").exists()  # not finished
     done = subprocess.run([*command, str(work)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "going on at step" in done.stderr
     assert contents(work / "checkpoints") == contents(whole / "checkpoints")
@@ -254,6 +254,25 @@ def test_another_recipe_of_the_same_name_is_refused(
     assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
     assert main(["fit", recipe(), "--work", str(work)]) == 2
     assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
+
+
+def test_an_output_that_is_no_checkpoint_is_left_alone(
+    work: Path, recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    assert main(["fit", recipe(), "--work", str(work), "-o", str(tmp_path / "mine")]) == 5
+    assert "holds something else than a checkpoint" in capsys.readouterr().err
+    assert contents(tmp_path / "mine") == {"thesis.txt": b"precious"}
+
+
+def test_a_finished_run_writes_its_own_network_wherever_it_is_asked_to(
+    work: Path, recipe: Callable[..., str], checkpoints: Path
+) -> None:
+    file = recipe(RECIPE.replace("epochs = 3", "epochs = 1"))
+    assert main(["fit", file, "--work", str(work)]) == 0
+    assert main(["fit", file, "--work", str(work), "-o", str(checkpoints / "knrm")]) == 0  # another network was there
+    assert contents(checkpoints / "knrm") == contents(work / "checkpoints" / "mine")
 
 
 def test_dimensions_that_do_not_fit(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
