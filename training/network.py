@@ -51,18 +51,29 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Network:
         checkpoints: where a BERT network's `start` is.
 
     Raises:
-        InputError: no word vectors. UsageError: vectors of other dimensions. CheckpointError: no encoder, no start.
+        InputError: no word vectors. UsageError: vectors of other dimensions, sizes that no network can have.
+        CheckpointError: no encoder, no start.
     """
     torch.manual_seed(recipe.seed)
     return _bert_network(recipe, checkpoints) if find(recipe.ranker).form == "bert" else _word_network(recipe, vectors)
+
+
+def _make(recipe: Recipe, given: dict[str, Any]) -> Ranker:
+    """The network of the recipe's sizes and those given by vocabulary or encoder."""
+    ranker_class = find(recipe.ranker)
+    try:
+        return ranker_class(ranker_class.Config(**given, **recipe.network))
+    except (ValueError, RuntimeError, ZeroDivisionError) as error:
+        raise UsageError(
+            f"the recipe's network {recipe.network} makes no {recipe.ranker} ({error}); change [network]"
+        ) from None
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> Network:
     vocabulary, table = embed.load(vectors)
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
-    ranker_class = find(recipe.ranker)
-    ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **recipe.network))
+    ranker = _make(recipe, {"vocabulary": len(vocabulary)})
     _fill(ranker.state_dict()["embedding.weight"], table)
     record = read_record(vectors)
     source = {"vectors": {**record["fingerprint"], "sha256": record["files"][embed.VECTORS]}}
@@ -82,12 +93,13 @@ def _fill(weight: torch.Tensor, vectors: np.ndarray) -> None:
 
 def _bert_network(recipe: Recipe, checkpoints: Path) -> Network:
     pretrained = Pretrained(recipe.encoder.name)
-    ranker_class = find(recipe.ranker)
-    ranker = ranker_class(ranker_class.Config(**pretrained.config(recipe.encoder.frozen), **recipe.network))
+    ranker = _make(recipe, pretrained.config(recipe.encoder.frozen))
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.tensors()})
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.start:
         start = open_checkpoint(checkpoints / recipe.encoder.start)
+        if start.ranker.form != "bert":
+            raise UsageError(f"encoder.start is {recipe.encoder.start!r}, which has no encoder; name a BERT network")
         trained = {name: value for name, value in start.ranker.state_dict().items() if name.startswith("encoder.")}
         ranker.load_state_dict({**ranker.state_dict(), **trained})
         source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": start.fingerprint}

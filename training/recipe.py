@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -78,6 +78,12 @@ def read_recipe(name: str) -> Recipe:
     except msgspec.ValidationError as error:
         raise UsageError(f"{file}: {error}") from None
     _refuse_unknown(file, "network.", recipe.network, find(recipe.ranker).Config, hidden=GIVEN)
+    types = get_type_hints(find(recipe.ranker).Config)
+    for key, value in recipe.network.items():
+        try:
+            msgspec.convert(value, types[key])
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{file}: network.{key}: {error}") from None
     _refuse_contradictions(file, recipe)
     return recipe
 
@@ -103,6 +109,8 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
     for name, rate in (("training", training.learning_rate), ("encoder", recipe.encoder.learning_rate)):
         if not 0 < rate < float("inf"):
             raise UsageError(f"{file}: {name}.learning_rate is {rate}; expected a number above 0")
+    if not 0 <= training.margin < float("inf"):
+        raise UsageError(f"{file}: training.margin is {training.margin}; expected a number from 0")
     if training.global_batch_size % training.micro_batch_size:
         raise UsageError(
             f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "

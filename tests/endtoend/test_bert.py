@@ -127,6 +127,14 @@ def test_cedr_starts_from_the_trained_encoder(fit: Callable[..., Path]) -> None:
     assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
 
 
+def test_a_start_without_an_encoder(fit: Callable[..., Path], checkpoints: Path, work: Path) -> None:  # noqa: F811
+    (work / "checkpoints").mkdir()
+    (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
+    recipe = work / "r.toml"
+    recipe.write_text(RECIPE.format(ranker="cedr_knrm", encoder="tiny", frozen=-1, start='start = "knrm"'))
+    assert main(["fit", str(recipe), "--work", str(work)]) == 2
+
+
 def test_a_folder_without_an_encoder(work: Path, encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
     (encoder / "tokenizer.json").unlink()
     (tmp_path / "r.toml").write_text(RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start=""))

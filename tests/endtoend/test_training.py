@@ -280,6 +280,11 @@ def test_dimensions_that_do_not_fit(work: Path, recipe: Callable[..., str], caps
     assert "network has 30 dimensions, the word vectors 20" in capsys.readouterr().err
 
 
+def test_sizes_that_no_network_can_have(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", recipe(RECIPE.replace("= 20", "= 20\nkernels = 1")), "--work", str(work)]) == 2
+    assert "makes no knrm" in capsys.readouterr().err
+
+
 def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", recipe(), "--work", str(tmp_path)]) == 3
     assert "`python -m training embed WORK` makes them" in capsys.readouterr().err

@@ -59,6 +59,8 @@ def test_values(tmp_path: Path) -> None:
         (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected 1 or more"),
         (GOOD + "steps = -1", "training.steps is -1; expected 0 or more"),
         (GOOD + "learning_rate = nan", "training.learning_rate is nan; expected a number above 0"),
+        (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
+        (GOOD + "margin = -1.0", "training.margin is -1.0"),
         ("training = 3", "training must be a table"),
         ("seed = 1", "missing required field `ranker`"),
     ],
