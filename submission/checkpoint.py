@@ -147,6 +147,8 @@ def _frozen(directory: Path, ranker: Ranker, pretrained: Mapping[str, str] | Non
 def _verified_hashes(directory: Path) -> dict[str, str]:
     try:
         hashes: dict[str, str] = _load_json(directory / PROVENANCE)["files"]
+        if not {CONFIG, WEIGHTS, PROBE} < set(hashes):
+            raise ValueError("it does not name all files")
         for name, expected in hashes.items():
             if sha256(directory / name) != expected:
                 raise CheckpointError(f"{directory / name}: damaged, its SHA-256 is not {expected[:12]}…; restore the file")

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from submission.errors import InputError
+from submission.files import sha256
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,14 @@ def corpus_files(directory: Path) -> list[Path]:
     return files
 
 
+def input_hashes(files: list[Path]) -> dict[str, str]:
+    """The SHA-256 of input files by their names. Raises InputError where one cannot be read."""
+    try:
+        return {file.name: sha256(file) for file in files}
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+
+
 def read_corpus(files: list[Path]) -> pd.DataFrame:
     """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), docno ascending.
 
@@ -86,8 +95,9 @@ def long_enough(corpus: pd.DataFrame) -> pd.DataFrame:
         "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)",
         len(kept), len(corpus), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(), SHORTEST_PREMISE,
     )  # fmt: skip
-    if kept.empty:
-        raise InputError(f"no argument has a premise of {SHORTEST_PREMISE} words or more; is this the args.me corpus?")
+    if not kept["conclusion"].str.strip().any():
+        expected = f"expected some with a conclusion and a premise of {SHORTEST_PREMISE} words or more"
+        raise InputError(f"no argument is left of {len(corpus)}; {expected}: is this the args.me corpus?")
     return kept
 
 
@@ -118,7 +128,7 @@ def _decode(file: Path, data: bytes) -> list[_Argument]:
         return msgspec.json.decode(data, type=_Corpus).arguments
     except msgspec.ValidationError as error:
         raise InputError(f"{file}{_which_argument(data, str(error))}: {error}; {expected}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{file}, {_where(data)}: malformed JSON ({error}); {expected}; copy the file again") from None
 
 
@@ -127,7 +137,10 @@ def _which_argument(data: bytes, message: str) -> str:
     index = re.search(r"\$\.arguments\[(\d+)\]", message)
     if not index:
         return ""
-    argument = msgspec.json.decode(data)["arguments"][int(index[1])]
+    try:
+        argument = msgspec.json.decode(data)["arguments"][int(index[1])]
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):  # a second fault, further on
+        argument = None
     name = argument.get("id") if isinstance(argument, dict) else None
     return f", argument number {int(index[1]) + 1}" + (f" (id {name})" if name else "")
 
@@ -141,13 +154,15 @@ def _where(data: bytes) -> str:
         return f"line {line}, byte {error.start} (not UTF-8)"
     except json.JSONDecodeError as error:
         return f"line {error.lineno}, column {error.colno}"
+    except RecursionError:
+        return "nested too deeply"
     return "place unknown"
 
 
 def _check_ids(corpus: pd.DataFrame, files: list[Path], lengths: list[int]) -> None:
     owner = np.repeat(np.arange(len(files)), lengths)
     for row, docno in enumerate(corpus["docno"]):
-        if len(docno.split()) != 1 or docno != docno.strip():
+        if docno.split() != [docno]:
             raise InputError(f"{files[owner[row]]}: argument id {docno!r}; expected an id without blanks, as run files need")
     repeated = corpus[corpus["docno"].duplicated(keep=False)]
     for docno, group in repeated.groupby("docno", sort=True):

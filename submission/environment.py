@@ -52,12 +52,13 @@ def main(files: list[str]) -> int:
         words = "see pip's words above; if the environment itself is broken, remove it and try again"
         print(f"error: could not install {', '.join(missing(files))} into {VENV}; {words}", file=sys.stderr)
         return 1
-    if not (VENV / "bin" / "python").exists():
+    python = VENV / "bin" / "python"
+    if not python.exists() or subprocess.run([str(python), "-m", "pip", "--version"], capture_output=True).returncode:
         print(f"making {VENV}", file=sys.stderr)
-        if subprocess.run([sys.executable, "-m", "venv", str(VENV)], stdout=sys.stderr).returncode:
+        if subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], stdout=sys.stderr).returncode:
             print(f"error: {sys.executable} -m venv failed; install Python's venv module (python3-venv)", file=sys.stderr)
             return 1
-    return subprocess.run([str(VENV / "bin" / "python"), __file__, *files]).returncode
+    return subprocess.run([str(python), __file__, *files]).returncode
 
 
 if __name__ == "__main__":

@@ -117,4 +117,7 @@ class Output:
         except (OSError, ValueError):
             log.warning("%s is damaged: the runs beside it are not reused", self.directory / RECORD)
             return {}
+        if not (isinstance(record, dict) and all(isinstance(record.get(key), dict) for key in ("fingerprint", "runs"))):
+            log.warning("%s is damaged: the runs beside it are not reused", self.directory / RECORD)
+            return {}
         return record

@@ -14,7 +14,7 @@ import torch
 
 from submission import systems
 from submission.checkpoint import Checkpoint, open_checkpoint
-from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.corpus import corpus_files, input_hashes, long_enough, read_corpus
 from submission.device import choose_device
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
 from submission.files import sha256
@@ -64,13 +64,8 @@ class Data:
 
     def fingerprint(self) -> str:
         """The hash of the input files' names and bytes."""
-        digest = hashlib.sha256()
-        for file in [*self._topic_files, *self._corpus_files]:
-            try:
-                digest.update(f"{file.name} {sha256(file)}\n".encode())
-            except OSError as error:
-                raise InputError(f"{file}: cannot be read ({error.strerror}); check the mount and its permissions") from None
-        return digest.hexdigest()
+        hashes = input_hashes([*self._topic_files, *self._corpus_files])
+        return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
 
 
 def rank(job: Job) -> None:
@@ -135,9 +130,12 @@ def _run(checkpoint: Checkpoint | None, depth: int, device: torch.device, data: 
 
 
 def _directory(path: Path) -> Path:
-    if not path.is_dir():
-        raise InputError(f"{path}: no such input directory; expected one with topics*.xml and the args.me JSON files")
-    return path
+    try:
+        if path.is_dir():
+            return path
+    except OSError as error:  # a name that is too long, a parent that may not be read
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    raise InputError(f"{path}: no such input directory; expected one with topics*.xml and the args.me JSON files")
 
 
 def _code() -> str:

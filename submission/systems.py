@@ -35,7 +35,7 @@ def all_systems(checkpoints: Path) -> list[System]:
 
 
 def choose(names: list[str], checkpoints: Path) -> list[System]:
-    """The systems of those names in that order, each once; all that are present when no name is given.
+    """The systems of those names in that order, each once; when no name is given, all that are present and the primary one.
 
     Raises:
         UsageError: an unknown name.
@@ -46,7 +46,7 @@ def choose(names: list[str], checkpoints: Path) -> list[System]:
             raise UsageError(f"unknown system {name!r}; {nearest(name, systems)}")
     if names:
         return [systems[name] for name in dict.fromkeys(names)]
-    return [system for system in systems.values() if system.present]
+    return [system for system in systems.values() if system.present or system.name == PRIMARY]  # without it: no run.txt
 
 
 def _first_line(ranker: str) -> str:

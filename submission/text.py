@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import inflect
-import nltk.data
+from nltk.tokenize import line_tokenize
 
 NLTK_DATA = Path(__file__).parent / "nltk_data"
 URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
@@ -85,10 +85,10 @@ def drop_urls(text: str) -> str:
 @cache
 def stop_words() -> frozenset[str]:
     """NLTK's English stop words as of 2020 (179, shipped in nltk_data), without apostrophes as in normalised text."""
-    if str(NLTK_DATA) not in nltk.data.path:
-        nltk.data.path.insert(0, str(NLTK_DATA))  # before any list that the machine happens to have
-    words = nltk.data.load("corpora/stopwords/english", format="text").split()
-    return frozenset(word.translate(_REMOVED) for word in words)
+    # Read as NLTK reads word lists, but not by its loader: that refuses folders of another owner or writable by a group,
+    # as a clone or a mount may well be, and goes on to other lists of the machine.
+    text = (NLTK_DATA / "corpora/stopwords/english").read_text(encoding="utf-8")
+    return frozenset(word.translate(_REMOVED) for word in line_tokenize(text))
 
 
 def _spell_digits(text: str) -> str:

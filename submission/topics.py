@@ -44,7 +44,7 @@ def read_topics(files: list[Path]) -> pd.DataFrame:
             rows[qid], seen[qid] = title, place
     if not rows:
         raise InputError(f"{', '.join(map(str, files))}: no <topic> element found; expected <topics><topic>…</topic></topics>")
-    qids = sorted(rows, key=lambda qid: (0, int(qid), qid) if qid.isdecimal() else (1, 0, qid))
+    qids = sorted(rows, key=lambda qid: (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid))
     return pd.DataFrame({"qid": qids, "query": [rows[qid] for qid in qids]})
 
 

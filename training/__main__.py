@@ -29,8 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     verb = _verb(verbs, "prepare", _prepare, "corpus → training and validation tables with distant labels")
     verb.add_argument("-i", "--input", type=Path, required=True, metavar="DIR", help="directory with the args.me corpus")
     verb.add_argument("-o", "--output", type=Path, required=True, metavar="WORK", help="working directory for the tables")
-    verb.add_argument("--sample", type=int, default=0, metavar="N", help="only N random arguments (0: all)")
-    verb.add_argument("--seed", type=int, default=0, help="of samples and split")
+    verb.add_argument("--sample", type=_natural, default=0, metavar="N", help="only N random arguments (0: all)")
+    verb.add_argument("--seed", type=_natural, default=0, help="of samples and split")
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of another input or setting")
 
     defaults = embed.Settings()
@@ -39,10 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to write (default: WORK/vectors)")
     verb.add_argument("--vectors", type=Path, metavar="FILE", help="read GloVe or word2vec vectors instead of training")
     verb.add_argument("--method", choices=["word2vec", "fasttext"], default=defaults.method, help="how to train (skip-gram)")
-    verb.add_argument("--dimensions", type=int, default=defaults.dimensions, help="of a vector")
-    verb.add_argument("--minimum-frequency", type=int, default=defaults.minimum_frequency, help="of a word in the premises")
-    verb.add_argument("--epochs", type=int, default=defaults.epochs, help="passes over the premises")
-    verb.add_argument("--seed", type=int, default=defaults.seed, help="of the vectors")
+    verb.add_argument("--dimensions", type=_positive, default=defaults.dimensions, help="of a vector")
+    verb.add_argument(
+        "--minimum-frequency", type=_positive, default=defaults.minimum_frequency, help="of a word in the premises"
+    )
+    verb.add_argument("--epochs", type=_positive, default=defaults.epochs, help="passes over the premises")
+    verb.add_argument("--seed", type=_natural, default=defaults.seed, help="of the vectors")
     verb.add_argument("--overwrite", action="store_true", help="replace vectors made otherwise")
 
     verb = _verb(verbs, "fit", _fit, "train a network by a recipe; goes on where it was stopped")
@@ -66,6 +68,18 @@ def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], None], what
     )
     verb.set_defaults(verb=run)
     return verb
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 0")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if _natural(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1")
+    return int(text)
 
 
 def _prepare(options: argparse.Namespace) -> None:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import safetensors
 import safetensors.numpy
 from gensim.models import FastText, Word2Vec
 from gensim.models.keyedvectors import KeyedVectors
 
+from submission.corpus import input_hashes
 from submission.errors import InputError
-from submission.files import sha256
 from submission.text import query_words
 from submission.vocabulary import Vocabulary
 from training.work import Work, read_record, write_text
@@ -68,18 +69,23 @@ def embed(work: Path, directory: Path, settings: Settings, file: Path | None, ov
         InputError: no prepared work; a vectors file that is damaged or of other dimensions.
         OutputError: it cannot be written.
     """
-    tables = read_record(work)["files"]["train.words.parquet"]
-    fingerprint = {"tables": tables, **asdict(settings), "vectors file": sha256(file) if file else "none"}
+    tables = read_record(work)["files"].get("train.words.parquet")
+    if tables is None:
+        raise InputError(f"{work}: holds no tables; `python -m training prepare -i INPUT -o {work}` makes them")
+    source = input_hashes([file])[file.name] if file else "none"
+    fingerprint = {"tables": tables, **asdict(settings), "vectors file": source}
     output = Work(directory, fingerprint, overwrite)
     premises = Premises(work)
     counts = Counter(word for words in premises for word in words)
     frequent = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    if not frequent:
+        raise InputError(f"no word occurs {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
     vocabulary = Vocabulary(sorted(frequent, key=lambda word: (-counts[word], word)))
     _report(work, vocabulary, counts)
 
     def write(path: Path) -> None:
         vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
-        safetensors.numpy.save_file({"vectors": _table(vocabulary, vectors, settings)}, path)
+        path.write_bytes(safetensors.numpy.save({"vectors": _table(vocabulary, vectors, settings)}))
 
     output.make(VECTORS, write)
     output.make(VOCABULARY, partial(write_text, vocabulary.dumps()))
@@ -89,7 +95,7 @@ def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
     """The vocabulary and its vectors (terms, dimensions). Raises InputError where `embed` has not been run."""
     try:
         return Vocabulary.load(directory / VOCABULARY), safetensors.numpy.load_file(directory / VECTORS)["vectors"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         raise InputError(f"{directory}: no word vectors ({error}); `python -m training embed WORK` makes them") from None
 
 
@@ -120,7 +126,7 @@ def _read(file: Path, dimensions: int) -> KeyedVectors:
         binary = file.suffix == ".bin"
         headless = not binary and len(first) != 2  # GloVe's text form has no header
         vectors = KeyedVectors.load_word2vec_format(str(file), binary=binary, no_header=headless)
-    except (OSError, ValueError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
         raise InputError(
             f"{file}: not a word2vec or GloVe file ({error}); word2vec's binary form must be named *.bin"
         ) from None

@@ -47,7 +47,7 @@ def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
             with warnings.catch_warnings(action="ignore", category=FutureWarning):  # trectools' own, on pandas 2
                 values = measure(engine).iloc[:, 0] if len(documents) else pd.Series(dtype=float)
             columns[f"{name} {way}"] = values.reindex(topics).fillna(0.0)
-    top = run[run["rank"] <= 5]
+    top = run.groupby("query").head(5)
     share = top.merge(judged[["query", "docid"]], on=["query", "docid"]).groupby("query").size() / top.groupby("query").size()
     columns["judged@5"] = share.reindex(topics).fillna(0.0)
     return pd.DataFrame(columns)
@@ -66,7 +66,7 @@ def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
     rows = []
     for place, line in _lines(file):
         match line.split():
-            case [query, q0, docid, label] if _is_number(label):
+            case [query, q0, docid, label] if _is_number(label) and float(label).is_integer():
                 rows.append((query, q0, docid, max(0, int(float(label)))))
             case _:
                 raise InputError(f"{place}: expected `topic 0 docno label`, found {line!r}")
@@ -104,7 +104,7 @@ def read_run(file: Path) -> pd.DataFrame:
 
 def table(runs: list[Path], qrels: pd.DataFrame) -> pd.DataFrame:
     """The means over the qrels' topics, one row a run."""
-    means = {file.stem: evaluate(read_run(file), qrels).mean() for file in runs}
+    means = {str(file): evaluate(read_run(file), qrels).mean() for file in runs}
     return pd.DataFrame(means).T.rename_axis("run")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import pickle
 import platform
 import time
 from copy import deepcopy
@@ -73,7 +74,8 @@ def fit(
         TrainingError: a non-finite loss, or a network that gives all documents the same score.
         OutputError: it cannot be written; the last good checkpoint is still there.
     """
-    if output.exists() and not (output / PROVENANCE).is_file():
+    empty = output.is_dir() and not any(output.iterdir())
+    if output.exists() and not empty and not (output / PROVENANCE).is_file():
         raise OutputError(f"{output}: holds something else than a checkpoint; choose another directory")
     network = build(recipe, vectors, output.parent)
     form, encoder = network.ranker.form, network.encoder
@@ -162,7 +164,10 @@ class _Run:
 
     def _check(self, epoch: float, chosen: np.ndarray) -> None:
         """Validate; keep the network if it is the best so far; save where we are."""
-        values, tied = validate(self.queries, chosen, by_ranker(self.network.ranker, self.device))
+        try:
+            values, tied = validate(self.queries, chosen, by_ranker(self.network.ranker, self.device))
+        except FloatingPointError as error:
+            raise TrainingError(f"step {self.state.step}: {error}; lower training.learning_rate in the recipe") from None
         if tied:
             raise TrainingError(
                 f"step {self.state.step}: all validation scores are tied, the network is dead; lower training.learning_rate "
@@ -230,7 +235,7 @@ def _resume(file: Path, state: State, ranker: Ranker, optimiser: torch.optim.Opt
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
         saved = State(**content["state"])
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError) as error:
+    except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise InputError(f"{file}: damaged ({error}); give --restart to begin again") from None
     if saved.fingerprint != state.fingerprint:
         raise UsageError(f"{file}: a run by another recipe, other tables or vectors; give --restart to replace it")

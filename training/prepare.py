@@ -13,8 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.corpus import corpus_files, long_enough, read_corpus
-from submission.files import sha256
+from submission.corpus import corpus_files, input_hashes, long_enough, read_corpus
 from submission.progress import progress
 from submission.text import drop_urls, normalise, premise_words
 from training.distant import unrelated
@@ -63,7 +62,7 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
         OutputError: the directory cannot be written or holds the tables of something else.
     """
     files = corpus_files(input_directory)
-    inputs = {file.name: sha256(file) for file in files}
+    inputs = input_hashes(files)
     work = Work(directory, {"input": inputs, "seed": settings.seed, "sample": settings.sample}, overwrite)
 
     arguments = long_enough(read_corpus(files)).rename(columns={"docno": "id"})
@@ -74,8 +73,11 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
     arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised)
     train, validation = split(arguments, settings.seed)
     del arguments
-    for name, part in ((TRAIN, train), (VALIDATION, validation)):
-        rows = unrelated(part, UNRELATED[name], settings.seed)
+    splits = [
+        (name, part, unrelated(part, UNRELATED[name], settings.seed))
+        for name, part in ((TRAIN, train), (VALIDATION, validation))
+    ]
+    for name, part, rows in splits:
         for form in FORMS:
             work.make(f"{name}.{form}.parquet", partial(_write, part, rows, form, f"{name} {form}"))
         if name == VALIDATION:

@@ -30,5 +30,9 @@ def split(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFram
             "validate; use a larger part of the corpus"
         )
     chosen = np.random.default_rng([seed, 1]).permutation(fitting)[: MOST // PREMISES]
+    if len(chosen) == len(sizes):
+        raise InputError(
+            f"all conclusions have exactly {PREMISES} premises, so nothing trains; use a larger part of the corpus"
+        )
     validates = arguments["normalised_conclusion"].isin(set(chosen))
     return arguments[~validates].reset_index(drop=True), arguments[validates].reset_index(drop=True)

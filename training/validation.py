@@ -46,6 +46,8 @@ def measures(scores: np.ndarray, ties: np.ndarray) -> dict[str, float]:
 def validate(queries: Queries, chosen: np.ndarray, score: Scorer) -> tuple[dict[str, float], bool]:
     """Measures over some of the queries, and whether all scores of all of them are tied (a dead network)."""
     scores = score(queries, chosen)
+    if not np.isfinite(scores).all():
+        raise FloatingPointError("a validation score is not finite")
     return measures(scores, queries.ties[queries.candidates[chosen]]), bool((scores == scores[:, :1]).all())
 
 

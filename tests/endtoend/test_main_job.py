@@ -164,6 +164,19 @@ def test_a_missing_checkpoint_is_exit_code_4(rank: Callable[..., tuple[int, str]
     assert (code, "no such checkpoint" in said) == (4, True)
 
 
+def test_without_the_primary_systems_checkpoint_the_others_are_written(
+    rank: Callable[..., tuple[int, str]], make_input: Make, checkpoints: Path, tmp_path: Path
+) -> None:
+    shutil.rmtree(checkpoints / "knrm")
+    assert rank(make_input())[0] == 6
+    assert set(contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json"}
+
+
+def test_conclusions_without_a_word(rank: Callable[..., tuple[int, str]], make_input: Make) -> None:
+    code, said = rank(make_input(arguments=[argument("a", ""), argument("b", " ")]))
+    assert (code, "expected some with a conclusion" in said) == (3, True)
+
+
 def test_a_damaged_checkpoint_fails_its_system_alone(
     rank: Callable[..., tuple[int, str]], make_input: Make, checkpoints: Path, tmp_path: Path
 ) -> None:

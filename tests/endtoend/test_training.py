@@ -301,6 +301,19 @@ def test_a_loss_that_is_no_number_stops(
     assert "step 1: the loss is nan; lower training.learning_rate" in capsys.readouterr().err
 
 
+def test_a_network_that_diverged_is_refused(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    text = RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
+    assert main(["fit", recipe(text.replace("knrm", "conv_knrm")), "--work", str(work)]) == 7
+    assert "not finite; lower training.learning_rate" in capsys.readouterr().err
+
+
+def test_a_damaged_state_says_how_to_go_on(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
+    (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
+    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 3
+    assert "give --restart to begin again" in capsys.readouterr().err
+
+
 def test_a_dead_network_is_refused(
     work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

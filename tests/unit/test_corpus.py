@@ -65,6 +65,8 @@ def test_missing_directory(tmp_path: Path) -> None:
         (corpus({"conclusion": "C", "premises": []}), ["argument number 1", "`id`"]),
         (corpus({"id": "a", "conclusion": None, "premises": []}), ["(id a)", "Expected `str`, got `null`"]),
         (corpus({"id": "a", "conclusion": "C", "premises": [{"stance": "PRO"}]}), ["(id a)", "`text`"]),
+        ('{"arguments": [{"id": 1}, ', ["argument number 1", "Expected `str`"]),
+        ('{"arguments": [{"id": "a", "more": ' + "[" * 200_000, ["malformed JSON"]),
         ("[]", ["expected {"]),
         ("", ["malformed JSON"]),
         (corpus(argument("a b")), ["'a b'", "without blanks"]),

@@ -55,7 +55,7 @@ def test_against_values_by_hand(files: tuple[Path, Path]) -> None:
     assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
     assert (result.loc[["2", "4"]] == 0).all(axis=None)
     means = table([files[0]], read_qrels(files[1]))
-    assert means.loc["run", "nDCG@5 judged"] == pytest.approx(expected["nDCG@5 judged"] / 3)
+    assert means.loc[str(files[0]), "nDCG@5 judged"] == pytest.approx(expected["nDCG@5 judged"] / 3)
 
 
 def test_the_rank_column_orders_not_the_score_or_the_line(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -84,6 +84,7 @@ def test_restricted_to_a_collection(tmp_path: Path, make_input: object) -> None:
     [
         ("1 0 a 1\n1 0 b\n", "line 2: expected"),
         ("1 0 a high\n", "line 1: expected"),
+        ("1 0 a 0.9\n", "line 1: expected"),
         ("1 0 a 1\n1 0 a 0\n", "a occurs twice in topic 1"),
         ("1 0 a 0\n", "no relevant document"),
     ],

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,12 @@ def test_query_words_meet_premise_words() -> None:
 
 def test_bert_texts_keep_everything_but_urls() -> None:
     assert drop_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
+
+
+def test_the_stop_list_is_read_from_a_folder_that_a_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Path(shutil.copytree(NLTK_DATA, tmp_path / "nltk_data"))
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o020)
+    monkeypatch.setattr("submission.text.NLTK_DATA", copy)
+    stop_words.cache_clear()
+    assert len(stop_words()) > 170
