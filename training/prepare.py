@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from submission import text
 from submission.corpus import corpus_files, input_hashes, long_enough, read_corpus
 from submission.progress import progress
 from submission.text import drop_urls, normalise, premise_words
@@ -28,7 +29,7 @@ UNRELATED = {TRAIN: 1, VALIDATION: 20}  # a premise
 ROWS = 2_000  # a group of a Parquet file: what is in memory at a time
 
 FORMS: dict[str, Callable[[str], str]] = {  # as rankers name them
-    "words": lambda text: " ".join(premise_words(text)),
+    "words": lambda premise: " ".join(premise_words(premise)),
     "bert": drop_urls,
 }
 SCHEMA = pa.schema(
@@ -63,13 +64,14 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
     """
     files = corpus_files(input_directory)
     inputs = input_hashes(files)
-    work = Work(directory, {"input": inputs, "seed": settings.seed, "sample": settings.sample}, overwrite)
+    code = input_hashes([Path(str(text.__file__))])["text.py"]  # tables of another text processing are other tables
+    work = Work(directory, {"input": inputs, "text": code, "seed": settings.seed, "sample": settings.sample}, overwrite)
 
     arguments = long_enough(read_corpus(files)).rename(columns={"docno": "id"})
     if settings.sample:
         rng = np.random.default_rng([settings.seed, 0])
         arguments = arguments.loc[np.sort(rng.permutation(len(arguments))[: settings.sample])].reset_index(drop=True)
-    normalised = {text: normalise(text) for text in arguments["conclusion"].unique()}
+    normalised = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
     arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised)
     train, validation = split(arguments, settings.seed)
     del arguments
@@ -81,6 +83,7 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
         for form in FORMS:
             work.make(f"{name}.{form}.parquet", partial(_write, part, rows, form, f"{name} {form}"))
         if name == VALIDATION:
+            work.make("validation.queries.tsv", partial(_write_queries, part))
             work.make("validation.qrels", partial(_write_qrels, part))
             work.make("validation.candidates", partial(_write_candidates, part, rows))
     write_statistics(work, train, validation)
@@ -105,6 +108,13 @@ def _write(arguments: pd.DataFrame, rows: np.ndarray, form: str, what: str, file
             columns = [part["id"], part["conclusion"], part["normalised_conclusion"], texts[block]]
             columns += [[ids[row].tolist() for row in others], [texts[row].tolist() for row in others]]
             writer.write_table(pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))
+
+
+def _write_queries(validation: pd.DataFrame, file: Path) -> None:
+    """The conclusion of each query as first written, `qid conclusion` with a tab between."""
+    queries = dict(zip(reversed(query_ids(validation)), reversed(validation["conclusion"].tolist()), strict=True))
+    lines = (f"{qid}\t{' '.join(queries[qid].split())}\n" for qid in dict.fromkeys(query_ids(validation)))
+    file.write_text("".join(lines), encoding="utf-8")
 
 
 def _write_qrels(validation: pd.DataFrame, file: Path) -> None:

@@ -102,6 +102,9 @@ def test_validation_is_5_related_and_100_unrelated(prepared: Path) -> None:
     qrels = [line.split() for line in (prepared / "validation.qrels").read_text().splitlines()]
     candidates = [line.split() for line in (prepared / "validation.candidates").read_text().splitlines()]
     queries = {qid for qid, *_ in qrels}
+    texts = dict(line.split("\t") for line in (prepared / "validation.queries.tsv").read_text().splitlines())
+    assert list(texts) == [f"v{number}" for number in range(1, 26)]
+    assert all(text.startswith("topic") for text in texts.values())
     assert len(queries) == 25
     for query in queries:
         related = {docno for qid, _, docno, label in qrels if qid == query and label == "1"}
