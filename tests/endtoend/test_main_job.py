@@ -12,6 +12,7 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main
+from submission.corpus import corpus_files, read_corpus
 from submission.output import Output
 from tests.conftest import REAL, ROOT, SAMPLE, argument
 
@@ -261,5 +262,11 @@ def test_real_input_twice_is_valid_and_the_same(tmp_path: Path) -> None:
     assert len(topics) == 49
 
 
-def test_the_sample_is_the_default_input() -> None:
-    assert SAMPLE.is_dir()
+def test_the_sample_is_the_default_input(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    for name in ("inputDataset", "TIRA_INPUT_DATASET"):
+        monkeypatch.delenv(name, raising=False)
+    caplog.set_level("INFO")
+    assert main(["rank", "-o", str(tmp_path / "o"), "--system", "bm25"]) == 0
+    assert f"collection: 461 of {len(read_corpus(corpus_files(SAMPLE)))} arguments" in caplog.text
