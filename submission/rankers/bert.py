@@ -3,24 +3,22 @@
 MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019; the layout is that of
 the authors' code, each pair computed as if it were alone in its batch.
 
-Shapes: B pairs, R pieces of all pairs, L layers (embeddings and all blocks), Q = 20 query positions, D document positions,
-E dimensions.
+Shapes: B pairs, R pieces of all pairs, L layers (embeddings and all blocks), Q query positions (at most 20), D document
+positions, T positions of a piece with its query, E dimensions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import BertConfig, BertModel
 
 from submission.rankers.base import Ranker
 
-QUERY_LENGTH = 20  # positions, always: a shorter query is followed by masked ones
-
+QUERY_LENGTH = 20  # positions, always: after a shorter query some are empty
 
 BERT_FIELDS = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
@@ -38,12 +36,29 @@ class EncoderConfig:
     frozen: int = -1  # so many lowest blocks are frozen, and the embeddings with them; -1: nothing
 
 
-class Encoded(NamedTuple):
-    """What the encoder knows of pairs."""
+class Encoded:
+    """What the encoder knows of pairs, each part made when it is asked for."""
 
-    cls: Tensor  # (B, L, E), mean over the pieces
-    query: Tensor  # (B, L, Q, E), from the first piece
-    document: Tensor  # (B, L, D, E), the pieces joined; positions past a document's end hold anything
+    def __init__(self, layers: tuple[Tensor, ...], cut: Pieces, query: int, document: int) -> None:
+        """From the layers' vectors L × (R, T, E), how documents were cut, and the numbers of positions Q and D."""
+        self._layers, self._cut, self._query, self._document = layers, cut, query, document
+
+    @property
+    def cls(self) -> Tensor:
+        """(B, L, E), the mean over the pieces."""
+        return self._cut.mean(_full(torch.stack([layer[:, 0] for layer in self._layers], dim=1)))
+
+    @property
+    def query(self) -> Tensor:
+        """(B, L, Q, E), from the first piece; positions past a query's end hold anything."""
+        first = [layer[self._cut.first, 1 : 1 + self._query] for layer in self._layers]
+        return _full(torch.stack(first, dim=1))
+
+    @property
+    def document(self) -> Tensor:
+        """(B, L, D, E), the pieces joined; positions past a document's end hold anything."""
+        rows, columns = self._cut.places(self._document)
+        return _full(torch.stack([layer[rows, columns + self._query + 2] for layer in self._layers], dim=1))
 
 
 class PairEncoder(nn.Module):
@@ -66,28 +81,30 @@ class PairEncoder(nn.Module):
         device, precision = document.device.type, self.precision
         with torch.autocast(device, dtype=precision, enabled=precision is not None):
             layers = self.bert(**inputs, output_hidden_states=True).hidden_states
-        hidden = torch.stack(layers, dim=1)  # (R, L, T, E)
-        hidden = hidden.float() if precision else hidden
-        rows, columns = cut.places(document.shape[1])
-        return Encoded(
-            cls=cut.mean(hidden[:, :, 0]),
-            query=hidden[cut.first, :, 1 : 1 + QUERY_LENGTH],
-            document=hidden[rows, :, columns + QUERY_LENGTH + 2].transpose(1, 2),  # (B, D, L, E) → (B, L, D, E)
-        )
+        return Encoded(layers, cut, query.shape[1], document.shape[1])
 
     def _inputs(self, query: Tensor, query_mask: Tensor, document: Tensor, cut: Pieces) -> dict[str, Tensor]:
-        """Rows [CLS] query [SEP] piece [SEP], one a piece; the last [SEP] comes right after the piece's own size."""
-        missing = QUERY_LENGTH - query.shape[1]
-        query, query_mask = functional.pad(query, (0, missing)), functional.pad(query_mask, (0, missing))
-        positions, real = cut.positions()
-        words = document[cut.owner].gather(1, positions.clamp(max=document.shape[1] - 1)) * real
+        """Rows [CLS] query [SEP] piece [SEP], one a piece; the last [SEP] comes right after the piece's own size.
+
+        Query positions that are masked in all rows are left out: nothing sees them. The document keeps the positions that it
+        has behind 20 of them.
+        """
+        before = query.shape[1] + 2
+        place, real = cut.positions()
+        words = document[cut.owner].gather(1, place.clamp(max=document.shape[1] - 1)) * real
         one = torch.ones_like(cut.owner).unsqueeze(1)  # (R, 1)
         cls, sep = (one * special for special in self.special)
-        last = (QUERY_LENGTH + 2 + cut.size[cut.owner]).unsqueeze(1)
+        last = (before + cut.size[cut.owner]).unsqueeze(1)
         ids = torch.cat([cls, query[cut.owner], sep, words, one * 0], dim=1).scatter(1, last, sep)
         mask = torch.cat([one, query_mask[cut.owner], one, real, one * 0], dim=1).long().scatter(1, last, one)
-        segments = (torch.arange(ids.shape[1], device=ids.device) >= QUERY_LENGTH + 2).long().expand_as(ids)
-        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+        column = torch.arange(ids.shape[1], device=ids.device)
+        positions = column + (column >= before - 1) * (QUERY_LENGTH + 2 - before)
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "token_type_ids": (column >= before).long().expand_as(ids),
+            "position_ids": positions.expand_as(ids),
+        }
 
 
 class BERTRanker(Ranker):
@@ -137,3 +154,8 @@ class Pieces:
             has = (self.number > piece).nonzero().squeeze(1)
             total = total.index_copy(0, has, total[has] + rows[self.first[has] + piece])
         return total / self.number.reshape(-1, *[1] * (rows.dim() - 1))
+
+
+def _full(vectors: Tensor) -> Tensor:
+    """What autocast made in half precision as float32: similarities need it."""
+    return vectors.float() if vectors.dtype in (torch.bfloat16, torch.float16) else vectors

@@ -6,6 +6,7 @@ MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Thesis 3.4.6: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import torch
 from torch import Tensor, nn
@@ -37,10 +38,11 @@ class CEDRDRMM(BERTRanker):
         """Scores (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
-        real = functional.pad(query_mask, (0, QUERY_LENGTH - query.shape[1]))  # (B, Q)
-        counted = real[:, None, :, None] & document_mask[:, None, None, :]
+        counted = query_mask[:, None, :, None] & document_mask[:, None, None, :]
         histogram = log_histogram(similarity, counted, BINS, SMOOTHING)  # (B, L, Q, bins)
-        cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, Q, E)
+        missing = QUERY_LENGTH - query.shape[1]  # their histograms are empty
+        histogram = functional.pad(histogram, (0, 0, 0, missing), value=log(SMOOTHING))  # (B, L, 20, bins)
+        cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
         both = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
-        score: Tensor = self.second(self.dropout(self.first(both).relu()))  # (B, Q, 1)
+        score: Tensor = self.second(self.dropout(self.first(both).relu()))  # (B, 20, 1)
         return score.squeeze(-1).sum(1)

@@ -37,7 +37,7 @@ class CEDRKNRM(BERTRanker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Scores (B,): w · [features, kernel by kernel; CLS] + b."""
         encoded = self.encoder(query, query_mask, document, document_mask)
-        similarity = cosine(encoded.query, encoded.document)[:, :, : query.shape[1]]  # (B, L, Q, D)
+        similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
         matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
         counted = query_mask & document_mask.any(1, keepdim=True)  # the authors count rows with any similarity
         features = ((matches + 1e-6).log() * counted[:, None, :, None]).sum(2)  # (B, L, K)

@@ -1,0 +1,65 @@
+"""Vanilla BERT's scoring against sentence-transformers' CrossEncoder: same weights, texts, batch size, precision, threads."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from sentence_transformers import CrossEncoder
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+from submission.checkpoint import open_checkpoint
+from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.retrieval.bm25 import candidates
+from submission.scoring import BATCH, score
+from submission.systems import CHECKPOINTS
+from submission.topics import read_topics, topic_files
+from tests.benchmarks.measure import Benchmark
+
+PAIRS = 640  # at most: evenly spread over the candidates of all topics
+
+
+def vanilla_bert(directory: Path) -> Benchmark:
+    """Texts are cut to the pieces that the checkpoint sees before either side gets them."""
+    checkpoint = open_checkpoint(CHECKPOINTS / "vanilla_bert")
+    tokenizer, lengths = Tokenizer.from_str(checkpoint.encoder.dumps().decode()), checkpoint.encoder.lengths
+    topics, corpus = read_topics(topic_files(directory)), long_enough(read_corpus(corpus_files(directory)))
+    everything = candidates(topics, corpus)
+    chosen = everything.iloc[np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))].reset_index(drop=True)
+    corpus = corpus[corpus["docno"].isin(set(chosen["docno"]))].reset_index(drop=True)
+    corpus["premise"] = [_cut(tokenizer, text, lengths.premise) for text in corpus["premise"]]
+    topics["query"] = [_cut(tokenizer, text, lengths.query) for text in topics["query"]]
+    queries, premises = dict(zip(topics["qid"], topics["query"], strict=True)), corpus.set_index("docno")["premise"]
+    pairs = [(queries[qid], premises[docno]) for qid, docno in zip(chosen["qid"], chosen["docno"], strict=True)]
+
+    with tempfile.TemporaryDirectory() as folder:
+        _save_as_cross_encoder(checkpoint.ranker, tokenizer, Path(folder))
+        model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
+    size = BATCH["bert"]
+    return Benchmark(
+        name="vanilla_bert",
+        against="sentence_transformers.CrossEncoder.predict",
+        unit="pairs",
+        units=len(pairs),
+        ours=lambda: score(chosen, topics, corpus, checkpoint, torch.device("cpu")),
+        baseline=lambda: model.predict(pairs, batch_size=size),
+    )
+
+
+def _cut(tokenizer: Tokenizer, text: str, most: int) -> str:
+    """The text up to its piece number `most`."""
+    offsets = tokenizer.encode(text, add_special_tokens=False).offsets
+    return text if len(offsets) <= most else text[: offsets[most - 1][1]]
+
+
+def _save_as_cross_encoder(ranker: torch.nn.Module, tokenizer: Tokenizer, folder: Path) -> None:
+    model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
+    state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
+    own = {name: tensor for name, tensor in model.state_dict().items() if name not in state}  # pooler and classifier
+    model.load_state_dict(own | {name: tensor for name, tensor in state.items() if name.startswith("bert.")})
+    model.save_pretrained(folder)
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
