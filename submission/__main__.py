@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 from submission import command, systems
+from submission.check import check
+from submission.ensemble import NAME as ENSEMBLE
+from submission.ensemble import open_ensemble
 from submission.rank import Job, rank
 
 SAMPLE = Path(__file__).parent / "sample" / "input"
@@ -27,8 +30,7 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("rank", help="write one run per system", epilog=EXIT_CODES,
                             formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
-    verb.add_argument("-i", "--input", type=Path, default=_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE),
-                      metavar="DIR", help="directory with topics*.xml and the args.me corpus")  # fmt: skip
+    _add_input(verb)
     verb.add_argument("-o", "--output", type=Path, default=_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs")),
                       metavar="DIR", help="directory for the runs")  # fmt: skip
     verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems",
@@ -36,14 +38,36 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--team", default="aragorn", help="run files and tags are named <team>-<system>")
     verb.add_argument("--depth", type=_depth, default=100, metavar="N", help="documents a topic in a run, at most 1000")
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
-    verb.add_argument("--checkpoints", type=Path, default=systems.CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    _add_checkpoints(verb)
+    verb.add_argument("--work", type=Path, metavar="DIR", help="where finished parts and SNRM's index are kept, so that a "
+                      "restarted execution goes on where it stopped (default: a temporary directory)")  # fmt: skip
     verb.add_argument("--overwrite", action="store_true", help="replace the runs of another input, setting or version")
     verb.set_defaults(verb=_rank)
 
+    verb = verbs.add_parser("check", help="all faults of an input, of the checkpoints and of run files; scores nothing",
+                            epilog=EXIT_CODES, formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    _add_input(verb)
+    _add_checkpoints(verb)
+    verb.add_argument("--run", action="append", type=Path, default=[], metavar="FILE", dest="runs",
+                      help="repeatable; a run made from this input")  # fmt: skip
+    verb.add_argument("--differing", type=Path, metavar="FILE", help="write the ids there whose texts are not the judged ones")
+    verb.set_defaults(verb=_check)
+
     verb = verbs.add_parser("systems", help="list the systems, what each is, and whether its checkpoint is there")
-    verb.add_argument("--checkpoints", type=Path, default=systems.CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    _add_checkpoints(verb)
     verb.set_defaults(verb=_systems)
     return parser
+
+
+def _add_input(verb: argparse.ArgumentParser) -> None:
+    default = _from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE)
+    what = "directory with topics*.xml and the args.me corpus"
+    verb.add_argument("-i", "--input", type=Path, default=default, metavar="DIR", help=what)
+
+
+def _add_checkpoints(verb: argparse.ArgumentParser) -> None:
+    default = systems.CHECKPOINTS
+    verb.add_argument("--checkpoints", type=Path, default=default, metavar="DIR", help="where the checkpoints are")
 
 
 def _rank(options: argparse.Namespace) -> None:
@@ -51,10 +75,16 @@ def _rank(options: argparse.Namespace) -> None:
     rank(Job(**flags))
 
 
+def _check(options: argparse.Namespace) -> None:
+    check(options.input, options.runs, options.checkpoints, options.differing)
+
+
 def _systems(options: argparse.Namespace) -> None:
     for system in systems.all_systems(options.checkpoints):
         state = "ready" if system.present else f"no checkpoint at {system.checkpoint}"
         print(f"{system.name:14} {state:14} {system.description}")
+        if system.name == ENSEMBLE and system.checkpoint and system.present:
+            print(f"{'':14} {'':14} score = {open_ensemble(system.checkpoint).formula()}")
 
 
 def _from_environment(names: list[str], default: Path) -> Path:

@@ -70,7 +70,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     if not directory.is_dir():
         present = ", ".join(sorted(d.name for d in directory.parent.glob("*/"))) or "none"
         raise CheckpointError(f"{directory}: no such checkpoint; present: {present}. `python -m training fit` makes one")
-    hashes = _verified_hashes(directory)
+    hashes = verified_hashes(directory, {CONFIG, WEIGHTS, PROBE})
     try:
         config = _load_json(directory / CONFIG)
         ranker_class = find(config["ranker"])
@@ -144,10 +144,15 @@ def _frozen(directory: Path, ranker: Ranker, pretrained: Mapping[str, str] | Non
     return {name: tensor for name, tensor in folder.tensors().items() if name in absent}
 
 
-def _verified_hashes(directory: Path) -> dict[str, str]:
+def verified_hashes(directory: Path, files: set[str]) -> dict[str, str]:
+    """The hashes of a directory's files as provenance.json has them, after comparing; it must have those of `files`.
+
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
     try:
         hashes: dict[str, str] = _load_json(directory / PROVENANCE)["files"]
-        if not {CONFIG, WEIGHTS, PROBE} < set(hashes):
+        if not files <= set(hashes):
             raise ValueError("it does not name all files")
         for name, expected in hashes.items():
             if sha256(directory / name) != expected:

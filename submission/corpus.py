@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -74,12 +75,30 @@ def read_corpus(files: list[Path]) -> pd.DataFrame:
         parts.append(_read_file(file))
         log.info("%s: %d arguments", file.name, len(parts[-1]))
     corpus = pd.concat(parts, ignore_index=True)
-    _check_ids(corpus, files, [len(part) for part in parts])
+    for fault in _id_faults(corpus, np.repeat(np.array(files, dtype=object), [len(part) for part in parts])):
+        raise InputError(fault)
     repeated = corpus["docno"].duplicated()
     if repeated.any():
         log.warning("%d arguments are repeated with the same text: dropped", repeated.sum())
         corpus = corpus[~repeated]
     return corpus.sort_values("docno", ignore_index=True)
+
+
+def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
+    """What can be read of corpus files, as a frame like read_corpus gives, and all that is wrong with them."""
+    parts, readable, faults = [], [], []
+    for file in files:
+        try:
+            part = _read_file(file)
+        except InputError as error:
+            found = _argument_faults(file)
+            faults += found or [str(error)]
+        else:
+            parts.append(part)
+            readable.append(file)
+    corpus = pd.concat([pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), *parts], ignore_index=True)
+    faults += _id_faults(corpus, np.repeat(np.array(readable, dtype=object), [len(part) for part in parts]))
+    return corpus.drop_duplicates("docno").sort_values("docno", ignore_index=True), faults
 
 
 def long_enough(corpus: pd.DataFrame) -> pd.DataFrame:
@@ -159,16 +178,32 @@ def _where(data: bytes) -> str:
     return "place unknown"
 
 
-def _check_ids(corpus: pd.DataFrame, files: list[Path], lengths: list[int]) -> None:
-    owner = np.repeat(np.arange(len(files)), lengths)
+def _argument_faults(file: Path) -> list[str]:
+    """What is wrong with each argument of a file that is JSON at least."""
+    try:
+        arguments = msgspec.json.decode(_bytes(file))["arguments"]
+    except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
+        return []
+    faults = []
+    for number, argument in enumerate(arguments if isinstance(arguments, list) else [], 1):
+        try:
+            msgspec.convert(argument, _Argument)
+        except msgspec.ValidationError as error:
+            name = argument.get("id") if isinstance(argument, dict) else None
+            faults.append(f"{file}, argument number {number}" + (f" (id {name})" if name else "") + f": {error}")
+    return faults
+
+
+def _id_faults(corpus: pd.DataFrame, owners: np.ndarray) -> Iterator[str]:
+    """What is wrong with the ids; owners are the files of the rows."""
     for row, docno in enumerate(corpus["docno"]):
         if docno.split() != [docno]:
-            raise InputError(f"{files[owner[row]]}: argument id {docno!r}; expected an id without blanks, as run files need")
+            yield f"{owners[row]}: argument id {docno!r}; expected an id without blanks, as run files need"
     repeated = corpus[corpus["docno"].duplicated(keep=False)]
     for docno, group in repeated.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
-            places = ", ".join(sorted({str(files[i]) for i in owner[group.index]}))
-            raise InputError(
+            places = ", ".join(sorted({str(file) for file in owners[group.index]}))
+            yield (
                 f"{places}: argument {docno!s} occurs {len(group)} times with different texts; "
                 "ids must be unique: are two corpus versions mixed?"
             )

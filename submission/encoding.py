@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -30,14 +33,19 @@ class Encoder(ABC):
 
     file: ClassVar[str]  # in a checkpoint, what `dumps` gives
     lengths: Lengths
+    reading: str  # encoders of the same reading get the same from `read`
 
     @abstractmethod
     def query(self, text: str) -> list[int]:
         """The ids of a conclusion or title, as written."""
 
     @abstractmethod
-    def premise(self, text: str) -> list[int]:
-        """The ids of a premise, as written."""
+    def read(self, text: str) -> list[Any]:
+        """The part of a premise, as written, that the network sees: its words, or its pieces' ids."""
+
+    @abstractmethod
+    def ids(self, read: list[Any]) -> list[int]:
+        """The ids of what `read` gave."""
 
     @abstractmethod
     def prepared(self, text: str) -> list[int]:
@@ -46,6 +54,10 @@ class Encoder(ABC):
     @abstractmethod
     def dumps(self) -> bytes:
         """The content of its file."""
+
+    def premise(self, text: str) -> list[int]:
+        """The ids of a premise, as written."""
+        return self.ids(self.read(text))
 
 
 class WordEncoder(Encoder):
@@ -56,14 +68,19 @@ class WordEncoder(Encoder):
     def __init__(self, vocabulary: Vocabulary, lengths: Lengths) -> None:
         self.vocabulary = vocabulary
         self.lengths = lengths
+        self.reading = f"{lengths.premise} words"
 
     def query(self, text: str) -> list[int]:
         """The ids of the words of a conclusion or title."""
         return self.vocabulary.ids(query_words(text)[: self.lengths.query])
 
-    def premise(self, text: str) -> list[int]:
-        """The ids of the words of a premise."""
-        return self.vocabulary.ids(premise_words(text)[: self.lengths.premise])
+    def read(self, text: str) -> list[str]:
+        """The words of a premise, each a single object in memory however often it occurs."""
+        return [sys.intern(word) for word in premise_words(text)[: self.lengths.premise]]
+
+    def ids(self, read: list[str]) -> list[int]:
+        """The ids of words."""
+        return self.vocabulary.ids(read)
 
     def prepared(self, text: str) -> list[int]:
         """The ids of words joined by blanks."""
@@ -84,14 +101,19 @@ class PieceEncoder(Encoder):
         self._tokenizer = tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        self.reading = f"{lengths.premise} pieces of {hashlib.sha256(self.dumps()).hexdigest()}"
 
     def query(self, text: str) -> list[int]:
         """The ids of the pieces of a conclusion or title."""
         return self._ids(drop_urls(text), self.lengths.query)
 
-    def premise(self, text: str) -> list[int]:
+    def read(self, text: str) -> list[int]:
         """The ids of the pieces of a premise."""
         return self.prepared(drop_urls(text))
+
+    def ids(self, read: list[int]) -> list[int]:
+        """The same."""
+        return read
 
     def prepared(self, text: str) -> list[int]:
         """The ids of the pieces of a text without URLs."""
@@ -119,3 +141,9 @@ def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     longest = max(1, int(lengths.max()))
     ids = torch.tensor([[*sequence, *[PADDING] * (longest - len(sequence))] for sequence in sequences])
     return ids, torch.arange(longest) < lengths[:, None]
+
+
+def batches(lengths: Sequence[int], size: int) -> list[np.ndarray]:
+    """Row numbers in batches of similar length, a function of the lengths alone: a resumed run sees the same ones."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + size] for start in range(0, len(order), size)]

@@ -43,6 +43,14 @@ class SystemsFailedError(SubmissionError):
     exit_code = 6
 
 
+class FaultsError(SubmissionError):
+    """A check that found something; the exit code is that of what it found."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """The end of an error message about an unknown name: the nearest valid one, and all of them."""
     choices = sorted(valid)

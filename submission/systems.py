@@ -1,4 +1,4 @@
-"""The systems: bm25, and every ranker with its checkpoint."""
+"""The systems: bm25, every ranker with its checkpoint, and the ensemble."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission import rankers
+from submission import ensemble, rankers
 from submission.errors import UsageError, nearest
 
 BM25 = "bm25"
@@ -29,9 +29,10 @@ class System:
 
 
 def all_systems(checkpoints: Path) -> list[System]:
-    """bm25 and all rankers, present or not."""
+    """bm25, all rankers, and the ensemble, present or not."""
     first = System(BM25, "BM25 over the conclusions: the candidates in their order", None)
-    return [first, *(System(name, _first_line(name), checkpoints / name) for name in rankers.names())]
+    last = System(ensemble.NAME, "Ensemble: a linear regression over the networks' scores.", checkpoints / ensemble.NAME)
+    return [first, *(System(name, _first_line(name), checkpoints / name) for name in rankers.names()), last]
 
 
 def choose(names: list[str], checkpoints: Path) -> list[System]:

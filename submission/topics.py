@@ -28,24 +28,44 @@ def read_topics(files: list[Path]) -> pd.DataFrame:
     Raises:
         InputError: malformed XML, a document type declaration, a topic without number or title, a number that occurs twice.
     """
-    rows: dict[str, str] = {}
-    seen: dict[str, str] = {}
-    for file in files:
-        for topic in _parse(file).iter("topic"):
-            place = f"{file}, line {topic.sourceline}"
-            qid = _text(topic, "number") or _text(topic, "num")
-            if not qid or len(qid.split()) != 1:
-                raise InputError(f"{place}: a topic without a number; expected <number>1</number> (or <num>), without blanks")
-            title = _text(topic, "title")
-            if not title:
-                raise InputError(f"{place}: topic {qid} has no title; expected a question in <title>…</title>")
-            if qid in rows:
-                raise InputError(f"{place}: topic {qid} occurs again, first at {seen[qid]}; numbers must be unique, remove one")
-            rows[qid], seen[qid] = title, place
-    if not rows:
-        raise InputError(f"{', '.join(map(str, files))}: no <topic> element found; expected <topics><topic>…</topic></topics>")
+    rows, faults = _read(files)
+    if faults:
+        raise InputError(faults[0])
     qids = sorted(rows, key=lambda qid: (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid))
     return pd.DataFrame({"qid": qids, "query": [rows[qid] for qid in qids]})
+
+
+def topic_faults(files: list[Path]) -> list[str]:
+    """All that is wrong with topics files."""
+    return _read(files)[1]
+
+
+def _read(files: list[Path]) -> tuple[dict[str, str], list[str]]:
+    """Titles by number, and what is wrong."""
+    rows: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    faults = []
+    for file in files:
+        try:
+            topics = list(_parse(file).iter("topic"))
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        for topic in topics:
+            place = f"{file}, line {topic.sourceline}"
+            qid, title = _text(topic, "number") or _text(topic, "num"), _text(topic, "title")
+            if not qid or len(qid.split()) != 1:
+                faults.append(f"{place}: a topic without a number; expected <number>1</number> (or <num>), without blanks")
+            elif not title:
+                faults.append(f"{place}: topic {qid} has no title; expected a question in <title>…</title>")
+            elif qid in rows:
+                faults.append(f"{place}: topic {qid} occurs again, first at {seen[qid]}; numbers must be unique, remove one")
+            else:
+                rows[qid], seen[qid] = title, place
+    if not rows and not faults:
+        names = ", ".join(map(str, files))
+        faults.append(f"{names}: no <topic> element found; expected <topics><topic>…</topic></topics>")
+    return rows, faults
 
 
 def _parse(file: Path) -> etree._Element:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.checkpoint import write_checkpoint
 from submission.encoding import Lengths, WordEncoder
@@ -65,3 +69,12 @@ def checkpoints(tmp_path: Path) -> Path:
     ranker = KNRM(KNRM.Config(vocabulary=len(encoder.vocabulary), dimensions=8))
     write_checkpoint(tmp_path / "checkpoints" / "knrm", ranker, encoder, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
     return tmp_path / "checkpoints"
+
+
+def tiny_tokenizer() -> Tokenizer:
+    """Word pieces of letters and two words."""
+    letters = [chr(97 + number) for number in range(26)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
+    tokenizer = Tokenizer(WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    return tokenizer

@@ -10,7 +10,9 @@ from typing import Any
 
 from submission import command
 from submission.device import choose_device
-from training import embed, evaluate, fit, prepare
+from submission.ensemble import NAME as ENSEMBLE
+from submission.systems import CHECKPOINTS
+from training import aggregate, analysis, embed, evaluate, fit, prepare
 from training.recipe import read_recipe
 
 EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
@@ -55,6 +57,16 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
     verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
 
+    verb = _verb(verbs, "aggregate", _aggregate, "the networks' checkpoints → the ensemble, fitted on validation pairs")
+    verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("--checkpoints", type=Path, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="the ensemble (default: WORK/checkpoints/ensemble)")
+    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+
+    verb = _verb(verbs, "analyse", _analyse, "how alike the runs of a directory are: Jaccard, Spearman, heat maps")
+    verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
+    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
+
     verb = _verb(verbs, "evaluate", _evaluate, "measures of runs, unjudged documents as 0 and dropped")
     verb.add_argument("--qrels", type=Path, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
     verb.add_argument("--collection", type=Path, metavar="DIR", help="restrict the qrels to the documents of this input")
@@ -96,6 +108,16 @@ def _fit(options: argparse.Namespace) -> None:
     output = options.output or options.work / "checkpoints" / name
     vectors = options.vectors or options.work / "vectors"
     fit.fit(name, read_recipe(options.recipe), options.work, vectors, output, choose_device(options.device), options.restart)
+
+
+def _aggregate(options: argparse.Namespace) -> None:
+    output = options.output or options.work / "checkpoints" / ENSEMBLE
+    aggregate.aggregate(options.work, options.checkpoints, output, choose_device(options.device))
+
+
+def _analyse(options: argparse.Namespace) -> None:
+    for name, table in analysis.analyse(options.runs, options.output or options.runs / "analysis").items():
+        print(f"{name}\n{table.to_string(float_format=lambda value: f'{value:.2f}', na_rep='')}\n")
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The learning curve: loss above, validation below, the best MAP marked (thesis, figures 4.2-4.5)."""
+"""The learning curve: loss, validation with the best MAP marked (thesis, figures 4.2-4.5), sparsity of latent networks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from matplotlib.figure import Figure
 from submission.files import write_whole
 
 COLOURS = {"MRR@20": "#d1495b", "MAP@20": "#30638e", "nDCG@20": "#3c8d5a"}
+SPARSITY = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks have these
 
 
 def draw(file: Path, title: str, rows: list[dict[str, float]]) -> None:
-    """Draw the rows of a training log (epoch, loss, MRR@20, MAP@20, nDCG@20 in percent) as PNG."""
-    figure = Figure(figsize=(7, 6), layout="constrained")
+    """Draw the rows of a training log (epoch, loss, MRR@20, MAP@20, nDCG@20 and, if there, sparsity in percent) as PNG."""
+    sparse = {name: colour for name, colour in SPARSITY.items() if name in rows[0]}
+    panels = 3 if sparse else 2
+    figure = Figure(figsize=(7, 3 * panels), layout="constrained")
     FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, 1, sharex=True)
+    above, below, *third = figure.subplots(panels, 1, sharex=True)
     epochs = [row["epoch"] for row in rows]
     above.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
     above.set(title=title, ylabel="pairwise hinge loss", ylim=(0, None))
@@ -26,9 +29,15 @@ def draw(file: Path, title: str, rows: list[dict[str, float]]) -> None:
     best = max(rows, key=lambda row: row["MAP@20"])
     label = f"best MAP@20: {best['MAP@20']:.1f} at epoch {best['epoch']:.2f}"
     below.plot(best["epoch"], best["MAP@20"], "o", color="blue", markersize=8, label=label)
-    below.set(xlabel="epoch", ylabel="percent, 5 + 100 premises a query")
+    below.set(ylabel="percent, 5 + 100 premises a query")
+    for axes in third:
+        for name, colour in sparse.items():
+            axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
+        axes.set(ylabel="zeros in latent vectors, percent")
+        axes.legend(loc="best", frameon=False)
+    (third or [below])[-1].set(xlabel="epoch")
     below.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, columnspacing=1.2, handletextpad=0.4)
-    for axes in (above, below):
+    for axes in (above, below, *third):
         axes.grid(alpha=0.3)
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=110, metadata={"Software": None})

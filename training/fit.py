@@ -1,4 +1,4 @@
-"""One training loop for all networks: pairwise hinge, Adam, validation eight times an epoch, MAP@20 picks the checkpoint."""
+"""One training loop for all networks: pairwise loss, Adam, validation eight times an epoch, MAP@20 picks the checkpoint."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from submission.checkpoint import PROVENANCE, open_checkpoint, write_checkpoint
 from submission.errors import InputError, OutputError, SubmissionError, UsageError
 from submission.files import make_directory, restore_directory, write_whole
-from submission.rankers.base import Ranker
+from submission.rankers.base import LatentRanker, Ranker
+from training import losses
 from training.card import card
 from training.curves import draw
 from training.network import Network, build
 from training.recipe import Recipe
 from training.tables import Pairs, Queries, load_pairs, load_validation
-from training.validation import by_bm25, by_ranker, validate
+from training.validation import by_bm25, by_ranker, sparsity, validate
 from training.work import hash_of, read_record
 
 log = logging.getLogger(__name__)
@@ -131,6 +130,9 @@ class _Run:
             epoch, position = divmod(self.state.step, per_epoch)
             order = _order(size, self.recipe.seed, epoch)
             rows = order[position * training.global_batch_size : (position + 1) * training.global_batch_size]
+            if self.recipe.training.decay:
+                for group in self.optimiser.param_groups:
+                    group["lr"] = group["initial_lr"] * (1 - self.state.step / total)
             self.state.losses.append(self._step(rows))
             self.state.step += 1
             now = time.monotonic()
@@ -148,12 +150,16 @@ class _Run:
         loss = 0.0
         micro = self.recipe.training.micro_batch_size
         for part in np.split(rows, range(micro, len(rows), micro)):
-            query = self.pairs.queries.take(part, self.device)
-            related, unrelated = (
-                self.network.ranker(*query, *self.pairs.premises.take(documents, self.device))
-                for documents in (part, self.pairs.unrelated[part])
+            query, related, unrelated = (
+                texts.take(numbers, self.device)
+                for texts, numbers in (
+                    (self.pairs.queries, part),
+                    (self.pairs.premises, part),
+                    (self.pairs.premises, self.pairs.unrelated[part]),
+                )
             )
-            share = hinge(related, unrelated, self.recipe.training.margin) * (len(part) / len(rows))
+            value = self.network.ranker, query, related, unrelated, self.recipe.training.margin, self.recipe.training.sparsity
+            share = losses.loss(*value) * (len(part) / len(rows))
             share.backward()  # type: ignore[no-untyped-call]  # torch's own lack
             loss += share.item()
         if not np.isfinite(loss):
@@ -173,6 +179,8 @@ class _Run:
                 f"step {self.state.step}: all validation scores are tied, the network is dead; lower training.learning_rate "
                 "or look at its inputs (saturated layers, vectors)"
             )
+        if isinstance(self.network.ranker, LatentRanker):
+            values |= sparsity(self.network.ranker, self.queries, chosen, self.device)
         loss = round(float(np.mean(self.state.losses)), 6)
         row = {"step": self.state.step, "epoch": round(epoch, 3), "loss": loss, **values}
         best = max((r["MAP@20"] for r in self.state.rows), default=-1.0)
@@ -192,6 +200,8 @@ class _Run:
         best = max(self.state.rows, key=lambda row: row["MAP@20"])
         ranker = open_checkpoint(self.folder / BEST).ranker.to(self.device)
         values, _ = validate(self.queries, everything, by_ranker(ranker, self.device))
+        if isinstance(ranker, LatentRanker):
+            values |= sparsity(ranker, self.queries, everything, self.device)
         metrics = {"validation": values, "queries": len(everything), "best epoch": best["epoch"]}
         self._write(self.output, ranker, {**metrics, "bm25 over premises": baseline, "log": self.state.rows})
         log.info("%s: %s on %d queries; BM25 over the premises: %s",
@@ -200,11 +210,6 @@ class _Run:
     def _write(self, directory: Path, ranker: Ranker, metrics: dict[str, Any]) -> None:
         network, text = self.network, card(self.provenance, metrics)
         write_checkpoint(directory, ranker, network.encoder, metrics, self.provenance, text, network.pretrained)
-
-
-def hinge(related: Tensor, unrelated: Tensor, margin: float) -> Tensor:
-    """The pairwise hinge loss, a scalar: mean of max(0, margin - related + unrelated) (thesis eq. 3.5)."""
-    return functional.relu(margin - related + unrelated).mean()
 
 
 @lru_cache(maxsize=1)

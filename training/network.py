@@ -15,7 +15,7 @@ from submission.encoders import TOKENIZER, Pretrained
 from submission.encoding import Encoder, PieceEncoder, WordEncoder
 from submission.errors import UsageError
 from submission.rankers import find
-from submission.rankers.base import Ranker
+from submission.rankers.base import LatentRanker, Ranker
 from submission.vocabulary import Vocabulary
 from training import embed
 from training.recipe import Recipe
@@ -36,10 +36,8 @@ class Network:
         trained = {name: value for name, value in self.ranker.named_parameters() if value.requires_grad}
         encoder = [value for name, value in trained.items() if name.startswith("encoder.")]
         head = [value for name, value in trained.items() if not name.startswith("encoder.")]
-        groups = [{"params": head, "lr": recipe.training.learning_rate}]
-        if encoder:
-            groups.append({"params": encoder, "lr": recipe.encoder.learning_rate})
-        return torch.optim.Adam(groups)
+        rates = [(head, recipe.training.learning_rate), (encoder, recipe.encoder.learning_rate)]
+        return torch.optim.Adam([{"params": part, "lr": rate, "initial_lr": rate} for part, rate in rates if part])
 
 
 def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Network:
@@ -74,6 +72,8 @@ def _word_network(recipe: Recipe, vectors: Path) -> Network:
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
     ranker = _make(recipe, {"vocabulary": len(vocabulary)})
+    if isinstance(ranker, LatentRanker) and ranker.unit_vectors:
+        table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     _fill(ranker.state_dict()["embedding.weight"], table)
     record = read_record(vectors)
     source = {"vectors": {**record["fingerprint"], "sha256": record["files"][embed.VECTORS]}}

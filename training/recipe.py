@@ -37,7 +37,9 @@ class Optimisation:
     steps: int = 0  # fewer steps of the optimiser than the epochs have; 0: all
     validations: int = 8  # an epoch
     learning_rate: float = 1e-3
+    decay: bool = False  # all learning rates fall linearly to 0 over the run
     margin: float = 1.0
+    sparsity: float = 0.0  # the weight of the L1 norm of latent vectors (SNRM); 0: no such term
     global_batch_size: int = 32  # pairs between two steps of the optimiser
     micro_batch_size: int = 32  # pairs computed at a time
     validation_queries: int = 0  # a seeded part of them picks the checkpoint; 0: all. Final metrics are always of all.
@@ -109,8 +111,9 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
     for name, rate in (("training", training.learning_rate), ("encoder", recipe.encoder.learning_rate)):
         if not 0 < rate < float("inf"):
             raise UsageError(f"{file}: {name}.learning_rate is {rate}; expected a number above 0")
-    if not 0 <= training.margin < float("inf"):
-        raise UsageError(f"{file}: training.margin is {training.margin}; expected a number from 0")
+    for name, number in (("margin", training.margin), ("sparsity", training.sparsity)):
+        if not 0 <= number < float("inf"):
+            raise UsageError(f"{file}: training.{name} is {number}; expected a number from 0")
     if training.global_batch_size % training.micro_batch_size:
         raise UsageError(
             f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "

@@ -10,7 +10,7 @@ import torch
 from rank_bm25 import BM25Okapi
 from torch import Tensor
 
-from submission.rankers.base import Ranker
+from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring import BATCH
 
 if TYPE_CHECKING:
@@ -78,3 +78,20 @@ def by_bm25(queries: Queries, chosen: np.ndarray) -> np.ndarray:
     """Scores of untrained BM25 over the premises: what a network should be seen beside."""
     engine = BM25Okapi(queries.texts)
     return np.array([engine.get_scores(queries.words[query])[queries.candidates[query]] for query in chosen])
+
+
+@torch.inference_mode()
+def sparsity(ranker: LatentRanker, queries: Queries, chosen: np.ndarray, device: torch.device) -> dict[str, float]:
+    """The share of zeros, in percent, in the latent vectors of some queries and of their candidates (thesis eq. 3.19)."""
+    was_training = ranker.training
+    ranker.eval()
+    values = {}
+    for name, texts, rows in (
+        ("sparsity of queries", queries.queries, chosen),
+        ("sparsity of documents", queries.premises, np.unique(queries.candidates[chosen])),
+    ):
+        parts = np.split(rows, range(BATCH[ranker.form], len(rows), BATCH[ranker.form]))
+        zeros = [(ranker.represent(*texts.take(part, device)) == 0).float().mean(1) for part in parts]
+        values[name] = round(100 * float(torch.cat(zeros).mean()), 2)
+    ranker.train(was_training)
+    return values

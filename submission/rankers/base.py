@@ -59,3 +59,20 @@ class Ranker(nn.Module, ABC):
         Returns:
             scores (B,), float32 (float64 if the parameters are).
         """
+
+
+class LatentRanker(Ranker):
+    """A ranker whose score is the dot product of two non-negative vectors, each made of one text alone.
+
+    Its documents can be put into an inverted index of latent terms, so that it needs no candidates of others.
+    """
+
+    unit_vectors: ClassVar[bool] = False  # whether training begins with word vectors of length 1
+
+    @abstractmethod
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Latent vectors (B, latent), non-negative and mostly zero, of texts: ids (B, L), mask (B, L)."""
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,): the dot products."""
+        return (self.represent(query, query_mask) * self.represent(document, document_mask)).sum(1)

@@ -10,7 +10,7 @@ positions, T positions of a piece with its query, E dimensions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -68,11 +68,18 @@ class PairEncoder(nn.Module):
         super().__init__()
         self.special = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
-        if config.frozen >= 0:
-            for module in (self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]):
-                module.requires_grad_(False)
+        self.frozen = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
+        for module in self.frozen:
+            module.requires_grad_(False)
         self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions in a piece
         self.precision: torch.dtype | None = None  # of autocast here, and nowhere else in a ranker; None: none
+
+    def train(self, mode: bool = True) -> Self:
+        """Dropout in what is trained only: in frozen blocks it costs time and teaches nothing."""
+        super().train(mode)
+        for module in self.frozen:
+            module.eval()
+        return self
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Encoded:
         """All layers of all pairs: ids and masks as a ranker gets them."""

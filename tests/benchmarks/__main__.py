@@ -47,8 +47,8 @@ def main() -> None:
         rates = [benchmark.units / median for median in medians]
         ratio = medians[1] / medians[0]
         print(f"{name}: {rates[0]:.1f} {benchmark.unit}/s, {benchmark.against} {rates[1]:.1f}: {ratio:.2f} times as fast")
-        results.append({"name": name, "against": benchmark.against, "ratio": ratio, "seconds": ours, "baseline seconds": baseline,
-                        "units": benchmark.units, "unit": benchmark.unit})  # fmt: skip
+        times = {"seconds": ours, "baseline seconds": baseline, "units": benchmark.units, "unit": benchmark.unit}
+        results.append({"name": name, "against": benchmark.against, "ratio": ratio, **times})
     if options.json:
         machine = {"processor": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
         options.json.write_text(json.dumps({"machine": machine, "torch": torch.__version__, "results": results}, indent=1))

@@ -11,7 +11,7 @@ from torch import Tensor
 from submission.encoding import pad
 from submission.rankers import find, names
 from submission.rankers.base import Ranker
-from training.fit import hinge
+from training.losses import hinge
 
 VOCABULARY = 60
 BERT = {
@@ -22,7 +22,11 @@ BERT = {
     "intermediate_size": 32,
     "max_position_embeddings": 40,  # 17 document positions a piece: most documents below have several
 }
-SMALL: dict[str, dict[str, object]] = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}}  # only to be fast
+SMALL: dict[str, dict[str, object]] = {  # only to be fast
+    "gru": {"hidden": 6},
+    "drmm": {"bins": 30, "hidden": (8, 5)},
+    "snrm": {"latent": 40},
+}
 
 
 def build(name: str, seed: int = 0) -> Ranker:
@@ -61,7 +65,7 @@ def near(found: Tensor, expected: Tensor) -> None:
 
 
 def test_the_registry_finds_what_is_there() -> None:
-    assert {"conv_knrm", "drmm", "gru", "knrm", "vanilla_bert", "cedr_drmm", "cedr_knrm"} <= set(names())
+    assert {"conv_knrm", "drmm", "gru", "knrm", "snrm", "vanilla_bert", "cedr_drmm", "cedr_knrm"} <= set(names())
     assert not {"base", "layers", "bert"} & set(names())
 
 

@@ -12,9 +12,6 @@ import pytest
 import safetensors.torch
 import torch
 from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertModel
 
 from submission.__main__ import main as submission
@@ -22,6 +19,8 @@ from submission.checkpoint import open_checkpoint
 from submission.encoders import Pretrained
 from submission.encoding import Lengths, PieceEncoder
 from submission.errors import CheckpointError
+from submission.rankers.vanilla_bert import VanillaBERT
+from tests.conftest import tiny_tokenizer
 from tests.endtoend.test_training import contents, corpus, prepared, work  # noqa: F401 fixtures
 from training.__main__ import main
 
@@ -42,6 +41,7 @@ global_batch_size = 16
 micro_batch_size = 8
 validation_queries = 5
 """
+SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermediate_size": 4, "max_position_embeddings": 40}
 
 
 @pytest.fixture(autouse=True)
@@ -61,14 +61,11 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("submission.encoders.FOLDERS", tmp_path / "encoders")
     folder = tmp_path / "encoders" / "tiny"
     folder.mkdir(parents=True)
-    letters = [chr(97 + number) for number in range(26)]
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
-    tokenizer = Tokenizer(WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    tokenizer = tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=64,
     )  # fmt: skip
     BertModel(config).save_pretrained(folder)
@@ -111,6 +108,13 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint(fit: Callable[.
     assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
     changed = "encoder.bert.encoder.layer.1.output.dense.weight"
     assert (opened[changed] - first[changed]).abs().max() > 1e-3
+
+
+def test_frozen_blocks_have_no_dropout() -> None:
+    encoder = VanillaBERT(VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL}, frozen=1)).train().encoder.bert
+    assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [False, False, True, True]
+    encoder = VanillaBERT(VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL})).train().encoder.bert
+    assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
 def test_another_encoder_of_the_same_name_is_refused(fit: Callable[..., Path], encoder: Path) -> None:

@@ -25,6 +25,7 @@ from submission.text import premise_words
 from tests.conftest import REAL, ROOT, SAMPLE, argument
 from training import embed
 from training.__main__ import main
+from training.tables import load_validation
 
 RECIPE = """ranker = "knrm"
 [network]
@@ -354,3 +355,35 @@ def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
+
+
+def test_a_latent_network_logs_its_sparsity(work: Path, recipe: Callable[[str], str]) -> None:
+    text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
+    assert main(["fit", recipe(f"{text}sparsity = 0.001\n"), "--work", str(work), "--device", "cpu"]) == 0
+    rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
+    assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
+    opened = open_checkpoint(work / "checkpoints" / "mine")
+    validation = json.loads((work / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
+    queries = load_validation(work, "words", opened.encoder)
+    vectors = opened.ranker.represent(*queries.queries.take(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
+    assert validation["sparsity of queries"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
+    lengths = torch.linalg.vector_norm(opened.ranker.state_dict()["embedding.weight"][2:], dim=1)
+    assert 0.5 < lengths.median() < 2  # began with vectors of length 1
+
+
+def test_sparsity_is_for_latent_networks(work: Path, recipe: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", recipe(f"{RECIPE}sparsity = 0.02\n"), "--work", str(work), "--device", "cpu"]) == 2
+    assert "knrm has no latent vectors; remove training.sparsity" in capsys.readouterr().err
+
+
+def test_learning_rates_fall_to_zero(work: Path, recipe: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    step = torch.optim.Adam.step
+
+    def record(optimiser: torch.optim.Adam) -> None:
+        rates.append(optimiser.param_groups[0]["lr"])
+        step(optimiser)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", record)
+    assert main(["fit", recipe(f"{RECIPE}decay = true\nsteps = 10\n"), "--work", str(work), "--device", "cpu"]) == 0
+    assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])

@@ -1,0 +1,214 @@
+"""Everything that is wrong with an input, the checkpoints and run files, at once; nothing is scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from submission import systems
+from submission.argument_ids import differing
+from submission.checkpoint import open_checkpoint
+from submission.corpus import corpus_faults, corpus_files, long_enough
+from submission.ensemble import NAME as ENSEMBLE
+from submission.ensemble import open_ensemble
+from submission.errors import CheckpointError, FaultsError, InputError
+from submission.files import write_whole
+from submission.runs import TAG
+from submission.topics import read_topics, topic_faults, topic_files
+
+SHOWN = 20  # faults of a file; the others are counted
+LONGEST, LARGEST, FEWEST_LINES, FEWEST_TOPICS = 1000, 75_000_000, 5, 3  # of a run: what TIRA takes
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")  # positional notation
+
+
+@dataclass
+class Report:
+    """Lines for people, and how many faults of which exit code they tell of."""
+
+    lines: list[str] = field(default_factory=list)
+    exit_code: int = 0
+    number: int = 0
+
+    def ok(self, what: str) -> None:
+        """Something that is as it should be."""
+        self.lines.append(f"ok     {what}")
+
+    def note(self, what: str) -> None:
+        """Something that may well be meant."""
+        self.lines.append(f"note   {what}")
+
+    def faults(self, found: list[str], exit_code: int) -> None:
+        """What is wrong; of many faults the first ones."""
+        self.lines += [f"FAULT  {fault}" for fault in found[:SHOWN]]
+        if len(found) > SHOWN:
+            self.lines.append(f"FAULT  … and {len(found) - SHOWN} more of this kind")
+        if found:
+            self.exit_code = self.exit_code or exit_code
+            self.number += len(found)
+
+
+def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> None:
+    """Print what is wrong with an input directory, with all checkpoints that are there, and with run files.
+
+    Args:
+        directory: the input.
+        runs: run files made from it.
+        checkpoints: where the checkpoints are.
+        differing_file: gets the ids whose text is not the judged one, one a line.
+
+    Raises:
+        FaultsError: something is wrong; its exit code is that of the first kind of fault.
+        OutputError: differing_file cannot be written.
+    """
+    report = Report()
+    topics, corpus = _check_topics(directory, report), _check_corpus(directory, report)
+    if corpus is not None:
+        _check_texts(corpus, differing_file, report)
+    _check_checkpoints(checkpoints, report)
+    for run in runs:
+        docnos = None if corpus is None else set(corpus["docno"])
+        _report(report, str(run), run_faults(run, topics, docnos), InputError.exit_code)
+    print("\n".join(report.lines))
+    if report.number:
+        raise FaultsError(f"{report.number} faults, listed above", report.exit_code)
+
+
+def run_faults(file: Path, topics: list[str] | None, corpus: set[str] | None) -> list[str]:
+    """All that is wrong with a run file; stricter than TIRA's checker.
+
+    Args:
+        file: the run.
+        topics: the qids in their order; None: unknown.
+        corpus: the docnos; None: unknown.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        size = file.stat().st_size
+    except OSError as error:
+        return [f"{file}: cannot be read ({error.strerror}); expected a run file"]
+    except UnicodeDecodeError as error:
+        return [f"{file}, byte {error.start}: not UTF-8"]
+    faults = []
+    found: dict[str, list[str]] = {}
+    last_qid, last_score, tag = "", float("inf"), None
+    for number, line in enumerate(lines, 1):
+        place, fields = f"{file}, line {number}", line.split(" ")
+        if len(fields) != 6 or "" in fields:
+            faults.append(f"{place}: {len(line.split())} fields; expected `qid Q0 docno rank score tag`, single blanks between")
+            continue
+        qid, q0, docno, rank, score, own_tag = fields
+        if qid != last_qid:
+            if qid in found:
+                faults.append(f"{place}: topic {qid} goes on after another one; expected its lines together")
+            if topics is not None and qid not in topics:
+                faults.append(f"{place}: topic {qid} is not in the input")
+            last_qid, last_score = qid, float("inf")
+        listed = found.setdefault(qid, [])
+        if q0 != "Q0":
+            faults.append(f"{place}: {q0!r} in the second field; expected Q0")
+        if docno in listed:
+            faults.append(f"{place}: document {docno} occurs again in topic {qid}")
+        if corpus is not None and docno not in corpus:
+            faults.append(f"{place}: document {docno} is not in the input; is it of another corpus version?")
+        listed.append(docno)
+        if rank != str(len(listed)):
+            faults.append(f"{place}: rank {rank}; expected {len(listed)}, ranks rise by one from 1")
+        if not NUMBER.fullmatch(score):
+            faults.append(f"{place}: score {score}; expected a number in positional notation")
+        elif not float(score) < last_score:
+            faults.append(f"{place}: score {score} after {last_score}; expected strictly falling scores, without ties")
+        last_score = float(score) if NUMBER.fullmatch(score) else last_score
+        if own_tag != (tag := tag or own_tag) or not TAG.fullmatch(own_tag):
+            faults.append(f"{place}: tag {own_tag!r}; expected one tag in all lines, of letters, digits, - and _")
+    faults += [f"{file}: {len(docnos)} documents in topic {qid}; expected at most {LONGEST}"
+               for qid, docnos in found.items() if len(docnos) > LONGEST]  # fmt: skip
+    if len(lines) < FEWEST_LINES or len(found) < FEWEST_TOPICS:
+        least = f"at least {FEWEST_LINES} lines and {FEWEST_TOPICS} topics"
+        faults.append(f"{file}: {len(lines)} lines, {len(found)} topics; TIRA expects {least}")
+    if size > LARGEST:
+        faults.append(f"{file}: {size} bytes; TIRA takes at most {LARGEST}")
+    if topics is not None and [qid for qid in topics if qid in found] != [qid for qid in found if qid in topics]:
+        faults.append(f"{file}: topics in another order than the input's")
+    return faults
+
+
+def _check_topics(directory: Path, report: Report) -> list[str] | None:
+    try:
+        files = topic_files(directory)
+    except InputError as error:
+        report.faults([str(error)], InputError.exit_code)
+        return None
+    found = topic_faults(files)
+    _report(report, ", ".join(map(str, files)), found, InputError.exit_code)
+    return None if found else read_topics(files)["qid"].tolist()
+
+
+def _check_corpus(directory: Path, report: Report) -> pd.DataFrame | None:
+    try:
+        files = corpus_files(directory)
+    except InputError as error:
+        report.faults([str(error)], InputError.exit_code)
+        return None
+    corpus, found = corpus_faults(files)
+    if not found:
+        try:
+            kept = long_enough(corpus)
+        except InputError as error:
+            found = [str(error)]
+        else:
+            report.note(
+                f"{len(kept)} of {len(corpus)} arguments are in the collection, the premises of the others are too short"
+            )
+    _report(report, f"{len(files)} corpus files", found, InputError.exit_code)
+    return corpus
+
+
+def _check_texts(corpus: pd.DataFrame, file: Path | None, report: Report) -> None:
+    docnos, number = differing(corpus)
+    if not number:
+        report.note("ids are not of args.me 2020-04-01, whose ids prove their texts; qrels of that version do not fit")
+    elif len(docnos):
+        names = ", ".join(docnos[:5]) + (", …" if len(docnos) > 5 else "")
+        report.note(
+            f"{len(docnos)} of {number} texts are not those that their ids were made of, so not the judged ones: {names}"
+        )
+    else:
+        report.ok(f"{number} texts are those that their ids were made of")
+    if file is not None:
+        write_whole(file, "".join(f"{docno}\n" for docno in docnos))
+
+
+def _check_checkpoints(directory: Path, report: Report) -> None:
+    fingerprints: dict[str, str] = {}
+
+    def network(path: Path) -> None:
+        fingerprints[path.name] = open_checkpoint(path).fingerprint
+
+    def ensemble(path: Path) -> None:
+        opened = open_ensemble(path)
+        missing = [member.name for member in opened.members if member.name not in fingerprints]
+        if missing:
+            raise CheckpointError(f"{path}: was fitted with {', '.join(missing)}, which cannot be opened")
+        opened.refuse_others(fingerprints)
+
+    for system in systems.all_systems(directory):
+        if system.checkpoint is None or not system.present:
+            continue
+        opens: Callable[[Path], None] = ensemble if system.name == ENSEMBLE else network
+        try:
+            opens(system.checkpoint)
+        except CheckpointError as error:
+            report.faults([str(error)], CheckpointError.exit_code)
+        else:
+            report.ok(f"checkpoint {system.name}")
+
+
+def _report(report: Report, what: str, found: list[str], exit_code: int) -> None:
+    if found:
+        report.faults(found, exit_code)
+    else:
+        report.ok(what)

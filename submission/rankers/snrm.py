@@ -1,0 +1,57 @@
+"""SNRM: query and document each become a sparse vector of latent terms, and the score is their dot product.
+
+Zamani, Dehghani, Croft, Learned-Miller, Kamps: From Neural Re-Ranking to Neural Ranking: Learning a Sparse Representation for
+Inverted Indexing. CIKM 2018. Thesis 3.4.5: 5-grams, no hidden layer, no bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.rankers.base import LatentRanker
+from submission.rankers.layers import known
+
+WINDOW = 5
+
+
+class SNRM(LatentRanker):
+    """The mean over a text's 5-grams of what a small network with ReLUs makes of each."""
+
+    stored_in_half = ("embedding.", "layers.")
+    unit_vectors = True
+
+    @dataclass(frozen=True)
+    class Config:
+        """Sizes; rows of the word table include padding and unknown. `hidden`: the layers of an hourglass, none by default."""
+
+        vocabulary: int
+        dimensions: int = 300
+        latent: int = 2000
+        hidden: tuple[int, ...] = ()
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        sizes = [config.dimensions, *config.hidden, config.latent]
+        self.layers = nn.ModuleList(
+            nn.Conv1d(size, next_size, 1 if depth else WINDOW, bias=False)
+            for depth, (size, next_size) in enumerate(pairwise(sizes))
+        )
+
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Latent vectors (B, latent) of texts (thesis eq. 3.17).
+
+        Windows lie wholly inside the text; one of fewer than 5 words is filled up with zeros; an empty one gives zero.
+        """
+        vectors = self.embedding(ids) * known(ids, mask).unsqueeze(-1)  # (B, L, E)
+        grams = functional.pad(vectors.transpose(1, 2), (0, max(0, WINDOW - ids.shape[1])))  # (B, E, L)
+        for layer in self.layers:
+            grams = layer(grams).relu()  # (B, ·, W)
+        windows = (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)  # (B, 1)
+        inside = grams.new_ones(grams.shape[2]).cumsum(0) <= windows  # (B, W)
+        total: Tensor = (grams * inside.unsqueeze(1)).sum(2)
+        return total / windows

@@ -1,0 +1,32 @@
+"""The candidates' texts as ids, read once for all systems that read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from submission.encoding import Encoder
+
+
+class Tokens:
+    """Topics and premises behind encoders: what an encoder reads of a text is kept for the next one that reads the same."""
+
+    def __init__(self, topics: pd.DataFrame, corpus: pd.DataFrame) -> None:
+        """From `qid query` and `docno premise`."""
+        self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
+        self._corpus = corpus
+        self._read: dict[str, dict[str, list[Any]]] = {}
+
+    def queries(self, encoder: Encoder) -> dict[str, list[int]]:
+        """The ids of all topics by qid."""
+        return {qid: encoder.query(query) for qid, query in self._topics.items()}
+
+    def premises(self, encoder: Encoder, docnos: Iterable[str]) -> dict[str, list[int]]:
+        """The ids of premises by docno."""
+        wanted = set(docnos)
+        read = self._read.setdefault(encoder.reading, {})
+        missing = self._corpus[self._corpus["docno"].isin(wanted - read.keys())]
+        read |= {docno: encoder.read(text) for docno, text in zip(missing["docno"], missing["premise"], strict=True)}
+        return {docno: encoder.ids(read[docno]) for docno in sorted(wanted)}

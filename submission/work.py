@@ -1,0 +1,65 @@
+"""The working directory: scores of finished parts and indexes, each under the hash of all that decides it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from submission.errors import OutputError
+from submission.files import make_directory, try_remove, write_whole
+
+
+class Work:
+    """A directory that outlives the process, or a temporary one; locked while in use. A context manager."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """Nothing is made before it is entered; None: a temporary directory, removed at the end."""
+        self._given = directory
+
+    def __enter__(self) -> Work:
+        """Raises OutputError: the directory cannot be made or written, or another process has it."""
+        self._temporary = None if self._given else tempfile.TemporaryDirectory(prefix="work-", ignore_cleanup_errors=True)
+        self.directory = self._given or Path(self._temporary.name)  # type: ignore[union-attr]
+        make_directory(self.directory)
+        try:
+            self._lock = os.open(self.directory, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise OutputError(f"{self.directory}: another process works there; wait for it or choose another --work") from None
+        except OSError as error:
+            raise OutputError(f"{self.directory}: not a directory to work in ({error.strerror}); choose another") from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        os.close(self._lock)
+        if self._temporary:
+            self._temporary.cleanup()
+
+    def place(self, name: str, key: str) -> Path:
+        """The directory for what `key` decides, made when it is not there. Raises OutputError."""
+        place = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        make_directory(place)
+        for part in place.glob(".*.part"):  # of a process that was killed
+            try_remove(part)
+        return place
+
+
+def kept(file: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The array in a .npy file; made and written when the file is not there or damaged. Raises OutputError."""
+    try:
+        found: np.ndarray = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        found = make()
+        buffer = io.BytesIO()
+        np.save(buffer, found, allow_pickle=False)
+        write_whole(file, buffer.getvalue())
+    return found

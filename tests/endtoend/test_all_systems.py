@@ -1,0 +1,248 @@
+"""All systems from one command: shared work, the ensemble, failures, kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tira.check_format import check_format
+
+from submission import encoding
+from submission.__main__ import main as submission
+from submission.checkpoint import write_checkpoint
+from submission.encoding import Encoder, Lengths, PieceEncoder, WordEncoder
+from submission.ensemble import open_ensemble
+from submission.rankers import find, names
+from submission.vocabulary import Vocabulary
+from submission.work import Work
+from tests.conftest import ROOT, tiny_tokenizer
+from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+from training.__main__ import main as training
+from training.evaluate import read_run
+
+BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+        "max_position_embeddings": 64}  # fmt: skip
+NETWORKS = ["cedr_drmm", "cedr_knrm", "conv_knrm", "drmm", "gru", "knrm", "vanilla_bert"]
+SYSTEMS = ["bm25", *NETWORKS, "snrm", "ensemble"]
+
+
+def write_tiny(directory: Path, name: str, seed: int) -> None:
+    """An untrained checkpoint of a ranker."""
+    torch.manual_seed(seed)
+    ranker_class = find(name)
+    encoder: Encoder
+    if ranker_class.form == "bert":
+        tokenizer = tiny_tokenizer()
+        encoder = PieceEncoder(tokenizer, Lengths(20, 30))
+        ranker = ranker_class(ranker_class.Config(bert={**BERT, "vocab_size": tokenizer.get_vocab_size()}, cls=2, sep=3))
+    else:
+        pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
+        encoder = WordEncoder(Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))]), Lengths())
+        sizes = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}, "snrm": {"latent": 40}}.get(name, {})
+        ranker = ranker_class(ranker_class.Config(vocabulary=len(encoder.vocabulary), dimensions=8, **sizes))
+        ranker.state_dict()["embedding.weight"][2:].normal_()
+    write_checkpoint(directory / name, ranker, encoder, {}, {"note": "untrained"}, "# test\n")
+
+
+@pytest.fixture(scope="session")
+def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """Checkpoints of all networks and the ensemble of them."""
+    directory = tmp_path_factory.mktemp("everything") / "checkpoints"
+    for seed, name in enumerate(names()):
+        write_tiny(directory, name, seed)
+    flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
+    assert training(["aggregate", *flags]) == 0
+    return directory
+
+
+@pytest.fixture
+def checkpoints(everything: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(everything, tmp_path / "checkpoints"))
+
+
+@pytest.fixture
+def topics(corpus: Path, tmp_path: Path) -> Path:  # noqa: F811
+    """The corpus of the training tests with three topics."""
+    directory = Path(shutil.copytree(corpus, tmp_path / "input"))
+    arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
+    titles = [arguments[number]["conclusion"] for number in (0, 200, 400)]
+    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
+    (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
+    return directory
+
+
+@pytest.fixture
+def rank(topics: Path, checkpoints: Path, tmp_path: Path) -> Callable[..., int]:
+    def run(output: str = "out", *flags: str) -> int:
+        command = ["rank", "-i", str(topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints), *flags]
+        return submission([*command, "--device", "cpu"])
+
+    return run
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(directory.iterdir())}
+
+
+def test_the_ensemble_is_of_the_seven_networks(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ensemble = open_ensemble(everything / "ensemble")
+    assert [member.name for member in ensemble.members] == NETWORKS
+    assert all(member.minimum < member.maximum for member in ensemble.members)
+    assert json.loads((everything / "ensemble" / "metrics.json").read_text())["pairs"] == 250
+    assert submission(["systems", "--checkpoints", str(everything)]) == 0
+    assert f"score = {ensemble.formula()}" in capsys.readouterr().out
+
+
+def test_one_command_makes_all_runs(rank: Callable[..., int], tmp_path: Path) -> None:
+    assert rank() == 0
+    out = tmp_path / "out"
+    assert set(contents(out)) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
+    for name in SYSTEMS:
+        (tmp_path / name).mkdir()
+        shutil.copy(out / f"aragorn-{name}.txt", tmp_path / name / "run.txt")
+        [message] = [message for message in check_format(tmp_path / name, "run.txt") if isinstance(message, str)]
+        assert "correct format" in message
+    assert len({(out / f"aragorn-{name}.txt").read_text().replace(name, "") for name in SYSTEMS}) == len(SYSTEMS)
+
+
+def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int], tmp_path: Path, checkpoints: Path) -> None:
+    assert rank() == 0
+    ensemble = open_ensemble(checkpoints / "ensemble")
+    runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in (*NETWORKS, "ensemble")}
+    expected: dict[tuple[str, str], float] = {}
+    lists = [{(row.query, row.docid): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
+    for pair in set().union(*lists):
+        parts = [
+            m.coefficient * min(1, max(0, (found[pair] - m.minimum) / (m.maximum - m.minimum)))
+            for m, found in zip(ensemble.members, lists, strict=True)
+            if pair in found
+        ]
+        expected[pair] = ensemble.intercept + sum(parts)
+    for row in runs["ensemble"].itertuples():
+        assert row.score == pytest.approx(expected[row.query, row.docid], abs=1e-5)
+    assert set(runs["ensemble"]["query"]) == {"1", "2", "3"}
+
+
+def test_the_ensemble_alone_is_the_same(rank: Callable[..., int], tmp_path: Path) -> None:
+    assert rank("all") == 0
+    assert rank("alone", "--system", "ensemble") == 0
+    name = "aragorn-ensemble.txt"
+    assert set(contents(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
+    assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "all" / name).read_bytes()
+
+
+def test_a_network_that_fails_takes_the_ensemble_with_it_and_no_other(
+    rank: Callable[..., int], checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (checkpoints / "drmm" / "probe.json").write_text("[]")
+    assert rank() == 6
+    assert set(contents(tmp_path / "out")) & {"aragorn-drmm.txt", "aragorn-ensemble.txt"} == set()
+    assert {f"aragorn-{name}.txt" for name in SYSTEMS} - {"aragorn-drmm.txt", "aragorn-ensemble.txt"} <= set(
+        contents(tmp_path / "out")
+    )
+    assert "ensemble failed" in caplog.text
+
+
+def test_a_newer_network_is_refused_by_name(
+    rank: Callable[..., int], checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_tiny(checkpoints, "gru", seed=99)
+    assert rank("out", "--system", "gru", "--system", "ensemble") == 6
+    assert "was fitted with other checkpoints of gru;" in caplog.text
+
+
+def test_aggregate_names_all_missing_networks(
+    everything: Path,
+    prepared: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "some").mkdir()
+    shutil.copytree(everything / "knrm", tmp_path / "some" / "knrm")
+    assert training(["aggregate", "--work", str(prepared), "--checkpoints", str(tmp_path / "some")]) == 4
+    assert "no checkpoint of cedr_drmm, cedr_knrm, conv_knrm, drmm, gru, vanilla_bert;" in capsys.readouterr().err
+
+
+def test_texts_are_read_once(rank: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    original = encoding.premise_words
+    monkeypatch.setattr(encoding, "premise_words", lambda text: read.append(text) or original(text))
+    flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
+    assert rank("out", *flags) == 0
+    probes = 8 * 4  # each checkpoint's own
+    assert len(read) - probes == len(set(read)) - 8
+
+
+def test_kept_parts_and_indexes_are_used_again(
+    rank: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints: Path
+) -> None:
+    work = ["--work", str(tmp_path / "work")]
+    assert rank("first", *work) == 0
+    monkeypatch.setattr("submission.scoring.kept", lambda file, make: np.load(file))  # nothing may be made again …
+    monkeypatch.setattr("submission.retrieval.latent._build", None)
+    assert rank("second", *work) == 0
+    assert contents(tmp_path / "second") == contents(tmp_path / "first")
+    write_tiny(checkpoints, "knrm", seed=50)  # … but for another checkpoint
+    assert rank("third", *work, "--system", "knrm", "--system", "snrm") == 6
+    assert "aragorn-snrm.txt" in contents(tmp_path / "third")
+    assert "aragorn-knrm.txt" not in contents(tmp_path / "third")
+
+
+def test_another_process_at_the_same_work_is_refused(
+    rank: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Work(tmp_path / "work"):
+        assert rank("out", "--work", str(tmp_path / "work")) == 5
+    assert "another process works there" in capsys.readouterr().err
+
+
+def test_other_inputs_are_not_mixed(rank: Callable[..., int], topics: Path, tmp_path: Path) -> None:
+    work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
+    assert rank("first", *work) == 0
+    file = topics / "args-me.json"
+    file.write_text(file.read_text().replace("topicaa", "topicab"))
+    assert rank("second", *work) == 0
+    assert rank("fresh", *work[2:]) == 0
+    assert contents(tmp_path / "second") == contents(tmp_path / "fresh") != contents(tmp_path / "first")
+
+
+@pytest.mark.slow
+def test_killed_and_started_again(topics: Path, checkpoints: Path, tmp_path: Path) -> None:
+    def start(output: str) -> subprocess.Popen[bytes]:
+        flags = ["-i", topics, "-o", tmp_path / output, "--work", tmp_path / f"{output}-work", "--checkpoints", checkpoints]
+        command = [sys.executable, "-m", "submission", "rank", *map(str, flags), "--device", "cpu"]
+        return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+
+    began = time.monotonic()
+    assert start("whole").wait() == 0
+    whole = time.monotonic() - began
+    for moment in (0.5, 0.65, 0.8, 0.9, 0.95):
+        process = start("killed")
+        time.sleep(whole * moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert start("killed").wait() == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_analysis(rank: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rank() == 0
+    assert training(["analyse", str(tmp_path / "out")]) == 0
+    folder = tmp_path / "out" / "analysis"
+    assert set(contents(folder)) == {"jaccard.csv", "jaccard.png", "spearman.csv", "spearman.png", "spearman-topics.csv"}
+    jaccard = pd.read_csv(folder / "jaccard.csv", index_col=0)
+    assert sorted(jaccard.index) == sorted(SYSTEMS)
+    assert (jaccard.to_numpy().diagonal() == 1).all()
+    assert "spearman-topics" in capsys.readouterr().out

@@ -1,0 +1,61 @@
+"""SNRM against values of the paper's equations and of the reference's inverted index (see the README in data/)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from submission.rankers.snrm import SNRM
+from tests.golden.test_word_networks import close, load
+from training.losses import l1, latent_hinge
+
+TEXTS = ("query", "doc1", "doc2")
+
+
+def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
+    """Golden id 40 is padding; 0, its unknown word, has a vector like any other."""
+    real = golden != 40
+    return torch.where(real, golden + 2, 0).long(), real
+
+
+def build(name: str) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load(name)
+    convolutions = [value for key, value in sorted(weights.items(), key=lambda item: (item[0] == "conv.w_out", item[0]))
+                    if key.startswith("conv.")]  # fmt: skip
+    sizes = [value.shape[3] for value in convolutions]
+    network = SNRM(SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]))).double().eval()
+    state = {"embedding.weight": torch.cat([torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]])}
+    state |= {f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)}  # out, in, width
+    network.load_state_dict(state)
+    return network, inputs, expected
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_representations(name: str, text: str) -> None:
+    network, inputs, expected = build(name)
+    close(network.represent(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
+def test_score_is_the_dot_product(name: str) -> None:
+    network, inputs, expected = build(name)
+    dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
+    close(network(*ids(inputs["query_ids"]), *ids(inputs["doc1_ids"])), dot)
+    assert dot.max() > 0
+
+
+@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
+def test_losses(name: str) -> None:
+    _, inputs, expected = load(name)
+    query, first, second = (expected[f"{text}_repr_f64"] for text in TEXTS)
+    swapped = inputs["labels"][:, 0] < inputs["labels"][:, 1]
+    related = torch.where(swapped[:, None], second, first)
+    unrelated = torch.where(swapped[:, None], first, second)
+    close(latent_hinge(query, related, unrelated, 1.0), expected["paper_hinge_f64"].squeeze())
+    close(l1(query, related, unrelated), expected["paper_l1_f64"].squeeze())
+    assert np.unique(swapped.numpy()).size == 2  # both orders occur

@@ -1,0 +1,136 @@
+"""SNRM's index against the dense dot product and the reference's own index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.checkpoint import Checkpoint
+from submission.encoding import Lengths, WordEncoder, pad
+from submission.rankers.snrm import SNRM
+from submission.retrieval import latent
+from submission.retrieval.latent import LatentIndex, latent_index, retrieve
+from submission.vocabulary import Vocabulary
+from tests.golden.test_snrm import TEXTS, load
+
+CPU = torch.device("cpu")
+WORDS = [f"w{chr(97 + number)}" for number in range(20)]
+TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]})
+
+
+@pytest.fixture
+def checkpoint() -> Checkpoint:
+    torch.manual_seed(1)
+    encoder = WordEncoder(Vocabulary(WORDS), Lengths())
+    ranker = SNRM(SNRM.Config(vocabulary=22, dimensions=6, latent=50)).eval()
+    with torch.no_grad():
+        ranker.embedding.weight.abs_()
+        ranker.embedding.weight[1] = 0  # unknown
+        for layer in ranker.layers:
+            layer.weight -= 0.03  # many of the latent terms stay silent
+    return Checkpoint(ranker, encoder, "a test")
+
+
+@pytest.fixture
+def corpus() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    premises = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in range(60)]
+    premises[7] = premises[3]  # a tie
+    premises[11] = "unheard words only"
+    return pd.DataFrame({"docno": [f"d{number:02}" for number in range(60)], "premise": premises})
+
+
+@torch.no_grad()
+def dense(checkpoint: Checkpoint, texts: list[str], query: bool = False) -> np.ndarray:
+    read = checkpoint.encoder.query if query else checkpoint.encoder.premise
+    return checkpoint.ranker.represent(*pad([read(text) for text in texts])).numpy()
+
+
+def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(latent, "PART", 16)
+    monkeypatch.setattr(latent, "BATCH", 4)
+    index = latent_index(corpus, checkpoint, CPU, tmp_path)
+    documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
+    assert 0.3 < (documents == 0).mean() < 0.99
+    assert index.size.postings == (documents > 0).sum()
+    assert index.size.sparsity == pytest.approx((documents == 0).mean())
+    for query in queries:
+        np.testing.assert_allclose(index.scores(query), documents @ query, rtol=0, atol=1e-6)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["documents.npy", "index.json", "offsets.npy", "weights.npy"]
+
+
+def test_retrieval(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = retrieve(TOPICS, corpus, checkpoint, latent_index(corpus, checkpoint, CPU, tmp_path), depth=20)
+    expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
+    for number, qid in enumerate(["1", "2"]):
+        group = found[found["qid"] == qid]
+        best = sorted((-round(float(score), 5), docno) for score, docno in zip(expected[number], corpus["docno"], strict=True))
+        assert group["docno"].tolist() == [docno for score, docno in best[:20] if score < 0]
+    assert set(found["qid"]) == {"1", "2"}
+    assert "topic 3 (unheard): no document shares a latent term" in caplog.text
+
+
+def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+    index = latent_index(corpus, checkpoint, CPU, tmp_path)
+    used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
+    index._weights = np.full(index.size.postings, np.nan, dtype=np.float32)
+    own = slice(index._offsets[used], index._offsets[used + 1])
+    index._weights[own] = 1.0
+    query = np.zeros(50, dtype=np.float32)
+    query[used] = 2.0
+    scores = index.scores(query)
+    assert np.isfinite(scores).all()
+    assert scores.sum() == 2.0 * (own.stop - own.start) > 0
+
+
+def test_building_goes_on_where_it_stopped(
+    checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latent, "PART", 16)
+    whole = latent_index(corpus, checkpoint, CPU, tmp_path / "whole")
+    made, postings = [], latent._postings
+
+    def stops(texts: list[str], start: int, *rest: object) -> np.ndarray:
+        if start == 32 and not made.count(32):
+            made.append(32)
+            raise KeyboardInterrupt
+        made.append(start)
+        return postings(texts, start, *rest)
+
+    monkeypatch.setattr(latent, "_postings", stops)
+    (tmp_path / "stopped").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        latent_index(corpus, checkpoint, CPU, tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / "index.json").exists()
+    latent_index(corpus, checkpoint, CPU, tmp_path / "stopped")
+    assert made == [0, 16, 32, 32, 48]
+    for file in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "stopped" / file.name).read_bytes() == file.read_bytes()
+    assert LatentIndex(tmp_path / "stopped").size == whole.size
+    latent_index(corpus, checkpoint, CPU, tmp_path / "stopped")
+    assert len(made) == 5  # a finished index is only opened
+
+
+def test_the_reference_index(tmp_path: Path) -> None:
+    _, _, expected = load("snrm")
+    query, *documents = (expected[f"{text}_repr_f32"].numpy() for text in TEXTS)
+    vectors = np.concatenate(documents)
+    document, term = vectors.nonzero()
+    postings = np.zeros(len(term), dtype=latent.POSTING)
+    postings["term"], postings["document"], postings["weight"] = term, document, vectors[document, term]
+    postings = postings[np.lexsort((postings["document"], postings["term"]))]
+    np.save(tmp_path / "part.npy", postings)
+    counts = np.bincount(term, minlength=24)
+    assert counts.tolist() == expected["index_postings"].tolist()
+    latent._merge([tmp_path / "part.npy"], [counts], np.concatenate([[0], counts.cumsum()]), tmp_path)
+    size = {"documents": len(vectors), "latent_terms": 24, "postings": len(term), "bytes": 1, "sparsity": 0.5}
+    (tmp_path / "index.json").write_text(json.dumps(size))
+    index = LatentIndex(tmp_path)
+    for row, scores in zip(query, expected["index_scores"].numpy(), strict=True):
+        np.testing.assert_allclose(index.scores(row), scores, rtol=0, atol=1e-5)
+        assert (index.scores(row) > 0).tolist() == (scores > 0).tolist()

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from submission.encoding import Lengths, WordEncoder
+from submission.tokens import Tokens
+from submission.vocabulary import Vocabulary
+
+TOPICS = pd.DataFrame({"qid": ["7"], "query": ["Are zoos cruel?"]})
+CORPUS = pd.DataFrame({"docno": ["a", "b"], "premise": ["Zoos, they say, are cruel.", "golf"]})
+
+
+def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("submission.encoding.premise_words", lambda text: read.append(text) or text.lower().split())
+    tokens = Tokens(TOPICS, CORPUS)
+    first, second = WordEncoder(Vocabulary(["golf"]), Lengths()), WordEncoder(Vocabulary(["x", "cruel."]), Lengths())
+    assert tokens.premises(first, ["b"]) == {"b": [2]}
+    assert tokens.premises(second, ["a", "b", "a"]) == {"a": [1, 1, 1, 1, 3], "b": [1]}
+    assert read == ["golf", "Zoos, they say, are cruel."]
+    shorter = WordEncoder(Vocabulary(["golf"]), Lengths(premise=2))
+    assert tokens.premises(shorter, ["a"]) == {"a": [1, 1]}
+    assert len(read) == 3
+
+
+def test_queries() -> None:
+    assert Tokens(TOPICS, CORPUS).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}
