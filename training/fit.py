@@ -23,16 +23,18 @@ from submission.files import make_directory, restore_directory, write_whole
 from submission.rankers.base import LatentRanker, Ranker
 from training import losses
 from training.card import card
+from training.cosine import by_cosine
 from training.curves import draw
 from training.network import Network, build
 from training.recipe import Recipe
 from training.tables import Pairs, Queries, load_pairs, load_validation
-from training.validation import by_bm25, by_ranker, sparsity, validate
+from training.validation import Scorer, by_bm25, by_ranker, sparsity, validate
 from training.work import hash_of, read_record
 
 log = logging.getLogger(__name__)
 
 STATE, LOG, CURVE, BEST = "state.pt", "log.jsonl", "curve.png", "best"
+BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # what a network is seen beside
 SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -116,8 +118,12 @@ class _Run:
         training = self.recipe.training
         everything = np.arange(len(self.queries.candidates))
         chosen = _some(everything, training.validation_queries, self.recipe.seed)
-        baseline, _ = validate(self.queries, everything, by_bm25)
-        log.info("untrained BM25 over the premises: %s", _words(baseline))
+        scorers: dict[str, Scorer] = {BM25: by_bm25}
+        if self.network.pretrained:
+            scorers[COSINE] = by_cosine(self.network.pretrained, self.device)
+        baselines = {name: validate(self.queries, everything, scorer)[0] for name, scorer in scorers.items()}
+        for name, values in baselines.items():
+            log.info("untrained %s: %s", name, _words(values))
 
         size = len(self.pairs.unrelated)
         per_epoch = -(-size // training.global_batch_size)
@@ -143,7 +149,7 @@ class _Run:
                 log.info(words, self.state.step, total, loss, rate * training.global_batch_size, left)
             if position + 1 in checks or self.state.step == total:
                 self._check(self.state.step / per_epoch, chosen)
-        self._finish(everything, baseline)
+        self._finish(everything, baselines)
 
     def _step(self, rows: np.ndarray) -> float:
         """One step of the optimiser over a global batch, computed in micro batches; the mean loss."""
@@ -195,7 +201,7 @@ class _Run:
         draw(self.folder / CURVE, self.recipe.ranker, self.state.rows)
         _save(self.folder / STATE, self.state, self.network.ranker, self.optimiser)
 
-    def _finish(self, everything: np.ndarray, baseline: dict[str, float]) -> None:
+    def _finish(self, everything: np.ndarray, baselines: dict[str, dict[str, float]]) -> None:
         """Measure the best network, as stored, on all queries, and write the checkpoint."""
         best = max(self.state.rows, key=lambda row: row["MAP@20"])
         ranker = open_checkpoint(self.folder / BEST).ranker.to(self.device)
@@ -203,9 +209,9 @@ class _Run:
         if isinstance(ranker, LatentRanker):
             values |= sparsity(ranker, self.queries, everything, self.device)
         metrics = {"validation": values, "queries": len(everything), "best epoch": best["epoch"]}
-        self._write(self.output, ranker, {**metrics, "bm25 over premises": baseline, "log": self.state.rows})
-        log.info("%s: %s on %d queries; BM25 over the premises: %s",
-                 self.output, _words(values), len(everything), _words(baseline))  # fmt: skip
+        self._write(self.output, ranker, {**metrics, **baselines, "log": self.state.rows})
+        beside = "".join(f"; untrained {name}: {_words(untrained)}" for name, untrained in baselines.items())
+        log.info("%s: %s on %d queries%s", self.output, _words(values), len(everything), beside)
 
     def _write(self, directory: Path, ranker: Ranker, metrics: dict[str, Any]) -> None:
         network, text = self.network, card(self.provenance, metrics)

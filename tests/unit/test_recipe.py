@@ -23,7 +23,7 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
         recipe = read_recipe(file.stem)
         ranker_class = find(recipe.ranker)
         bert = ranker_class.form == "bert"
-        given = Pretrained(recipe.encoder.name).config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
+        given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
         ranker_class(ranker_class.Config(**given, **recipe.network))
 
 

@@ -1,0 +1,23 @@
+"""A GPU gives the scores of the CPU, for every ranker."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from submission.encoding import pad
+from submission.rankers import names
+from tests.contract.test_rankers import build, texts
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+@pytest.mark.parametrize("name", names())
+@torch.no_grad()
+def test_scores_are_those_of_the_cpu(name: str) -> None:
+    ranker, pairs = build(name), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
+    expected = ranker(*pairs)
+    found = deepcopy(ranker).cuda()(*(tensor.cuda() for tensor in pairs)).cpu()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
