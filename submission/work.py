@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -26,23 +27,22 @@ class Work:
 
     def __enter__(self) -> Work:
         """Raises OutputError: the directory cannot be made or written, or another process has it."""
-        self._temporary = None if self._given else tempfile.TemporaryDirectory(prefix="work-", ignore_cleanup_errors=True)
-        self.directory = self._given or Path(self._temporary.name)  # type: ignore[union-attr]
-        make_directory(self.directory)
-        try:
-            self._lock = os.open(self.directory, os.O_RDONLY)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise OutputError(f"{self.directory}: another process works there; wait for it or choose another --work") from None
-        except OSError as error:
-            raise OutputError(f"{self.directory}: not a directory to work in ({error.strerror}); choose another") from None
+        with ExitStack() as stack:
+            self.directory = self._given or Path(stack.enter_context(_temporary()))
+            make_directory(self.directory)
+            try:
+                lock = os.open(self.directory, os.O_RDONLY)
+                stack.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise OutputError(f"{self.directory}: another process works there; wait or choose another --work") from None
+            except OSError as error:
+                raise OutputError(f"{self.directory}: not a directory to work in ({error.strerror}); choose another") from None
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        os.close(self._lock)
-        if self._temporary:
-            self._temporary.cleanup()
+        self._open.close()
 
     def place(self, name: str, key: str) -> Path:
         """The directory for what `key` decides, made when it is not there. Raises OutputError."""
@@ -51,6 +51,13 @@ class Work:
         for part in place.glob(".*.part"):  # of a process that was killed
             try_remove(part)
         return place
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="work-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise OutputError(f"no place for temporary files ({error.strerror}); give --work DIR") from None
 
 
 def kept(file: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
