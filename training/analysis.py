@@ -106,7 +106,7 @@ def heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
     image = axes.imshow(table.to_numpy(), vmin=lowest, vmax=1.0, cmap="viridis" if lowest == 0 else "RdBu")
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         dark = (value < 0.55) if lowest == 0 else (abs(value) > 0.6)
-        text = "–" if np.isnan(value) else f"{value:.2f}"  # noqa: RUF001 a dash
+        text = "–" if np.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00")  # noqa: RUF001 a dash
         axes.text(column, row, text, ha="center", va="center", fontsize=10, color="white" if dark else "black")
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(names)), names)
