@@ -69,8 +69,8 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
     if corpus is not None:
         _check_texts(corpus, differing_file, report)
     _check_checkpoints(checkpoints, report)
+    docnos = None if corpus is None else set(corpus["docno"])
     for run in runs:
-        docnos = None if corpus is None else set(corpus["docno"])
         _report(report, str(run), run_faults(run, topics, docnos), InputError.exit_code)
     print("\n".join(report.lines))
     if report.number:

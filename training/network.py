@@ -72,7 +72,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> Network:
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
     ranker = _make(recipe, {"vocabulary": len(vocabulary)})
-    if isinstance(ranker, LatentRanker) and ranker.unit_vectors:
+    if isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     _fill(ranker.state_dict()["embedding.weight"], table)
     record = read_record(vectors)

@@ -67,8 +67,6 @@ class LatentRanker(Ranker):
     Its documents can be put into an inverted index of latent terms, so that it needs no candidates of others.
     """
 
-    unit_vectors: ClassVar[bool] = False  # whether training begins with word vectors of length 1
-
     @abstractmethod
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Latent vectors (B, latent), non-negative and mostly zero, of texts: ids (B, L), mask (B, L)."""

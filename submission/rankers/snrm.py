@@ -22,7 +22,6 @@ class SNRM(LatentRanker):
     """The mean over a text's 5-grams of what a small network with ReLUs makes of each."""
 
     stored_in_half = ("embedding.", "layers.")
-    unit_vectors = True
 
     @dataclass(frozen=True)
     class Config:
