@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
+from typing import TypeVar
 
 from submission import command, systems
 from submission.check import check
 from submission.ensemble import NAME as ENSEMBLE
 from submission.ensemble import open_ensemble
 from submission.rank import Job, rank
+
+T = TypeVar("T")
 
 SAMPLE = Path(__file__).parent / "sample" / "input"
 
@@ -31,6 +33,13 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("rank", help="write one run per system", epilog=EXIT_CODES,
                             formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
     _add_input(verb)
+    verb.add_argument(
+        "--input-run",
+        type=Path,
+        default=_from_environment(["inputRun"], None),
+        metavar="DIR",
+        help="a run (run.txt), or the directory that holds it, whose documents are re-ranked instead of BM25's",
+    )
     verb.add_argument("-o", "--output", type=Path, default=_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs")),
                       metavar="DIR", help="directory for the runs")  # fmt: skip
     verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems",
@@ -61,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_input(verb: argparse.ArgumentParser) -> None:
     default = _from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE)
-    what = "directory with topics*.xml and the args.me corpus"
+    what = "directory with topics*.xml and the args.me corpus, or a data set in TIREx's form"
     verb.add_argument("-i", "--input", type=Path, default=default, metavar="DIR", help=what)
 
 
@@ -87,7 +96,7 @@ def _systems(options: argparse.Namespace) -> None:
             print(f"{'':14} {'':14} score = {open_ensemble(system.checkpoint).formula()}")
 
 
-def _from_environment(names: list[str], default: Path) -> Path:
+def _from_environment(names: list[str], default: T) -> Path | T:
     """A path that TIRA hands over in one of these variables."""
     return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)
 
@@ -99,4 +108,4 @@ def _depth(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.program(main)

@@ -13,11 +13,13 @@ from submission import systems
 from submission.argument_ids import differing
 from submission.checkpoint import open_checkpoint
 from submission.corpus import corpus_faults, corpus_files, long_enough
+from submission.data import Data
 from submission.ensemble import NAME as ENSEMBLE
 from submission.ensemble import open_ensemble
 from submission.errors import CheckpointError, FaultsError, InputError
 from submission.files import write_whole
 from submission.runs import TAG
+from submission.tirex import Tirex
 from submission.topics import read_topics, topic_faults, topic_files
 
 SHOWN = 20  # faults of a file; the others are counted
@@ -65,9 +67,12 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
         OutputError: differing_file cannot be written.
     """
     report = Report()
-    topics, corpus = _check_topics(directory, report), _check_corpus(directory, report)
-    if corpus is not None:
-        _check_texts(corpus, differing_file, report)
+    if Tirex.is_in(directory):
+        topics, corpus = _check_tirex(directory, report)
+    else:
+        topics, corpus = _check_topics(directory, report), _check_corpus(directory, report)
+        if corpus is not None:
+            _check_texts(corpus, differing_file, report)
     _check_checkpoints(checkpoints, report)
     docnos = None if corpus is None else set(corpus["docno"])
     for run in runs:
@@ -134,6 +139,18 @@ def run_faults(file: Path, topics: list[str] | None, corpus: set[str] | None) ->
     if topics is not None and [qid for qid in topics if qid in found] != [qid for qid in found if qid in topics]:
         faults.append(f"{file}: topics in another order than the input's")
     return faults
+
+
+def _check_tirex(directory: Path, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
+    try:
+        data = Data(directory)
+        topics, documents, _ = data.topics["qid"].tolist(), data.documents, data.candidates
+    except InputError as error:
+        report.faults([str(error)], InputError.exit_code)
+        return None, None
+    report.ok(f"{len(topics)} topics, {len(documents)} documents")
+    report.note(data.note)
+    return topics, documents
 
 
 def _check_topics(directory: Path, report: Report) -> list[str] | None:

@@ -5,9 +5,27 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
 
 from submission.errors import SubmissionError
+
+TERMINATED = 128 + signal.SIGTERM  # the exit code that shells give it
+
+
+def program(main: Callable[[], int]) -> NoReturn:
+    """Be the process of a command line: end with its exit code, and in order when asked to (a container that is stopped)."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(main())
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    # Without this the first process of a container would not hear it, and temporary files would stay behind.
+    print("terminated; what is finished stays, the same command goes on from there", file=sys.stderr)
+    sys.exit(TERMINATED)
 
 
 def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:

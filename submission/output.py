@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import Any
 
 from submission.errors import OutputError
 from submission.files import sha256, try_remove, write_whole
+from submission.work import TEMPORARY
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ class Output:
         try:
             for part in self.directory.glob(".*.part"):  # of a process that was killed
                 try_remove(part)
+            for work in self.directory.glob(f"{TEMPORARY}*"):
+                shutil.rmtree(work, ignore_errors=True)
             probe = self.directory / ".writable"
             write_whole(probe, "")
             probe.unlink()

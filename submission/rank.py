@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submission import systems
-from submission.corpus import corpus_files
 from submission.data import Data
-from submission.device import choose_device
+from submission.device import choose_device, limit_threads
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
 from submission.making import Maker, code_fingerprint
 from submission.output import PRIMARY, Output
 from submission.runs import check_tag, run_text
-from submission.topics import topic_files
 from submission.work import Work
 
 log = logging.getLogger(__name__)
@@ -26,6 +24,7 @@ class Job:
     """What to rank and where to write it; the flags of `rank`."""
 
     input: Path
+    input_run: Path | None
     output: Path
     systems: list[str]
     team: str
@@ -49,9 +48,11 @@ def rank(job: Job) -> None:
     chosen = systems.choose(job.systems, job.checkpoints)
     primary = job.systems[0] if job.systems else systems.PRIMARY
     device = choose_device(job.device)
-    data = Data(topic_files(_directory(job.input)), corpus_files(job.input))
+    log.info("computing on %s with %d threads", device.type, limit_threads())
+    data = Data(job.input, job.input_run)
+    log.info("%s", data.note)
     failed: dict[str, Exception] = {}
-    with Output(job.output) as output, Work(job.work) as work:
+    with Output(job.output) as output, Work(job.work, job.output) as work:
         maker = Maker(job.checkpoints, job.depth, device, data, work)
         settings = {"input": data.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
@@ -87,12 +88,3 @@ def _one(system: systems.System, job: Job, maker: Maker, output: Output, primary
 
 def _tag(job: Job, system: systems.System) -> str:
     return f"{job.team}-{system.name}"
-
-
-def _directory(path: Path) -> Path:
-    try:
-        if path.is_dir():
-            return path
-    except OSError as error:  # a name that is too long, a parent that may not be read
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    raise InputError(f"{path}: no such input directory; expected one with topics*.xml and the args.me JSON files")

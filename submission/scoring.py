@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from submission.checkpoint import Checkpoint
+from submission.device import in_halves
 from submission.encoding import batches, pad
 from submission.progress import progress
 from submission.tokens import Tokens
@@ -43,13 +45,14 @@ def score(
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
 
     @torch.inference_mode()
+    def batch(rows: np.ndarray) -> Tensor:
+        query = pad([queries[pairs[row][0]] for row in rows])
+        document = pad([premises[pairs[row][1]] for row in rows])
+        scores: Tensor = ranker(*(tensor.to(device) for tensor in (*query, *document)))
+        return scores.cpu()
+
     def computed(part: list[np.ndarray]) -> np.ndarray:
-        scores = []
-        for rows in part:
-            query = pad([queries[pairs[row][0]] for row in rows])
-            document = pad([premises[pairs[row][1]] for row in rows])
-            scores.append(ranker(*(tensor.to(device) for tensor in (*query, *document))).cpu())
-        return np.asarray(torch.cat(scores), dtype=np.float32)
+        return np.asarray(torch.cat([in_halves(batch, rows) for rows in part]), dtype=np.float32)
 
     scores = np.empty(len(pairs), dtype=np.float32)
     order = batches([len(premises[docno]) for _, docno in pairs], BATCH[ranker.form])

@@ -31,8 +31,17 @@ def read_topics(files: list[Path]) -> pd.DataFrame:
     rows, faults = _read(files)
     if faults:
         raise InputError(faults[0])
-    qids = sorted(rows, key=lambda qid: (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid))
-    return pd.DataFrame({"qid": qids, "query": [rows[qid] for qid in qids]})
+    return in_order(pd.DataFrame({"qid": rows.keys(), "query": rows.values()}))
+
+
+def in_order(topics: pd.DataFrame) -> pd.DataFrame:
+    """Topics `qid query` with numbers ascending, then the other ids by their letters."""
+    order = sorted(topics.index, key=lambda row: _position(topics["qid"][row]))
+    return topics.loc[order].reset_index(drop=True)
+
+
+def _position(qid: str) -> tuple[int, int, str]:
+    return (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid)
 
 
 def topic_faults(files: list[Path]) -> list[str]:

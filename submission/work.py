@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
+import logging
 import os
 import tempfile
 from collections.abc import Callable
@@ -17,18 +18,27 @@ import numpy as np
 from submission.errors import OutputError
 from submission.files import make_directory, try_remove, write_whole
 
+log = logging.getLogger(__name__)
+
+TEMPORARY = ".aragorn-work-"
+
 
 class Work:
     """A directory that outlives the process, or a temporary one; locked while in use. A context manager."""
 
-    def __init__(self, directory: Path | None) -> None:
-        """Nothing is made before it is entered; None: a temporary directory, removed at the end."""
-        self._given = directory
+    def __init__(self, directory: Path | None, last_resort: Path) -> None:
+        """Nothing is made before it is entered.
+
+        Args:
+            directory: None: a temporary directory, removed at the end.
+            last_resort: a directory for the temporary one where the machine has no place for such.
+        """
+        self._given, self._last_resort = directory, last_resort
 
     def __enter__(self) -> Work:
         """Raises OutputError: the directory cannot be made or written, or another process has it."""
         with ExitStack() as stack:
-            self.directory = self._given or Path(stack.enter_context(_temporary()))
+            self.directory = self._given or Path(stack.enter_context(_temporary(self._last_resort)))
             make_directory(self.directory)
             try:
                 lock = os.open(self.directory, os.O_RDONLY)
@@ -53,11 +63,15 @@ class Work:
         return place
 
 
-def _temporary() -> tempfile.TemporaryDirectory[str]:
+def _temporary(last_resort: Path) -> tempfile.TemporaryDirectory[str]:
     try:
-        return tempfile.TemporaryDirectory(prefix="work-", ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True)
+    except OSError:  # a container with a read-only root and nothing writable but its output
+        log.info("no place for temporary files but %s", last_resort)
+    try:
+        return tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=last_resort, ignore_cleanup_errors=True)
     except OSError as error:
-        raise OutputError(f"no place for temporary files ({error.strerror}); give --work DIR") from None
+        raise OutputError(f"{last_resort}: no place for temporary files ({error.strerror}); give --work DIR") from None
 
 
 def kept(file: Path, make: Callable[[], np.ndarray]) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
+from submission import runs
 from submission.corpus import corpus_files, read_corpus
 from submission.errors import InputError
 
@@ -64,14 +65,14 @@ def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
         InputError: a malformed line, a document judged twice for a topic, nothing relevant left.
     """
     rows = []
-    for place, line in _lines(file):
+    for place, line in runs.numbered_lines(file):
         match line.split():
-            case [query, q0, docid, label] if _is_number(label) and float(label).is_integer():
+            case [query, q0, docid, label] if runs.is_number(label) and float(label).is_integer():
                 rows.append((query, q0, docid, max(0, int(float(label)))))
             case _:
                 raise InputError(f"{place}: expected `topic 0 docno label`, found {line!r}")
     qrels = pd.DataFrame(rows, columns=["query", "q0", "docid", "rel"])
-    _refuse_repeated(file, qrels)
+    runs.refuse_repeated(file, qrels.rename(columns={"query": "qid", "docid": "docno"}))
     if collection is not None:
         docnos = set(read_corpus(corpus_files(collection))["docno"])
         present = qrels["docid"].isin(docnos)
@@ -83,28 +84,14 @@ def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
 
 
 def read_run(file: Path) -> pd.DataFrame:
-    """Read a run as `query q0 docid rank score system`, topics in the file's order, ranks ascending.
-
-    Raises:
-        InputError: a malformed line, a document twice in a topic, no line.
-    """
-    rows = []
-    for place, line in _lines(file):
-        match line.split():
-            case [query, q0, docid, rank, score, system] if rank.isdecimal() and _is_number(score):
-                rows.append((query, q0, docid, int(rank), float(score), system))
-            case _:
-                raise InputError(f"{place}: expected `topic Q0 docno rank score tag`, found {line!r}")
-    run = pd.DataFrame(rows, columns=["query", "q0", "docid", "rank", "score", "system"])
-    _refuse_repeated(file, run)
-    if run.empty:
-        raise InputError(f"{file}: an empty run")
-    return run.sort_values(["query", "rank"], kind="stable", ignore_index=True)
+    """Read a run as `query q0 docid rank score system`, topics in the file's order, ranks ascending. Raises InputError."""
+    names = {"qid": "query", "docno": "docid", "tag": "system"}
+    return runs.read_run(file).rename(columns=names).assign(q0="Q0")
 
 
-def table(runs: list[Path], qrels: pd.DataFrame) -> pd.DataFrame:
+def table(files: list[Path], qrels: pd.DataFrame) -> pd.DataFrame:
     """The means over the qrels' topics, one row a run."""
-    means = {str(file): evaluate(read_run(file), qrels).mean() for file in runs}
+    means = {str(file): evaluate(read_run(file), qrels).mean() for file in files}
     return pd.DataFrame(means).T.rename_axis("run")
 
 
@@ -113,27 +100,3 @@ def _engine(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:
     trec_run, trec_qrels = TrecRun(), TrecQrel()
     trec_run.run_data, trec_qrels.qrels_data = run.reset_index(drop=True), qrels
     return TrecEval(trec_run, trec_qrels)
-
-
-def _lines(file: Path) -> list[tuple[str, str]]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror}); expected a file") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}, byte {error.start}: not UTF-8") from None
-    return [(f"{file}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-
-
-def _refuse_repeated(file: Path, frame: pd.DataFrame) -> None:
-    repeated = frame[frame.duplicated(["query", "docid"])]
-    if len(repeated):
-        query, docid = repeated["query"].iloc[0], repeated["docid"].iloc[0]
-        raise InputError(f"{file}: document {docid} occurs twice in topic {query}; remove one line")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return abs(float(text)) < float("inf")
-    except ValueError:
-        return False

@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from submission.checkpoint import Checkpoint
+from submission.device import in_halves
 from submission.encoding import Encoder, batches, pad
 from submission.errors import OutputError
 from submission.files import make_directory, write_whole
@@ -145,9 +147,13 @@ def _build(premises: list[str], checkpoint: Checkpoint, device: torch.device, di
 def _postings(texts: list[str], start: int, ranker: LatentRanker, encoder: Encoder, device: torch.device) -> np.ndarray:
     """The postings of some documents, by term, then document."""
     ids = [encoder.premise(text) for text in texts]
+
+    def batch(rows: np.ndarray) -> Tensor:
+        return ranker.represent(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
+
     parts = []
     for rows in batches([len(sequence) for sequence in ids], BATCH):
-        vectors = ranker.represent(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu().numpy()
+        vectors = in_halves(batch, rows).numpy()
         document, term = vectors.nonzero()
         found = np.empty(len(term), dtype=POSTING)
         found["term"], found["document"], found["weight"] = term, rows[document] + start, vectors[document, term]

@@ -203,7 +203,7 @@ def test_kept_parts_and_indexes_are_used_again(
 def test_another_process_at_the_same_work_is_refused(
     rank: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Work(tmp_path / "work"):
+    with Work(tmp_path / "work", tmp_path):
         assert rank("out", "--work", str(tmp_path / "work")) == 5
     assert "another process works there" in capsys.readouterr().err
 
