@@ -15,6 +15,7 @@ from submission.errors import InputError
 from submission.retrieval.bm25 import candidates
 from submission.retrieval.given import given_candidates, run_file
 from submission.runs import read_run
+from submission.stopwatch import Stopwatch
 from submission.tirex import Tirex
 from submission.tokens import Tokens
 from submission.topics import read_topics, topic_files
@@ -84,6 +85,7 @@ class Data:
         Raises:
             InputError: files are missing.
         """
+        self.directory, self.stopwatch = directory, Stopwatch()
         self.form = find_form(directory)
         self._run = None if input_run is None else run_file(input_run)
         source = f"those of {self._run}" if self._run else self.form.retrieval
@@ -92,36 +94,41 @@ class Data:
     @cached_property
     def topics(self) -> pd.DataFrame:
         """`qid query`."""
-        return self.form.topics()
+        with self.stopwatch.stage("topics"):
+            return self.form.topics()
 
     @cached_property
     def documents(self) -> pd.DataFrame:
         """`docno conclusion premise`, of all lengths."""
-        return self.form.corpus()
+        with self.stopwatch.stage("corpus"):
+            return self.form.corpus()
 
     @cached_property
     def corpus(self) -> pd.DataFrame:
         """`docno conclusion premise`, long enough premises only: what is retrieved from."""
-        return long_enough(self.documents)
+        with self.stopwatch.stage("collection"):
+            return long_enough(self.documents)
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
         """`qid docno rank score`."""
-        given = read_run(self._run) if self._run else self.form.given()
-        if given is None:
-            return candidates(self.topics, self.corpus)
-        return given_candidates(given, self.topics, self.documents, self._run or self.form.reranking)
+        with self.stopwatch.stage("candidates"):
+            given = read_run(self._run) if self._run else self.form.given()
+            if given is None:
+                return candidates(self.topics, self.corpus)
+            return given_candidates(given, self.topics, self.documents, self._run or self.form.reranking)
 
     @cached_property
     def tokens(self) -> Tokens:
         """The texts of topics and documents as ids."""
-        return Tokens(self.topics, self.documents)
+        return Tokens(self.topics, self.documents, self.stopwatch)
 
     @cached_property
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of all input files by their names."""
-        own = input_hashes(list(dict.fromkeys([*self.form.topic_files, *self.form.corpus_files])))
-        return own if self._run is None else own | {"input run": input_hashes([self._run])[self._run.name]}
+        with self.stopwatch.stage("hashes"):
+            own = input_hashes(list(dict.fromkeys([*self.form.topic_files, *self.form.corpus_files])))
+            return own if self._run is None else own | {"input run": input_hashes([self._run])[self._run.name]}
 
     @cached_property
     def corpus_fingerprint(self) -> str:

@@ -84,6 +84,10 @@ class Output:
         self._record = old
         self._overwrite = overwrite
 
+    def holds(self, name: str) -> bool:
+        """Whether the record has a run file of that name."""
+        return name in self._record["runs"]
+
     def finished(self, name: str, key: str) -> bool:
         """Whether the run file of that name is here, unchanged, and made by the same key (checkpoint and device).
 

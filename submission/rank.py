@@ -12,6 +12,7 @@ from submission.data import Data
 from submission.device import choose_device, limit_threads
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
 from submission.making import Maker, code_fingerprint
+from submission.metadata import earlier_entries, run_entry, write_metadata
 from submission.output import PRIMARY, Output
 from submission.runs import check_tag, run_text
 from submission.work import Work
@@ -56,10 +57,13 @@ def rank(job: Job) -> None:
         maker = Maker(job.checkpoints, job.depth, device, data, work)
         settings = {"input": data.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
+        earlier = earlier_entries(job.output)
+        entries = {tag: entry for tag, entry in earlier.items() if output.holds(f"{tag}.txt")}
         for system in chosen:
             start = time.monotonic()
             try:
-                reused = _one(system, job, maker, output, system.name == primary)
+                with data.stopwatch.stage(system.name):
+                    reused = _one(system, job, maker, output, system.name == primary)
             except (InputError, OutputError):
                 raise  # not this system's fault: the others would fail alike
             except Exception as error:
@@ -67,6 +71,11 @@ def rank(job: Job) -> None:
                 log.error("%s failed: %s", system.name, error, exc_info=not isinstance(error, SubmissionError))
             else:
                 log.info("%s: %s (%.1f s)", system.name, "already there" if reused else "done", time.monotonic() - start)
+                if not reused or _tag(job, system) not in entries:
+                    entries[_tag(job, system)] = run_entry(system, maker, data.stopwatch.seconds[system.name])
+        if entries != earlier:  # otherwise the file tells of the execution that made the runs
+            [first] = [system for system in chosen if system.name == primary]
+            write_metadata(job.output, job.team, first, entries, data, device)
     if failed and len(failed) == len(chosen):
         raise next(iter(failed.values()))
     if failed:

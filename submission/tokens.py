@@ -8,13 +8,15 @@ from typing import Any
 import pandas as pd
 
 from submission.encoding import Encoder
+from submission.stopwatch import Stopwatch
 
 
 class Tokens:
     """Topics and premises behind encoders: what an encoder reads of a text is kept for the next one that reads the same."""
 
-    def __init__(self, topics: pd.DataFrame, corpus: pd.DataFrame) -> None:
-        """From `qid query` and `docno premise`."""
+    def __init__(self, topics: pd.DataFrame, corpus: pd.DataFrame, stopwatch: Stopwatch) -> None:
+        """From `qid query` and `docno premise`; reading is timed as the stage "tokens"."""
+        self._stopwatch = stopwatch
         self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
         self._corpus = corpus
         self._read: dict[str, dict[str, list[Any]]] = {}
@@ -25,8 +27,9 @@ class Tokens:
 
     def premises(self, encoder: Encoder, docnos: Iterable[str]) -> dict[str, list[int]]:
         """The ids of premises by docno."""
-        wanted = set(docnos)
-        read = self._read.setdefault(encoder.reading, {})
-        missing = self._corpus[self._corpus["docno"].isin(wanted - read.keys())]
-        read |= {docno: encoder.read(text) for docno, text in zip(missing["docno"], missing["premise"], strict=True)}
-        return {docno: encoder.ids(read[docno]) for docno in sorted(wanted)}
+        with self._stopwatch.stage("tokens"):
+            wanted = set(docnos)
+            read = self._read.setdefault(encoder.reading, {})
+            missing = self._corpus[self._corpus["docno"].isin(wanted - read.keys())]
+            read |= {docno: encoder.read(text) for docno, text in zip(missing["docno"], missing["premise"], strict=True)}
+            return {docno: encoder.ids(read[docno]) for docno in sorted(wanted)}

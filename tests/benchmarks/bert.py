@@ -15,6 +15,7 @@ from submission.checkpoint import open_checkpoint
 from submission.corpus import corpus_files, long_enough, read_corpus
 from submission.retrieval.bm25 import candidates
 from submission.scoring import BATCH, score
+from submission.stopwatch import Stopwatch
 from submission.systems import CHECKPOINTS
 from submission.tokens import Tokens
 from submission.topics import read_topics, topic_files
@@ -43,7 +44,7 @@ def vanilla_bert(directory: Path) -> Benchmark:
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as directory:  # nothing is kept from one round to the next
-            score(chosen, Tokens(topics, corpus), checkpoint, torch.device("cpu"), Path(directory))
+            score(chosen, Tokens(topics, corpus, Stopwatch()), checkpoint, torch.device("cpu"), Path(directory))
 
     return Benchmark(
         name="vanilla_bert",

@@ -11,13 +11,14 @@ from submission import scoring
 from submission.checkpoint import open_checkpoint
 from submission.encoding import pad
 from submission.scoring import score
+from submission.stopwatch import Stopwatch
 from submission.tokens import Tokens
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
 CORPUS = pd.DataFrame(
     {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
 )
-TOKENS = Tokens(TOPICS, CORPUS)
+TOKENS = Tokens(TOPICS, CORPUS, Stopwatch())
 CPU = torch.device("cpu")
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 

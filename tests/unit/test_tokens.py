@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from submission.encoding import Lengths, WordEncoder
+from submission.stopwatch import Stopwatch
 from submission.tokens import Tokens
 from submission.vocabulary import Vocabulary
 
@@ -14,7 +15,7 @@ CORPUS = pd.DataFrame({"docno": ["a", "b"], "premise": ["Zoos, they say, are cru
 def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr("submission.encoding.premise_words", lambda text: read.append(text) or text.lower().split())
-    tokens = Tokens(TOPICS, CORPUS)
+    tokens = Tokens(TOPICS, CORPUS, Stopwatch())
     first, second = WordEncoder(Vocabulary(["golf"]), Lengths()), WordEncoder(Vocabulary(["x", "cruel."]), Lengths())
     assert tokens.premises(first, ["b"]) == {"b": [2]}
     assert tokens.premises(second, ["a", "b", "a"]) == {"a": [1, 1, 1, 1, 3], "b": [1]}
@@ -25,4 +26,4 @@ def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_queries() -> None:
-    assert Tokens(TOPICS, CORPUS).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}
+    assert Tokens(TOPICS, CORPUS, Stopwatch()).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}

@@ -1,0 +1,108 @@
+"""ir-metadata.yml, as TIRA checks it and as organisers read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from tira.check_format import check_format
+
+from submission import __version__
+from submission.__main__ import main
+from submission.checkpoint import open_checkpoint
+from submission.ensemble import open_ensemble
+from submission.files import sha256
+from submission.stopwatch import Stopwatch
+from tests.endtoend.test_all_systems import NETWORKS, SYSTEMS, checkpoints, everything, topics  # noqa: F401 fixtures
+from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+
+
+def read(directory: Path) -> dict[str, Any]:
+    return yaml.safe_load((directory / "ir-metadata.yml").read_text())
+
+
+def entries(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in found["method"]["retrieval"]}
+
+
+@pytest.fixture
+def flags(topics: Path, checkpoints: Path, tmp_path: Path) -> list[str]:  # noqa: F811
+    names = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints)]
+    return ["rank", *names, "--device", "cpu", "--team", "me"]
+
+
+def test_all_that_made_the_runs(
+    flags: list[str],
+    topics: Path,  # noqa: F811
+    checkpoints: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ARAGORN_REVISION", "abc123")
+    monkeypatch.setenv("ARAGORN_SOURCE", "https://example.org/aragorn")
+    monkeypatch.setenv("TIRA_DATASET_ID", "touche-task-1")
+    assert main(flags) == 0
+    status, message = check_format(tmp_path / "out", "run-with-metadata")
+    assert (status.name, "ir-metadata.yml is valid" in message) == ("OK", True)
+    found = read(tmp_path / "out")
+    assert found["tag"] == found["method"]["name"] == "me-knrm"
+    assert found["actor"] == {"team": "me"}
+    source = found["implementation"]["source"]
+    assert (source["commit"], source["repository"]) == ("abc123", "https://example.org/aragorn")
+    assert source["version"] == __version__
+    assert found["data"]["test collection"]["name"] == "touche-task-1"
+    assert found["data"]["test collection"]["topics"] == 3
+    assert found["data"]["test collection"]["files"] == {name: sha256(topics / name) for name in ("topics.xml", "args-me.json")}
+    assert f"torch {torch.__version__}" in found["platform"]["software"]["libraries"]
+    assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
+    assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
+    stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
+    assert set(stages) == {"hashes", "topics", "corpus", "collection", "candidates", "tokens", *SYSTEMS}
+    told = entries(found)
+    assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
+    assert "checkpoint" not in told["me-bm25"]
+    assert told["me-gru"]["checkpoint"] == open_checkpoint(checkpoints / "gru").fingerprint
+    assert told["me-ensemble"]["checkpoint"] == open_ensemble(checkpoints / "ensemble").fingerprint
+    assert told["me-ensemble"]["interpolates"] == NETWORKS
+    assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [f"me-{name}" for name in NETWORKS]
+    assert all("  " not in entry["description"] for entry in told.values())
+
+
+def test_a_second_execution_keeps_what_the_first_one_told(flags: list[str], tmp_path: Path) -> None:
+    assert main([*flags, "--system", "knrm", "--system", "bm25"]) == 0
+    first = (tmp_path / "out" / "ir-metadata.yml").read_bytes()
+    assert main([*flags, "--system", "knrm"]) == 0
+    assert (tmp_path / "out" / "ir-metadata.yml").read_bytes() == first
+    assert main([*flags, "--system", "gru"]) == 0
+    old, new = entries(yaml.safe_load(first)), entries(read(tmp_path / "out"))
+    assert set(new) == {"me-knrm", "me-bm25", "me-gru"}
+    assert (new["me-knrm"], new["me-bm25"]) == (old["me-knrm"], old["me-bm25"])
+
+
+def test_runs_of_another_input_are_told_of_no_more(flags: list[str], topics: Path, tmp_path: Path) -> None:  # noqa: F811
+    assert main([*flags, "--system", "knrm", "--system", "bm25"]) == 0
+    file = topics / "topics.xml"
+    file.write_text(file.read_text().replace("<number>1<", "<number>9<"))
+    assert main([*flags, "--system", "bm25", "--overwrite"]) == 0
+    assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
+
+
+def test_a_damaged_file_is_written_anew(flags: list[str], tmp_path: Path) -> None:
+    assert main([*flags, "--system", "bm25"]) == 0
+    (tmp_path / "out" / "ir-metadata.yml").write_text("method: [")
+    assert main([*flags, "--system", "bm25"]) == 0
+    assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
+
+
+def test_time_within_a_stage_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
+    monkeypatch.setattr("submission.stopwatch.time.monotonic", lambda: next(clock))
+    watch = Stopwatch()
+    with watch.stage("outer"), watch.stage("inner"):
+        pass
+    with watch.stage("inner"):
+        pass
+    assert watch.seconds == {"inner": 4.0, "outer": 7.0}
