@@ -1,11 +1,36 @@
-# The image that TIRA executes. Build: docker build -t aragorn .
-FROM python:3.11-slim
-WORKDIR /aragorn
-COPY requirements.txt .
-RUN pip install --no-cache-dir -r requirements.txt
-COPY run.sh ./
-COPY submission submission
-COPY checkpoints checkpoints
-RUN chmod +x run.sh
-# Arguments after the image's name are flags of run.sh; TIRA replaces the whole command: /aragorn/run.sh -i $inputDataset -o $outputDir
+# The image that TIRA executes: topics and corpus in, one run per system out, without a network.
+#   docker build -t aragorn .                                                                    for CUDA GPUs, and CPUs
+#   docker build -t aragorn --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .       CPU only, a third of the size
+ARG BASE=docker.io/library/python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
+FROM $BASE
+
+ARG TORCH_INDEX=https://pypi.org/simple
+COPY requirements.txt requirements.lock /aragorn/
+# pip of the version that takes hashes from a constraints file; wheels only: nothing is compiled, and no compiler is needed.
+RUN pip install --no-cache-dir --root-user-action=ignore --disable-pip-version-check pip==26.3 \
+ && pip install --no-cache-dir --root-user-action=ignore --disable-pip-version-check --require-hashes --only-binary=:all: \
+        --extra-index-url "$TORCH_INDEX" --requirement /aragorn/requirements.txt --constraint /aragorn/requirements.lock
+
+COPY LICENSE THIRD-PARTY.md run.sh /aragorn/
+COPY licenses /aragorn/licenses
+COPY checkpoints /aragorn/checkpoints
+COPY submission /aragorn/submission
+# Compiled now: who runs it may not be allowed to write. Readable whatever the permissions of the checkout were.
+RUN python3 -m compileall -q /aragorn/submission \
+ && find /aragorn ! -perm -a=r -exec chmod a+r {} + \
+ && find /aragorn \( -type d -o -name run.sh \) ! -perm -a=x -exec chmod a+x {} +
+
+ARG VERSION=1.0.0
+ARG REVISION=unknown
+ARG SOURCE=
+ENV ARAGORN_REVISION=$REVISION ARAGORN_SOURCE=$SOURCE
+LABEL org.opencontainers.image.title="Aragorn" \
+      org.opencontainers.image.description="Argument retrieval for controversial questions (Touché, Task 1)" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="$SOURCE" \
+      org.opencontainers.image.licenses="MIT AND Apache-2.0 AND CC-BY-4.0" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11.14-slim-bookworm"
+
+# Arguments after the image's name are flags of run.sh. TIRA replaces the entry point: /aragorn/run.sh …
 ENTRYPOINT ["/aragorn/run.sh"]

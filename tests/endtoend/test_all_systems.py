@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from tira.check_format import check_format
 from submission import encoding
 from submission.__main__ import main as submission
 from submission.checkpoint import write_checkpoint
+from submission.command import TERMINATED
 from submission.encoding import Encoder, Lengths, PieceEncoder, WordEncoder
 from submission.ensemble import open_ensemble
 from submission.rankers import find, names
@@ -219,23 +222,65 @@ def test_other_inputs_are_not_mixed(rank: Callable[..., int], topics: Path, tmp_
     assert contents(tmp_path / "second") == contents(tmp_path / "fresh") != contents(tmp_path / "first")
 
 
-@pytest.mark.slow
-def test_killed_and_started_again(topics: Path, checkpoints: Path, tmp_path: Path) -> None:
-    def start(output: str) -> subprocess.Popen[bytes]:
-        flags = ["-i", topics, "-o", tmp_path / output, "--work", tmp_path / f"{output}-work", "--checkpoints", checkpoints]
-        command = [sys.executable, "-m", "submission", "rank", *map(str, flags), "--device", "cpu"]
-        return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+FORKING = """
+import os, sys
+from submission.__main__ import main
+from submission import command, rankers
+for name in rankers.names():
+    rankers.find(name)
+for line in sys.stdin:  # each a command line, in a process of its own that has everything imported
+    if not (child := os.fork()):
+        command.program(lambda: main(line.split()))
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
 
-    began = time.monotonic()
-    assert start("whole").wait() == 0
-    whole = time.monotonic() - began
-    for moment in (0.5, 0.65, 0.8, 0.9, 0.95):
-        process = start("killed")
-        time.sleep(whole * moment)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert start("killed").wait() == 0
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_started_again(topics: Path, checkpoints: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        ended = _kill_twenty_times(server, topics, checkpoints, tmp_path)
+    assert server.returncode == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert {-signal.SIGKILL, TERMINATED} <= set(ended)
+
+
+def _kill_twenty_times(server: subprocess.Popen[str], topics: Path, checkpoints: Path, tmp_path: Path) -> list[int]:
+    assert server.stdin is not None
+    assert server.stdout is not None
+
+    def files(output: str) -> int:
+        return sum(len(names) for place in (output, f"{output}-work") for _, _, names in os.walk(tmp_path / place))
+
+    def rank(output: str, until: int | None = None, wait: float = 0, by: int = signal.SIGKILL) -> int:
+        """The exit code, negative where a signal ended it; the signal comes a while after so many files are there."""
+        directories = f"-i {topics} -o {tmp_path / output} --work {tmp_path / output}-work --checkpoints {checkpoints}"
+        print(f"rank {directories} --device cpu", file=server.stdin, flush=True)
+        child = int(server.stdout.readline())
+        if until is not None:
+            deadline = time.monotonic() + 60
+            while files(output) < until and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(wait)
+            with suppress(ProcessLookupError):
+                os.kill(child, by)
+        return int(server.stdout.readline())
+
+    assert rank("whole") == 0
+    total, moments, ended = files("whole"), random.Random(7), []
+    for number in range(20):
+        if files("killed") > total - 5:  # little is left to interrupt
+            shutil.rmtree(tmp_path / "killed")
+            shutil.rmtree(tmp_path / "killed-work")
+        until, wait = moments.randint(files("killed") + 1, total - 2), moments.uniform(0, 0.1)
+        ended.append(rank("killed", until, wait, (signal.SIGKILL, signal.SIGTERM)[number % 2]))
+        for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # whole, or not there
+            assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes()
+    assert rank("killed") == 0
+    return ended
 
 
 def test_analysis(rank: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
