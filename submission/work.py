@@ -40,6 +40,7 @@ class Work:
         with ExitStack() as stack:
             self.directory = self._given or Path(stack.enter_context(_temporary(self._last_resort)))
             make_directory(self.directory)
+            _lend_to_libraries(self.directory)
             try:
                 lock = os.open(self.directory, os.O_RDONLY)
                 stack.callback(os.close, lock)
@@ -72,6 +73,14 @@ def _temporary(last_resort: Path) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=last_resort, ignore_cleanup_errors=True)
     except OSError as error:
         raise OutputError(f"{last_resort}: no place for temporary files ({error.strerror}); give --work DIR") from None
+
+
+def _lend_to_libraries(directory: Path) -> None:
+    """Where the machine has no place for temporary files, let libraries use this one: torch looks for one when it is loaded."""
+    try:
+        tempfile.gettempdir()
+    except OSError:
+        tempfile.tempdir = str(directory)
 
 
 def kept(file: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
