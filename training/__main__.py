@@ -11,7 +11,7 @@ from submission import command
 from submission.device import choose_device
 from submission.ensemble import NAME as ENSEMBLE
 from submission.systems import CHECKPOINTS
-from training import aggregate, analysis, embed, evaluate, fit, prepare
+from training import aggregate, analysis, embed, evaluate, fit, prepare, results
 from training.recipe import read_recipe
 
 EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
@@ -66,11 +66,23 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
 
-    verb = _verb(verbs, "evaluate", _evaluate, "measures of runs, unjudged documents as 0 and dropped")
-    verb.add_argument("--qrels", type=Path, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
+    verb = _verb(verbs, "evaluate", _evaluate, "measures of runs: unjudged documents as 0 (all) and dropped (judged)")
+    _add_qrels(verb)
     verb.add_argument("--collection", type=Path, metavar="DIR", help="restrict the qrels to the documents of this input")
+    verb.add_argument("--baseline", metavar="RUN", help="test the others against this run (its file's name, no ending)")
+    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="means with intervals, values per topic, tests; as CSV")
     verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="TREC run files")
     return parser
+
+
+def _add_qrels(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--qrels", type=_named, action="append", required=True, metavar="[NAME=]FILE",
+                      help="TREC qrels, -2 counts as 0; repeatable, e.g. relevance=FILE and quality=FILE")  # fmt: skip
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, equals, file = text.rpartition("=")
+    return (name, Path(file)) if equals else (Path(text).stem, Path(text))
 
 
 def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
@@ -120,8 +132,8 @@ def _analyse(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    means = evaluate.table(options.runs, evaluate.read_qrels(options.qrels, options.collection))
-    print(means.to_string(float_format=lambda value: f"{value:.3f}"))
+    values = {name: evaluate.table(options.runs, evaluate.read_qrels(file, options.collection)) for name, file in options.qrels}
+    print(results.report(values, options.baseline, options.output))
 
 
 if __name__ == "__main__":

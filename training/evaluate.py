@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
@@ -21,9 +23,18 @@ log = logging.getLogger(__name__)
 MEASURES: dict[str, Callable[[TrecEval], pd.DataFrame]] = {
     "nDCG@5": lambda e: e.get_ndcg(depth=5, per_query=True, trec_eval=True),
     "nDCG@10": lambda e: e.get_ndcg(depth=10, per_query=True, trec_eval=True),
+    "nDCG@25": lambda e: e.get_ndcg(depth=25, per_query=True, trec_eval=True),
     "MAP": lambda e: e.get_map(depth=1000, per_query=True, trec_eval=False),
     "MRR": lambda e: e.get_reciprocal_rank(depth=1000, per_query=True, trec_eval=False),
     "P@5": lambda e: e.get_precision(depth=5, per_query=True, trec_eval=False),
+    "Rprec": lambda e: e.get_rprec(depth=1000, per_query=True, trec_eval=False),
+}
+BPREF = "Bpref"  # looks at judged documents only: the same both ways
+JUDGED_DEPTHS = (5, 10)
+
+VERSIONS = {  # what ids look like
+    "args.me 2020-04-01": re.compile(r"S[0-9a-f]+-A[0-9a-f]+"),
+    "args.me version 1": re.compile(r"[0-9a-f]+-[0-9-]+T[0-9:]+Z-[0-9]+-[0-9]+"),
 }
 
 
@@ -36,22 +47,33 @@ def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row for each topic of the qrels that has a relevant document, 0 where the run lists none; columns
-        `<measure> all` with unjudged documents counted as 0, `<measure> judged` with unjudged documents dropped, and
-        `judged@5`, the share of judged documents among the first five.
+        `<measure> all` with unjudged documents counted as 0, `<measure> judged` with unjudged documents dropped, `Bpref`, and
+        `judged@5`, `judged@10`, the shares of judged documents among the first ones.
     """
     topics = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "query"].unique()), name="query")
+    run, qrels = run[run["query"].isin(topics)], qrels[qrels["query"].isin(topics)].reset_index(drop=True)
     judged = run.merge(qrels[["query", "docid"]], on=["query", "docid"])
     columns = {}
     for way, documents in (("all", run), ("judged", judged)):
-        engine = _engine(documents, qrels)
         for name, measure in MEASURES.items():
-            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # trectools' own, on pandas 2
-                values = measure(engine).iloc[:, 0] if len(documents) else pd.Series(dtype=float)
-            columns[f"{name} {way}"] = values.reindex(topics).fillna(0.0)
-    top = run.groupby("query").head(5)
-    share = top.merge(judged[["query", "docid"]], on=["query", "docid"]).groupby("query").size() / top.groupby("query").size()
-    columns["judged@5"] = share.reindex(topics).fillna(0.0)
+            columns[f"{name} {way}"] = _values(measure, documents, qrels, topics)
+    columns[BPREF] = _bpref(judged, qrels, topics)
+    for depth in JUDGED_DEPTHS:
+        top = run.groupby("query").head(depth)
+        found = top.merge(judged[["query", "docid"]], on=["query", "docid"]).groupby("query").size()
+        columns[f"judged@{depth}"] = (found / top.groupby("query").size()).reindex(topics).fillna(0.0)
     return pd.DataFrame(columns)
+
+
+def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: Path) -> None:
+    """Raises InputError where the qrels judge none of a run's documents: scores of 0 would say nothing about the run."""
+    if run["docid"].isin(set(qrels["docid"])).any():
+        return
+    of_run, of_qrels = (_version(frame["docid"].iloc[0]) for frame in (run, qrels))
+    raise InputError(
+        f"{file}: none of its documents is judged; they are of {of_run} ({run['docid'].iloc[0]}), the judged ones of "
+        f"{of_qrels} ({qrels['docid'].iloc[0]}); take the qrels of the corpus that was ranked"
+    )
 
 
 def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
@@ -89,10 +111,44 @@ def read_run(file: Path) -> pd.DataFrame:
     return runs.read_run(file).rename(columns=names).assign(q0="Q0")
 
 
-def table(files: list[Path], qrels: pd.DataFrame) -> pd.DataFrame:
-    """The means over the qrels' topics, one row a run."""
-    means = {str(file): evaluate(read_run(file), qrels).mean() for file in files}
-    return pd.DataFrame(means).T.rename_axis("run")
+def table(files: list[Path], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The measures of runs per topic, by the files' names without ending.
+
+    Raises:
+        InputError: a malformed run, one of another collection, two of the same name.
+    """
+    values = {}
+    for file in files:
+        run = read_run(file)
+        refuse_other_collection(run, qrels, file)
+        if file.stem in values:
+            raise InputError(f"{file}: a second run of the name {file.stem}; rename one")
+        values[file.stem] = evaluate(run, qrels)
+    return values
+
+
+def _values(measure: Callable[[TrecEval], pd.DataFrame], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
+    if run.empty:
+        return pd.Series(0.0, index=topics)
+    with warnings.catch_warnings():  # trectools' own, on pandas 2
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        values: pd.Series = measure(_engine(run, qrels)).iloc[:, 0]
+    return values.reindex(topics).fillna(0.0)
+
+
+def _bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
+    values = _values(lambda e: e.get_bpref(depth=1000, per_query=True, trec_eval=False), judged, qrels, topics)
+    # trectools divides by 0 where nothing is judged irrelevant; there bpref is the share of the relevant that is found.
+    relevant = qrels[qrels["rel"] > 0]
+    only = ~topics.isin(qrels.loc[qrels["rel"] == 0, "query"])
+    found = judged.merge(relevant[["query", "docid"]], on=["query", "docid"]).groupby("query").size()
+    share = (found / relevant.groupby("query").size()).reindex(topics).fillna(0.0)
+    return pd.Series(np.where(only, share, values), index=topics)
+
+
+def _version(docno: str) -> str:
+    return next((name for name, pattern in VERSIONS.items() if pattern.fullmatch(docno)), "a collection of its own")
 
 
 def _engine(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:

@@ -3,12 +3,14 @@ from __future__ import annotations
 from math import log2
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
 from submission.errors import InputError
 from tests.conftest import REAL, argument
-from training.evaluate import evaluate, read_qrels, read_run, table
+from training.evaluate import BPREF, evaluate, read_qrels, read_run, table
 
 QRELS = """1 0 a 2
 1 0 b 0
@@ -51,11 +53,15 @@ def test_against_values_by_hand(files: tuple[Path, Path]) -> None:
         "P@5 all": 2 / 5,
         "P@5 judged": 2 / 5,
         "judged@5": 3 / 5,
+        "judged@10": 3 / 5,
+        "Rprec all": 1 / 3,  # of the first three one is relevant
+        "Rprec judged": 2 / 3,
+        "Bpref": (1 - 1 / 2 + 1 - 1 / 2) / 3,  # one of two irrelevant ones before both that are found
     }
     assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
     assert (result.loc[["2", "4"]] == 0).all(axis=None)
-    means = table([files[0]], read_qrels(files[1]))
-    assert means.loc[str(files[0]), "nDCG@5 judged"] == pytest.approx(expected["nDCG@5 judged"] / 3)
+    means = table([files[0]], read_qrels(files[1]))["run"].mean()
+    assert means["nDCG@5 judged"] == pytest.approx(expected["nDCG@5 judged"] / 3)
 
 
 def test_the_rank_column_orders_not_the_score_or_the_line(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -115,3 +121,78 @@ def test_bad_runs(tmp_path: Path, run: str, words: str) -> None:
 def test_all_official_qrels_are_read() -> None:
     files = sorted((REAL / "touche-2020/qrels").iterdir())
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
+
+
+def test_bpref_where_nothing_is_judged_irrelevant(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n")
+    (tmp_path / "run").write_text("1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
+    found = evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
+    assert found["Bpref"].tolist() == [0.5, 0.0]
+
+
+def test_negative_labels_are_judged_not_unjudged(tmp_path: Path) -> None:
+    """trectools' own reader would drop them."""
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b -2\n")
+    (tmp_path / "run").write_text("1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
+    found = evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
+    assert found.loc["1", ["judged@5", "MRR judged", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
+
+
+def test_means_are_over_the_topics_of_the_qrels(tmp_path: Path) -> None:
+    """trectools' own means are over those of the run."""
+    (tmp_path / "qrels").write_text("1 0 a 1\n2 0 a 1\n")
+    (tmp_path / "run").write_text("1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
+    assert evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))["nDCG@5 all"].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_against_ir_measures(seed: int, tmp_path: Path) -> None:
+    """trec_eval's own code; random graded lists with unjudged, irrelevant, spam, and topics found by nothing."""
+    rng = np.random.default_rng(seed)
+    documents = [f"d{number:03}" for number in range(120)]
+    lines, judgments = [], []
+    for topic in map(str, range(1, 13)):
+        judged = rng.choice(documents, 40, replace=False)
+        judgments += [(topic, d, int(label)) for d, label in zip(judged, rng.integers(-2, 4, 40), strict=True) if label != -1]
+        for rank, d in enumerate(rng.permutation(documents)[: rng.integers(1, 80)], 1):
+            lines.append((topic, d, rank, 1000.0 - rank))
+    (tmp_path / "qrels").write_text("".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments))
+    (tmp_path / "run").write_text("".join(f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in lines))
+    run, qrels = read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels")
+    found = evaluate(run, qrels)
+    measures = {f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}
+    measures |= {"MAP": AP, "MRR": RR, "P@5": P @ 5, "Rprec": Rprec, BPREF: Bpref}
+    known = [Qrel(t, d, max(0, label)) for t, d, label in judgments]
+    judged_pairs = {(t, d) for t, d, _ in judgments}
+    everything = [ScoredDoc(t, d, s) for t, d, _, s in lines]
+    for way, listed in (("all", everything), ("judged", [x for x in everything if (x.query_id, x.doc_id) in judged_pairs])):
+        values = pd.DataFrame(iter_calc(list(measures.values()), known, listed))
+        for name, measure in measures.items():
+            column = name if name == BPREF else f"{name} {way}"
+            own = values[values["measure"] == measure].set_index("query_id")["value"].reindex(found.index).fillna(0.0)
+            np.testing.assert_allclose(found[column], own, rtol=0, atol=1e-9, err_msg=column)
+
+
+@pytest.mark.parametrize(
+    ("docno", "judged", "words"),
+    [
+        (
+            "S1b03f390-A22aff8a0",
+            "197beaca-2019-04-18T11:28:59Z-00001-000",
+            "2020-04-01 (S1b.*of args.me version 1 (197",
+        ),
+        (
+            "197beaca-2019-04-18T11:28:59Z-00001-000",
+            "S1b03f390-A22aff8a0",
+            "version 1 (197.*of args.me 2020-04-01 (S1b",
+        ),
+        ("own-1", "S1b03f390-A22aff8a0", "of a collection of its own (own-1"),
+    ],
+)
+def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text(f"1 0 {judged} 1\n1 0 b 0\n")
+    (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n")
+    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+        table([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))
+    (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
+    assert table([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))["run"]["MRR all"].tolist() == [0.0]
