@@ -8,11 +8,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from submission.errors import SubmissionError
+from submission.systems import CHECKPOINTS
 
+T = TypeVar("T")
+
+SAMPLE = Path(__file__).parent / "sample" / "input"
 TERMINATED = 128 + signal.SIGTERM  # the exit code that shells give it
 
 
@@ -41,3 +46,27 @@ def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     except BrokenPipeError:  # the reader of our table has gone: point stdout elsewhere, or Python complains at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def add_input(verb: argparse.ArgumentParser) -> None:
+    """The flag --input."""
+    default = from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE)
+    what = "directory with topics*.xml and the args.me corpus, or a data set in TIREx's form"
+    verb.add_argument("-i", "--input", type=Path, default=default, metavar="DIR", help=what)
+
+
+def add_input_run(verb: argparse.ArgumentParser) -> None:
+    """The flag --input-run."""
+    default = from_environment(["inputRun"], None)
+    what = "a run (run.txt), or the directory that holds it, whose documents are re-ranked instead of BM25's"
+    verb.add_argument("--input-run", type=Path, default=default, metavar="DIR", help=what)
+
+
+def add_checkpoints(verb: argparse.ArgumentParser) -> None:
+    """The flag --checkpoints."""
+    verb.add_argument("--checkpoints", type=Path, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+
+
+def from_environment(names: list[str], default: T) -> Path | T:
+    """A path that TIRA hands over in one of these variables."""
+    return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import logging
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -19,8 +19,6 @@ from submission.stopwatch import Stopwatch
 from submission.tirex import Tirex
 from submission.tokens import Tokens
 from submission.topics import read_topics, topic_files
-
-log = logging.getLogger(__name__)
 
 
 class Form(Protocol):
@@ -90,6 +88,18 @@ class Data:
         self._run = None if input_run is None else run_file(input_run)
         source = f"those of {self._run}" if self._run else self.form.retrieval
         self.note = f"{self.form.name}; candidates: {source}"
+
+    @property
+    def retrieved(self) -> bool:
+        """Whether the candidates are BM25's; else they were given."""
+        return self._run is None and self.form.reranking is None
+
+    def only(self, qid: str) -> Data:
+        """The same with one topic."""
+        other = copy(self)
+        other.topics = self.topics[self.topics["qid"] == qid].reset_index(drop=True)
+        other.candidates = self.candidates[self.candidates["qid"] == qid].reset_index(drop=True)
+        return other
 
     @cached_property
     def topics(self) -> pd.DataFrame:

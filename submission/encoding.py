@@ -52,6 +52,10 @@ class Encoder(ABC):
         """The ids of a premise that is in its form already: words joined by blanks, or without URLs."""
 
     @abstractmethod
+    def terms(self, ids: list[int]) -> list[str]:
+        """The words or pieces of ids, for people."""
+
+    @abstractmethod
     def dumps(self) -> bytes:
         """The content of its file."""
 
@@ -86,6 +90,10 @@ class WordEncoder(Encoder):
         """The ids of words joined by blanks."""
         return self.vocabulary.ids(text.split()[: self.lengths.premise])
 
+    def terms(self, ids: list[int]) -> list[str]:
+        """The words; an unknown one is (unknown)."""
+        return [self.vocabulary.term(number) for number in ids]
+
     def dumps(self) -> bytes:
         """The vocabulary."""
         return self.vocabulary.dumps().encode()
@@ -118,6 +126,10 @@ class PieceEncoder(Encoder):
     def prepared(self, text: str) -> list[int]:
         """The ids of the pieces of a text without URLs."""
         return self._ids(text, self.lengths.premise)
+
+    def terms(self, ids: list[int]) -> list[str]:
+        """The pieces, ## before those that go on a word."""
+        return [str(self._tokenizer.id_to_token(number)) for number in ids]
 
     def dumps(self) -> bytes:
         """The tokenizer."""

@@ -71,7 +71,7 @@ class Maker:
     def _made(self, name: str) -> pd.DataFrame:
         data, device = self._data, self._device
         if name == ENSEMBLE:
-            return self.ensemble.combine({member.name: self._listed(member.name) for member in self.ensemble.members})
+            return self.ensemble.combine({member.name: self.listed(member.name) for member in self.ensemble.members})
         checkpoint = self.checkpoint(name)
         if isinstance(checkpoint.ranker, LatentRanker):
             place = self._work.place(f"{name}-index", f"{data.corpus_fingerprint} {code_fingerprint()} {self.key(name)}")
@@ -80,7 +80,8 @@ class Maker:
         place = self._work.place(name, f"{data.fingerprint} {code_fingerprint()} {self.key(name)}")
         return score(data.candidates, data.tokens, checkpoint, device, place)
 
-    def _listed(self, name: str) -> pd.DataFrame:
+    def listed(self, name: str) -> pd.DataFrame:
+        """What the ensemble takes of a network: its best documents."""
         try:
             return ranked(self.scores(name), self._data.topics, LISTED)
         except (CheckpointError, ValueError, ArithmeticError, RuntimeError) as error:

@@ -27,6 +27,10 @@ class Vocabulary:
         """The ids of words, UNKNOWN where the vocabulary does not have one."""
         return [self._ids.get(word, UNKNOWN) for word in words]
 
+    def term(self, number: int) -> str:
+        """The term of an id; (unknown) for those of none."""
+        return self.terms[number - FIRST] if number >= FIRST else "(unknown)"
+
     def dumps(self) -> str:
         """The terms, one a line, in the order of their ids."""
         return "".join(f"{term}\n" for term in self.terms)

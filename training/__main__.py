@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from submission import command
+from submission.data import Data
 from submission.device import choose_device
 from submission.ensemble import NAME as ENSEMBLE
-from submission.systems import CHECKPOINTS
-from training import aggregate, analysis, embed, evaluate, fit, prepare, results
+from training import aggregate, analysis, embed, evaluate, fit, prepare, report, results
 from training.recipe import read_recipe
 
 EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
@@ -58,13 +58,21 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = _verb(verbs, "aggregate", _aggregate, "the networks' checkpoints → the ensemble, fitted on validation pairs")
     verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="what `prepare` wrote")
-    verb.add_argument("--checkpoints", type=Path, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    command.add_checkpoints(verb)
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="the ensemble (default: WORK/checkpoints/ensemble)")
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
 
     verb = _verb(verbs, "analyse", _analyse, "how alike the runs of a directory are: Jaccard, Spearman, heat maps")
     verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
+
+    verb = _verb(verbs, "report", _report, "report.html on the runs of a directory: one file, without network and scripts")
+    verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs, bm25 among them")
+    verb.add_argument("--qrels", type=Path, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
+    command.add_input(verb)
+    command.add_input_run(verb)
+    command.add_checkpoints(verb)
+    verb.add_argument("-o", "--output", type=Path, metavar="FILE", help="(default: RUN_DIR/report.html)")
 
     verb = _verb(verbs, "evaluate", _evaluate, "measures of runs: unjudged documents as 0 (all) and dropped (judged)")
     _add_qrels(verb)
@@ -129,6 +137,11 @@ def _aggregate(options: argparse.Namespace) -> None:
 def _analyse(options: argparse.Namespace) -> None:
     for name, table in analysis.analyse(options.runs, options.output or options.runs / "analysis").items():
         print(f"{name}\n{table.to_string(float_format=lambda value: f'{value:.2f}', na_rep='')}\n")
+
+
+def _report(options: argparse.Namespace) -> None:
+    data, output = Data(options.input, options.input_run), options.output or options.runs / "report.html"
+    report.report(options.runs, options.qrels, data, options.checkpoints, output)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -41,15 +41,13 @@ def analyse(directory: Path, output: Path) -> dict[str, pd.DataFrame]:
     runs = {file.stem: read_run(file) for file in sorted(directory.glob("*-*.txt"))}
     if len(runs) < 2:
         raise InputError(f"{directory}: {len(runs)} runs named <team>-<system>.txt; expected at least two to compare")
-    lists = {_system(name): _lists(run) for name, run in runs.items()}
-    tables = compare(lists)
+    tables = compare({system(name): lists(run) for name, run in runs.items()})
     make_directory(output)
     for name, table in tables.items():
         write_whole(output / f"{name}.csv", table.to_csv(float_format="%.4f", lineterminator="\n"))
-    write_whole(output / "jaccard.png", heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0))
-    title = "Spearman correlation of the documents in both top 100"
-    write_whole(output / "spearman.png", heat_map(tables["spearman"], title, -1.0))
-    log.info("%d systems compared: %s", len(lists), output)
+    for name, picture in heat_maps(tables).items():
+        write_whole(output / f"{name}.png", picture)
+    log.info("%d systems compared: %s", len(runs), output)
     return tables
 
 
@@ -95,7 +93,16 @@ def spearman(first: list[str], second: list[str]) -> float | None:
         return float(spearmanr(*zip(*both, strict=True)).statistic)
 
 
-def heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
+def heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
+    """The pictures (PNG) of what `compare` gives."""
+    title = "Spearman correlation of the documents in both top 100"
+    return {
+        "jaccard": _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0),
+        "spearman": _heat_map(tables["spearman"], title, -1.0),
+    }
+
+
+def _heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
     """A table of values up to 1 as PNG, each value written into its field; an empty one is grey."""
     names = list(table.index)
     side = 3.2 + 0.72 * len(names)
@@ -117,10 +124,11 @@ def heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
     return content.getvalue()
 
 
-def _system(stem: str) -> str:
+def system(stem: str) -> str:
     """`aragorn-knrm` → `knrm`; a team's name may have hyphens too, a system's has none."""
     return stem.rpartition("-")[2]
 
 
-def _lists(run: pd.DataFrame) -> dict[str, list[str]]:
+def lists(run: pd.DataFrame) -> dict[str, list[str]]:
+    """The first 100 docnos of a run by topic."""
     return {str(topic): group["docid"].tolist()[:DEPTH] for topic, group in run.groupby("query", sort=False)}

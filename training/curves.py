@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-
-from submission.files import write_whole
 
 COLOURS = {"MRR@20": "#d1495b", "MAP@20": "#30638e", "nDCG@20": "#3c8d5a"}
 SPARSITY = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks have these
 
 
-def draw(file: Path, title: str, rows: list[dict[str, float]]) -> None:
-    """Draw the rows of a training log (epoch, loss, MRR@20, MAP@20, nDCG@20 and, if there, sparsity in percent) as PNG."""
+def draw(title: str, rows: list[dict[str, float]]) -> bytes:
+    """The rows of a training log (epoch, loss, MRR@20, MAP@20, nDCG@20 and, if there, sparsity in percent) as PNG."""
     sparse = {name: colour for name, colour in SPARSITY.items() if name in rows[0]}
     panels = 3 if sparse else 2
     figure = Figure(figsize=(7, 3 * panels), layout="constrained")
@@ -41,4 +38,4 @@ def draw(file: Path, title: str, rows: list[dict[str, float]]) -> None:
         axes.grid(alpha=0.3)
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=110, metadata={"Software": None})
-    write_whole(file, content.getvalue())
+    return content.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
 from submission import runs
-from submission.corpus import corpus_files, read_corpus
 from submission.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -76,12 +75,12 @@ def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: Path) 
     )
 
 
-def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
+def read_qrels(file: Path, collection: Set[str] | None = None) -> pd.DataFrame:
     """Read qrels as `query q0 docid rel`; -2 (spam) becomes 0.
 
     Args:
         file: four columns, labels whole or like `4.0`.
-        collection: an input directory; judgments of documents that are not in its corpus are left out.
+        collection: docnos; judgments of other documents are left out.
 
     Raises:
         InputError: a malformed line, a document judged twice for a topic, nothing relevant left.
@@ -96,9 +95,8 @@ def read_qrels(file: Path, collection: Path | None = None) -> pd.DataFrame:
     qrels = pd.DataFrame(rows, columns=["query", "q0", "docid", "rel"])
     runs.refuse_repeated(file, qrels.rename(columns={"query": "qid", "docid": "docno"}))
     if collection is not None:
-        docnos = set(read_corpus(corpus_files(collection))["docno"])
-        present = qrels["docid"].isin(docnos)
-        log.info("%d of %d judgments are of documents in %s", present.sum(), len(qrels), collection)
+        present = qrels["docid"].isin(collection)
+        log.info("%s: %d of %d judgments are of documents in the input", file.name, present.sum(), len(qrels))
         qrels = qrels[present].reset_index(drop=True)
     if not (qrels["rel"] > 0).any():
         raise InputError(f"{file}: no relevant document; are these the qrels of this corpus version?")

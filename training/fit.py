@@ -198,7 +198,7 @@ class _Run:
             # A copy, because it is rounded to what is stored; training goes on unrounded.
             self._write(self.folder / BEST, deepcopy(self.network.ranker), {"validation while training": row})
         write_whole(self.folder / LOG, "".join(json.dumps(row) + "\n" for row in self.state.rows))
-        draw(self.folder / CURVE, self.recipe.ranker, self.state.rows)
+        write_whole(self.folder / CURVE, draw(self.recipe.ranker, self.state.rows))
         _save(self.folder / STATE, self.state, self.network.ranker, self.optimiser)
 
     def _finish(self, everything: np.ndarray, baselines: dict[str, dict[str, float]]) -> None:

@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 PADDING, UNKNOWN = 0, 1  # ids; the vocabulary's terms follow
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of a score, and where it comes from: positions in query and document, the strongest first."""
+
+    name: str
+    value: float
+    query: int | None = None
+    document: tuple[int, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a pair has its score: parts that sum to it, before `output` is applied."""
+
+    parts: list[Part]
+    output: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
+    remark: str = ""  # what the parts cannot tell
+
+
+def best(values: Tensor, least: float, most: int = 3) -> tuple[int, ...]:
+    """The positions of the largest values (L,) above a least one, largest first."""
+    order = values.argsort(descending=True, stable=True)[:most]
+    return tuple(int(position) for position in order if values[position] > least)
 
 
 class Ranker(nn.Module, ABC):
@@ -59,6 +87,10 @@ class Ranker(nn.Module, ABC):
         Returns:
             scores (B,), float32 (float64 if the parameters are).
         """
+
+    @abstractmethod
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Why a single pair (B = 1) has its score. Arguments as for `forward`."""
 
 
 class LatentRanker(Ranker):

@@ -20,6 +20,8 @@ from submission.rankers.base import Ranker
 
 QUERY_LENGTH = 20  # positions, always: after a shorter query some are empty
 
+ENCODER_REMARK = "the encoder reads all pieces at once: its vectors are not sums over them"
+
 BERT_FIELDS = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
     "max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob",

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.bert import QUERY_LENGTH, BERTRanker, EncoderConfig
+from submission.rankers.base import Explanation, Part
+from submission.rankers.bert import ENCODER_REMARK, QUERY_LENGTH, BERTRanker, EncoderConfig
 from submission.rankers.layers import cosine, log_histogram
 
 BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
@@ -36,6 +37,19 @@ class CEDRDRMM(BERTRanker):
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Scores (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
+        return self.shares(query, query_mask, document, document_mask).sum(1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """A sum over query pieces, and what all empty positions add together."""
+        shares = self.shares(query, query_mask, document, document_mask)[0]
+        length = int(query_mask.sum())
+        parts = [Part("query piece", shares[place].item(), place) for place in range(length)]
+        empty = Part(f"{QUERY_LENGTH - length} empty query positions", shares[length:].sum().item())
+        remark = f"a position's share is a small network's reading of its histograms and [CLS] together; {ENCODER_REMARK}"
+        return Explanation([*parts, empty], remark=remark)
+
+    def shares(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """What each of the 20 query positions adds to the score (B, 20)."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
         counted = query_mask[:, None, :, None] & document_mask[:, None, None, :]
@@ -44,5 +58,5 @@ class CEDRDRMM(BERTRanker):
         histogram = functional.pad(histogram, (0, 0, 0, missing), value=log(SMOOTHING))  # (B, L, 20, bins)
         cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
         both = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
-        score: Tensor = self.second(self.dropout(self.first(both).relu()))  # (B, 20, 1)
-        return score.squeeze(-1).sum(1)
+        shares: Tensor = self.second(self.dropout(self.first(both).relu()))  # (B, 20, 1)
+        return shares.squeeze(-1)

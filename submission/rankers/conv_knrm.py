@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Ranker
+from submission.rankers.base import Explanation, Part, Ranker
 from submission.rankers.layers import KernelPooling, cosine, known
 
 WINDOWS = (1, 2, 3)
@@ -58,6 +58,16 @@ class ConvKNRM(Ranker):
         ]  # 9 of (B, K)
         score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
         return score.squeeze(-1).tanh()
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Tanh of a sum over pairings, kernels and query n-grams, and a bias; positions are those of an n-gram's first word."""
+        queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
+        parts = [Part("bias", self.linear.bias.item())]
+        for (q, d), weights in zip(PAIRINGS, self.linear.weight[0].chunk(len(PAIRINGS)), strict=True):
+            similarity = cosine(queries[q][0], documents[d][0])
+            name = f"{q} × {d} words, similarity"
+            parts += self.pooling.explain(similarity, queries[q][1], documents[d][1], weights, name)
+        return Explanation(parts, Tensor.tanh)
 
     def ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
         """Per window h the n-grams' vectors (B, L-h+1, C) and their mask: true where all h words are in the text and known."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from submission.rankers.base import Ranker
+from submission.rankers.base import Explanation, Part, Ranker, best
 from submission.rankers.layers import FrozenTable, cosine, known, log_histogram
+
+RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "from .5"), (0.3, 0.5, "from .3"), (0, 0.3, "from 0"), (-1.1, 0, "below"))
 
 
 class DRMM(Ranker):
@@ -45,6 +47,13 @@ class DRMM(Ranker):
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Scores (B,) in (-1, 1): the sum over query words of gate (eq. 3.7) times match (eq. 3.6)."""
+        gate, match, _ = self.shares(query, query_mask, document, document_mask)
+        return (gate * match).sum(-1)
+
+    def shares(
+        self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gates (B, Q), zero where no query word is, matches (B, Q), and the similarities (B, Q, D) that were counted."""
         words: Tensor = self.embedding(query)  # (B, Q, E)
         counted = known(query, query_mask)
         similarity = cosine(words, self.embedding(document))  # (B, Q, D)
@@ -52,4 +61,18 @@ class DRMM(Ranker):
         match: Tensor = self.second(self.first(histogram).tanh()).tanh()
         match = self.third(self.dropout(match)).squeeze(-1).tanh()  # (B, Q)
         gate: Tensor = self.gate(words).squeeze(-1).masked_fill(~counted, torch.finfo(words.dtype).min).softmax(-1)
-        return (gate * match * counted).sum(-1)
+        return gate * counted, match, similarity
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """A sum over query words; how a word's match comes from its histogram is not additive."""
+        gate, match, similarity = (values[0] for values in self.shares(query, query_mask, document, document_mask))
+        similarity = similarity.masked_fill(~known(document, document_mask)[0], -torch.inf)
+        parts = []
+        for place in gate.nonzero().flatten().tolist():
+            row = similarity[place]
+            counts = [f"{int(((row >= low) & (row < high)).sum())} {words}" for low, high, words in RANGES]
+            note = f"gate {gate[place]:.3f} × match {match[place]:+.3f}; similarities: {', '.join(counts)}"
+            parts.append(Part("word", (gate[place] * match[place]).item(), place, best(row, 0.3), note))
+        return Explanation(
+            parts, remark="a word's match is a network's reading of its whole histogram: not a sum over its bins"
+        )

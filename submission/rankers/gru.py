@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Ranker
+from submission.rankers.base import Explanation, Part, Ranker
 from submission.rankers.layers import known
 
 
@@ -45,6 +45,16 @@ class GRU(Ranker):
         both = torch.cat([self.read(document, document_mask), self.read(query, query_mask)], dim=1)  # (B, 4H)
         score: Tensor = self.linear(self.dropout(both))  # (B, 1)
         return score.squeeze(-1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """The document's part, the query's part, a bias."""
+        document_weights, query_weights = self.linear.weight[0].chunk(2)
+        parts = [
+            Part("document", (self.read(document, document_mask)[0] @ document_weights).item()),
+            Part("query", (self.read(query, query_mask)[0] @ query_weights).item()),
+            Part("bias", self.linear.bias.item()),
+        ]
+        return Explanation(parts, remark="neither part depends on the other: a topic does not change the order of documents")
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean state (B, 2H) over a text's known words; zero for a text without any.

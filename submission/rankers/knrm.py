@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from submission.rankers.base import Ranker
+from submission.rankers.base import Explanation, Part, Ranker
 from submission.rankers.layers import KernelPooling, cosine, known
 
 
@@ -39,3 +39,10 @@ class KNRM(Ranker):
         features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1).tanh()
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Tanh of a sum over kernels and query words, and a bias."""
+        similarity = cosine(self.embedding(query), self.embedding(document))  # (1, Q, D)
+        masks = known(query, query_mask), known(document, document_mask)
+        parts = self.pooling.explain(similarity, *masks, self.linear.weight[0], "similarity")
+        return Explanation([*parts, Part("bias", self.linear.bias.item())], Tensor.tanh)

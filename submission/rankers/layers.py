@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import UNKNOWN
+from submission.rankers.base import UNKNOWN, Part, best
 
 
 def known(ids: Tensor, mask: Tensor) -> Tensor:
@@ -57,8 +57,35 @@ class KernelPooling(Kernels):
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Features (B, K) of similarities (B, Q, D); masked positions count nothing."""
+        return self.shares(similarity, query_mask, document_mask).sum(1)
+
+    def shares(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+        """What each query position adds to the features: (B, Q, K)."""
         matches: Tensor = self(similarity, document_mask)  # (B, Q, K)
-        return (0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]).sum(1)
+        return 0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]
+
+    def explain(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str) -> list[Part]:
+        """The shares of a score that is `weights` (K,) times the features of a single pair (B = 1)."""
+        values = self.shares(similarity, query_mask, document_mask)[0] * weights
+        return kernel_parts(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
+
+
+def kernel_parts(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Part]:
+    """The shares of a score that kernels have.
+
+    Args:
+        kernels: whose mus name the parts.
+        similarity: (Q, D), -inf where nothing is counted.
+        values: (Q, K), what each kernel adds for each query position.
+        name: goes before the kernel's mu.
+    """
+    parts = []
+    for query, row in enumerate(values.tolist()):
+        for mu, sigma, value in zip(kernels.mus.tolist(), kernels.sigmas.tolist(), row, strict=True):
+            if value:
+                nearness = torch.exp(-((similarity[query] - mu) ** 2) / (2 * sigma**2))
+                parts.append(Part(f"{name} {mu:+.2f}", value, query, best(nearness, 0.1)))
+    return parts
 
 
 def log_histogram(similarity: Tensor, counted: Tensor, bins: int, smoothing: float) -> Tensor:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import LatentRanker
+from submission.rankers.base import Explanation, LatentRanker, Part, best
 from submission.rankers.layers import known
 
 WINDOW = 5
@@ -46,11 +46,29 @@ class SNRM(LatentRanker):
 
         Windows lie wholly inside the text; one of fewer than 5 words is filled up with zeros; an empty one gives zero.
         """
+        windows = (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)  # (B, 1)
+        return self.activations(ids, mask).sum(2) / windows
+
+    def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """What each window of a text says: (B, latent, W), zero for those that reach past its end."""
         vectors = self.embedding(ids) * known(ids, mask).unsqueeze(-1)  # (B, L, E)
         grams = functional.pad(vectors.transpose(1, 2), (0, max(0, WINDOW - ids.shape[1])))  # (B, E, L)
         for layer in self.layers:
             grams = layer(grams).relu()  # (B, ·, W)
         windows = (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)  # (B, 1)
         inside = grams.new_ones(grams.shape[2]).cumsum(0) <= windows  # (B, W)
-        total: Tensor = (grams * inside.unsqueeze(1)).sum(2)
-        return total / windows
+        return grams * inside.unsqueeze(1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """A sum over the latent terms that both have; positions: where the windows begin that say it most."""
+        ours, theirs = self.represent(query, query_mask)[0], self.represent(document, document_mask)[0]  # (latent,)
+        ours_by_window = self.activations(query, query_mask)[0]  # (latent, W)
+        theirs_by_window = self.activations(document, document_mask)[0]
+        parts = [
+            Part(
+                f"latent term {term}", (ours[term] * theirs[term]).item(), int(ours_by_window[term].argmax()),
+                best(theirs_by_window[term], 0.0), f"query {ours[term]:.4f} × document {theirs[term]:.4f}",
+            )
+            for term in (ours * theirs).nonzero().flatten().tolist()
+        ]  # fmt: skip
+        return Explanation(parts)

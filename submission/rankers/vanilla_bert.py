@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from submission.rankers.bert import BERTRanker, EncoderConfig
+from submission.rankers.base import Explanation, Part
+from submission.rankers.bert import ENCODER_REMARK, BERTRanker, EncoderConfig
 
 
 class VanillaBERT(BERTRanker):
@@ -31,3 +32,9 @@ class VanillaBERT(BERTRanker):
         encoded = self.encoder(query, query_mask, document, document_mask)
         score: Tensor = self.linear(self.dropout(encoded.cls[:, -1]))  # (B, 1)
         return score.squeeze(-1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """What the [CLS] vector gives, and a bias."""
+        cls = self.encoder(query, query_mask, document, document_mask).cls[0, -1]
+        parts = [Part("[CLS]", (self.linear.weight[0] @ cls).item()), Part("bias", self.linear.bias.item())]
+        return Explanation(parts, remark=ENCODER_REMARK)

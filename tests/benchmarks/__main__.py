@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from submission.__main__ import SAMPLE
+from submission.command import SAMPLE
 from submission.progress import progress
 from tests.benchmarks.bert import vanilla_bert
 from tests.benchmarks.measure import Benchmark

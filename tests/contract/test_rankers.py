@@ -100,6 +100,19 @@ def test_unknown_words_do_not_match_each_other(name: str) -> None:
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(("query", "document"), [([5, 6, 7], [*range(2, 50), 5, 6]), ([5, 1], [9, 8]), ([], [5]), ([5], [])])
+def test_an_explanation_sums_to_the_score(name: str, query: list[int], document: list[int]) -> None:
+    ranker = build(name)
+    pair = (*pad([query]), *pad([document]))
+    found = ranker.explain(*pair)
+    total = torch.tensor(sum(part.value for part in found.parts))
+    near(total if found.output is None else found.output(total), ranker(*pair)[0].float())
+    for part in found.parts:
+        assert part.query is None or 0 <= part.query < max(1, len(query))
+        assert all(0 <= place < max(1, len(document)) for place in part.document)
+
+
 def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: str) -> None:
     ranker = build(name)
     score = ranker(*pad(texts(1, 16, 10)), *pad(texts(2, 16, 40)))

@@ -1,0 +1,160 @@
+"""Why a score is what it is, and the report; over all systems with small checkpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.__main__ import main as submission
+from submission.runs import read_run
+from tests.endtoend.test_all_systems import SYSTEMS, checkpoints, everything, rank, topics  # noqa: F401 fixtures
+from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+from training.__main__ import main as training
+from training.evaluate import evaluate, read_qrels
+from training.evaluate import read_run as read_for_scoring
+
+HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
+
+
+@pytest.fixture
+def explain(topics: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:  # noqa: F811
+    def run(system: str, topic: str, document: str, *flags: str) -> tuple[int, str, str]:
+        command = ["explain", "-i", str(topics), "--checkpoints", str(checkpoints), "--device", "cpu", *flags]
+        code = submission([*command, "--system", system, "--topic", topic, "--document", document])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_explained_score_is_that_of_the_run(
+    system: str,
+    rank: Callable[..., int],  # noqa: F811
+    explain: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+) -> None:
+    assert rank("out", "--system", system) == 0
+    row = read_run(tmp_path / "out" / "run.txt").iloc[2]
+    code, out, err = explain(system, row["qid"], row["docno"])
+    assert code == 0, err
+    [score] = re.findall(r"^score (-?[\d.]+)", out, re.MULTILINE)
+    assert float(score) == pytest.approx(row["score"], abs=2e-5 * max(1, abs(row["score"])))
+    assert out.startswith(f"topic {row['qid']}: ")
+    shown = out[out.index("\nscore ") :].split("\n\n")[1]  # the parts, largest first, and the sum of the others
+    total = sum(float(line.split()[0]) for line in shown.splitlines())
+    before_output = re.search(r"tanh of (-?[\d.]+)", out)
+    assert total == pytest.approx(float(before_output[1]) if before_output else float(score), abs=2e-5 * max(1, abs(total)))
+
+
+@pytest.mark.parametrize(
+    ("system", "topic", "document", "words"),
+    [
+        ("knmr", "1", "x", "unknown system 'knmr'; did you mean 'knrm'"),
+        ("knrm", "9", "x", "unknown topic '9'"),
+        ("knrm", "1", "x", "unknown document 'x'; expected the id of an argument"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    system: str, topic: str, document: str, words: str, explain: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, err = explain(system, topic, document)
+    assert (code, words in err) == (2, True), err
+
+
+class Page(HTMLParser):
+    """The tags and texts of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def reported(rank: Callable[..., int], topics: Path, checkpoints: Path, tmp_path: Path) -> tuple[Path, Path]:  # noqa: F811
+    """A report of all systems on a corpus whose texts try to be markup, and its qrels."""
+    file = topics / "args-me.json"
+    content = json.loads(file.read_text())
+    for argument in content["arguments"]:
+        argument["conclusion"] += f" {HOSTILE}"
+        argument["premises"][0]["text"] += f" {HOSTILE}"
+    file.write_text(json.dumps(content))
+    assert rank() == 0
+    run = read_run(tmp_path / "out" / "aragorn-bm25.txt")
+    top = run.groupby("qid").head(20)
+    lines = [
+        f"{qid} 0 {docno} {number % 3}\n" for number, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
+    ]
+    (tmp_path / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
+    flags = ["-i", str(topics), "--checkpoints", str(checkpoints), "--qrels", str(tmp_path / "qrels")]
+    assert training(["report", str(tmp_path / "out"), *flags]) == 0
+    return tmp_path / "out", tmp_path / "qrels"
+
+
+def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[Path, Path]) -> None:
+    directory, qrels = reported
+    html = (directory / "report.html").read_text(encoding="utf-8")
+    page = Page(html)
+    assert not {"script", "link", "iframe", "object", "b"} & {tag for tag, _ in page.tags}
+    sources = [value or "" for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href")]
+    assert all(source.startswith(("data:image/png;base64,", "#")) for source in sources)
+    identifiers = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    assert {source[1:] for source in sources if source.startswith("#")} <= identifiers
+    assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
+    assert HOSTILE in page.text  # as text
+    judgments = read_qrels(qrels)
+    judgments = judgments[judgments["docid"] != "elsewhere"]
+    for system in SYSTEMS:
+        values = evaluate(read_for_scoring(directory / f"aragorn-{system}.txt"), judgments).mean()
+        for way in ("judged", "all"):
+            row = re.search(rf'scope="row">{system}</th><td><strong>([\d.]+)</strong>', html[html.index(f"<caption>{way}:") :])
+            assert row is not None
+            assert row[1] == f"{values[f'nDCG@5 {way}']:.3f}"
+    assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
+
+
+def test_a_report_on_another_input_is_refused(
+    reported: tuple[Path, Path],
+    topics: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    directory, qrels = reported
+    file = topics / "topics.xml"
+    file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
+    before = (directory / "report.html").read_bytes()
+    assert training(["report", str(directory), "--qrels", str(qrels), "-i", str(topics)]) == 3
+    assert "the runs were made from another input" in capsys.readouterr().err
+    assert (directory / "report.html").read_bytes() == before
+
+
+def test_evaluate_writes_its_tables(reported: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory, qrels = reported
+    runs = [str(directory / f"aragorn-{system}.txt") for system in ("bm25", "knrm", "gru")]
+    flags = ["--qrels", f"relevance={qrels}", "--qrels", f"quality={qrels}", "--baseline", "aragorn-bm25"]
+    assert training(["evaluate", *flags, "-o", str(tmp_path / "tables"), *runs]) == 0
+    out = capsys.readouterr().out
+    assert "relevance: nDCG@5 judged, against aragorn-bm25" in out
+    assert "quality: nDCG@5 all, against aragorn-bm25" in out
+    topics_table = pd.read_csv(tmp_path / "tables" / "topics.csv")
+    assert len(topics_table) == 2 * 3 * 3
+    means = pd.read_csv(tmp_path / "tables" / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
+    own = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")["MAP all"].mean()
+    assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(own, abs=1e-6)
+    tested = pd.read_csv(tmp_path / "tables" / "tests.csv").query("qrels == 'relevance' and measure == 'MAP all'")
+    assert set(tested["run"]) == {"aragorn-knrm", "aragorn-gru"}
+    assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
+    assert "baseline 'bm25': expected one of two runs or more; did you mean" in capsys.readouterr().err
