@@ -11,11 +11,11 @@ from submission import command
 from submission.data import Data
 from submission.device import choose_device
 from submission.ensemble import NAME as ENSEMBLE
-from training import aggregate, analysis, embed, evaluate, fit, prepare, report, results
+from training import aggregate, analysis, embed, evaluate, fit, prepare, readme, report, reproduce, results
 from training.recipe import read_recipe
 
 EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
-7 a network that does not learn or diverges"""
+7 a network that does not learn or diverges; 8 a checkpoint that is not reproduced"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,9 +62,18 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="the ensemble (default: WORK/checkpoints/ensemble)")
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
 
+    verb = _verb(verbs, "reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
+    verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
+    verb.add_argument("-i", "--input", type=Path, required=True, metavar="DIR", help="the corpus that it was trained on")
+    verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="working directory; what is there is used")
+    command.add_checkpoints(verb)
+    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+
     verb = _verb(verbs, "analyse", _analyse, "how alike the runs of a directory are: Jaccard, Spearman, heat maps")
     verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
+
+    verb = _verb(verbs, "results", _results, "write the README's table from training/measured and the checkpoints' metrics")
 
     verb = _verb(verbs, "report", _report, "report.html on the runs of a directory: one file, without network and scripts")
     verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs, bm25 among them")
@@ -134,9 +143,19 @@ def _aggregate(options: argparse.Namespace) -> None:
     aggregate.aggregate(options.work, options.checkpoints, output, choose_device(options.device))
 
 
+def _reproduce(options: argparse.Namespace) -> None:
+    device = choose_device(options.device)
+    table, weights = reproduce.reproduce(options.recipe, options.input, options.work, options.checkpoints, device)
+    print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights}")
+
+
 def _analyse(options: argparse.Namespace) -> None:
     for name, table in analysis.analyse(options.runs, options.output or options.runs / "analysis").items():
         print(f"{name}\n{table.to_string(float_format=lambda value: f'{value:.2f}', na_rep='')}\n")
+
+
+def _results(options: argparse.Namespace) -> None:
+    readme.update()
 
 
 def _report(options: argparse.Namespace) -> None:

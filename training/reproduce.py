@@ -1,0 +1,130 @@
+"""A checkpoint made anew, from the corpus and its recipe, and compared with the one that is there."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from submission.checkpoint import METRICS, PROVENANCE, WEIGHTS, verified_hashes
+from submission.corpus import corpus_files, input_hashes
+from submission.ensemble import NAME as ENSEMBLE
+from submission.errors import CheckpointError, SubmissionError, UsageError
+from submission.rankers import find
+from training import aggregate, embed, fit, prepare
+from training.recipe import Recipe, read_recipe
+
+log = logging.getLogger(__name__)
+
+OK, NEAR = 0.1, 2.0  # points of a hundred that a metric may differ by: another machine's rounding; another machine's training
+
+
+class ReproductionError(SubmissionError):
+    """A checkpoint that could not be reproduced."""
+
+    exit_code = 8
+
+
+def reproduce(
+    recipe_name: str, directory: Path, work: Path, checkpoints: Path, device: torch.device
+) -> tuple[pd.DataFrame, str]:
+    """Make a checkpoint anew in a working directory, and compare its metrics with the stored one's.
+
+    What is finished there already is used; settings of tables and vectors are those of the stored checkpoint.
+
+    Args:
+        recipe_name: of the recipe, or a .toml file; the checkpoint has its name. Or `ensemble`.
+        directory: the input with the corpus that it was trained on.
+        work: the working directory; the new checkpoint is in `work`/checkpoints.
+        checkpoints: where the stored one is; the ensemble is made from the networks there.
+        device: where to compute.
+
+    Returns:
+        One row a metric: `stored here difference verdict` (OK: within .1 points, near: within 2, FAIL), and a line about the
+        weights.
+
+    Raises:
+        CheckpointError: there is no stored one, or it is damaged. ReproductionError: a metric is further away than 2 points.
+    """
+    name = Path(recipe_name).stem
+    stored = checkpoints / name
+    if not stored.is_dir():
+        raise CheckpointError(f"{stored}: no such checkpoint to compare with; `python -m training fit` makes one")
+    hashes = verified_hashes(stored, {METRICS})
+    provenance = _json(stored / PROVENANCE)
+    _tell_differences(provenance["trained on"]["input"], input_hashes(corpus_files(directory)))
+    made = provenance["trained on"]
+    prepare.prepare(directory, work, prepare.Settings(seed=made["seed"], sample=made["sample"]))
+    output = work / "checkpoints" / name
+    if name == ENSEMBLE:
+        aggregate.aggregate(work, checkpoints, output, device)
+    else:
+        _fit(recipe_name, provenance, work, output, device)
+    table = compare(_json(stored / METRICS), _json(output / METRICS))
+    same = hashes.get(WEIGHTS) == _json(output / PROVENANCE)["files"].get(WEIGHTS)
+    weights = "weights: the same bytes" if same else "weights: other bytes"
+    if (table["verdict"] == "FAIL").any():
+        raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
+    return table, weights if name != ENSEMBLE else ""
+
+
+def compare(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
+    """Metrics of two checkpoints side by side, in points of a hundred: `stored here difference verdict`."""
+    if "validation" in stored:
+        ours, theirs = here["validation"], stored["validation"]
+    else:
+        ours, theirs = ({"R² · 100": 100 * metrics["R²"]} for metrics in (here, stored))
+    table = pd.DataFrame({"stored": theirs, "here": ours})
+    table["difference"] = table["here"] - table["stored"]
+    table["verdict"] = [_verdict(abs(value)) for value in table["difference"]]
+    return table
+
+
+def _verdict(distance: float) -> str:
+    return "OK" if distance <= OK else "near" if distance <= NEAR else "FAIL"  # NaN, a metric that one lacks, fails
+
+
+def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
+    recipe = read_recipe(recipe_name)
+    _tell_changes(recipe, provenance["recipe"])
+    if find(recipe.ranker).form == "words":
+        vectors = provenance["vectors"]
+        if vectors["vectors file"] != "none":
+            raise UsageError(
+                f"{output.name}: its word vectors came from a file ({vectors['vectors file'][:12]}…), which is not here"
+            )
+        settings = {key: vectors[key] for key in asdict(embed.Settings())}
+        embed.embed(work, work / "vectors", embed.Settings(**settings), None, False)
+    start = recipe.encoder.start
+    if start and not (output.parent / start).is_dir():
+        log.info("%s starts from %s, which is made first", output.name, start)
+        fit.fit(start, read_recipe(start), work, work / "vectors", output.parent / start, device)
+    fit.fit(output.name, recipe, work, work / "vectors", output, device)
+
+
+def _tell_differences(stored: Mapping[str, str], here: Mapping[str, str]) -> None:
+    if stored != here:
+        other = sorted(name for name in {*stored, *here} if stored.get(name) != here.get(name))
+        log.warning("the corpus is not the one that the stored checkpoint was trained on (%s)", ", ".join(other))
+
+
+def _tell_changes(recipe: Recipe, stored: Mapping[str, Any]) -> None:
+    """Say which settings of the recipe are others now; those that came later have their defaults."""
+    now = asdict(recipe)
+    for key, value in stored.items():
+        pairs = value.items() if isinstance(value, dict) else [(None, value)]
+        for inner, old in pairs:
+            new = now.get(key) if inner is None else now.get(key, {}).get(inner)
+            if key != "name" and new != old:
+                place = key if inner is None else f"{key}.{inner}"
+                log.warning("the recipe has changed since: %s was %s, is %s", place, old, new)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    return dict(json.loads(file.read_text(encoding="utf-8")))
