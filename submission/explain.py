@@ -64,8 +64,8 @@ def _of_bm25(query: str, docno: str, data: Data) -> None:
         raise InputError(f"document {docno}: its premise is too short, so it is not in the collection")
     conclusion = str(data.corpus.set_index("docno").loc[docno, "conclusion"])
     shares = ConclusionIndex(data.corpus).shares(query, conclusion)
-    print(f"score {sum(shares.values()):.6f}, that of its conclusion: a sum over the words of the query\n")
-    _print([(value, word, "") for word, value in shares.items()])
+    print(f"score {sum(value for _, value in shares):.6f}, that of its conclusion: a sum over the words of the query\n")
+    _print([(value, word, "") for word, value in shares])
 
 
 def _of_ensemble(docno: str, maker: Maker) -> None:

@@ -46,8 +46,7 @@ class SNRM(LatentRanker):
 
         Windows lie wholly inside the text; one of fewer than 5 words is filled up with zeros; an empty one gives zero.
         """
-        windows = (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)  # (B, 1)
-        return self.activations(ids, mask).sum(2) / windows
+        return self.activations(ids, mask).sum(2) / _windows(mask)
 
     def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
         """What each window of a text says: (B, latent, W), zero for those that reach past its end."""
@@ -55,8 +54,7 @@ class SNRM(LatentRanker):
         grams = functional.pad(vectors.transpose(1, 2), (0, max(0, WINDOW - ids.shape[1])))  # (B, E, L)
         for layer in self.layers:
             grams = layer(grams).relu()  # (B, ·, W)
-        windows = (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)  # (B, 1)
-        inside = grams.new_ones(grams.shape[2]).cumsum(0) <= windows  # (B, W)
+        inside = grams.new_ones(grams.shape[2]).cumsum(0) <= _windows(mask)  # (B, W)
         return grams * inside.unsqueeze(1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
@@ -72,3 +70,8 @@ class SNRM(LatentRanker):
             for term in (ours * theirs).nonzero().flatten().tolist()
         ]  # fmt: skip
         return Explanation(parts)
+
+
+def _windows(mask: Tensor) -> Tensor:
+    """How many windows each text has, (B, 1); at least one."""
+    return (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)

@@ -31,10 +31,10 @@ class ConclusionIndex:
         # Interned terms are one object each: the statistics of 66,000 conclusions stay small.
         self.bm25 = BM25Okapi([[sys.intern(term) for term in conclusion.split()] for conclusion in self.conclusions])
 
-    def shares(self, query: str, conclusion: str) -> dict[str, float]:
+    def shares(self, query: str, conclusion: str) -> list[tuple[str, float]]:
         """What each word of a query adds to the score of a conclusion of the index, both as written."""
         number = self.conclusions.index(normalise(conclusion))
-        return {word: float(self.bm25.get_batch_scores([word], [number])[0]) for word in normalise(query).split()}
+        return [(word, float(self.bm25.get_batch_scores([word], [number])[0])) for word in normalise(query).split()]
 
     def best(self, query: str) -> list[tuple[int, float]]:
         """At most 100 (conclusion number, score > 0), by score descending, then normalised conclusion ascending."""

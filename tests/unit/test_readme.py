@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tira.check_format import check_format
 
 from submission import __version__
+from submission.errors import InputError
 from submission.systems import CHECKPOINTS, all_systems
 from tests.conftest import ROOT, SAMPLE
+from training.readme import BEGIN, END, MEASURED, SHOWN, table, update
 
 SYSTEMS = [system.name for system in all_systems(CHECKPOINTS)]
 
@@ -68,3 +72,74 @@ def test_all_that_the_dockerfile_copies_is_let_through() -> None:
     let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert copied == let_through
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_table_of_results_is_that_of_the_measured_files() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.split(BEGIN)[1].split(END)[0].strip() == table(MEASURED, CHECKPOINTS).strip()
+    assert len(table(MEASURED, CHECKPOINTS).splitlines()) == 2 + len(SYSTEMS)
+
+
+def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:
+    (tmp_path / "means.csv").write_text(
+        "qrels,run,measure,mean,low,high\n"
+        + "".join(f"q,team-{s},{m},{v},{v / 2},{v * 1.5}\n" for s, v in (("bm25", 0.2), ("knrm", 0.4)) for m in SHOWN)
+    )
+    (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):  # again: the same
+        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path / "README.md")
+        lines = (tmp_path / "README.md").read_text().splitlines()
+        assert (lines[0], lines[-1]) == ("before", "after")
+        assert lines[5:7] == [
+            "| knrm | 86.3 | 0.400 (0.20–0.60) | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
+            "| bm25 |  | 0.200 (0.10–0.30) | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
+        ]
+    (tmp_path / "README.md").write_text("no marks\n")
+    with pytest.raises(InputError, match="expected the lines"):
+        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path / "README.md")
+    with pytest.raises(InputError, match="no measured means"):
+        update(tmp_path / "absent.csv", CHECKPOINTS, ROOT / "README.md")
+
+
+ELSEWHERE = {  # why a command is not executed by the test below
+    "docker": "the image is built and run in tests/container",
+    "tira-run": "it needs docker; tests/container executes the command as it does",
+    "tira-cli": "it needs an account on TIRA",
+    "tests/run": "it is what executes this test",
+}
+
+
+@pytest.mark.slow
+def test_every_command_of_the_readme_works(tmp_path: Path) -> None:
+    copy = tmp_path / "project"
+    for name in ("run.sh", "requirements.txt", "submission", "training", "checkpoints"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            copy.mkdir(exist_ok=True)
+            shutil.copy(source, copy / name)
+    (copy / ".venv").symlink_to(sys.prefix)
+    topics = copy / "submission" / "sample" / "input" / "topics.xml"
+    topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")  # three: to be fast
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    commands = [line for line in lines if line.split()[0] not in ELSEWHERE]
+    assert len(commands) == 14
+    assert len(lines) - len(commands) == 6
+    variables = ("inputDataset", "outputDir", "TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR")
+    environment = {name: value for name, value in os.environ.items() if name not in variables}
+    script = "set -eu\n" + "\n".join(commands)
+    done = subprocess.run(["bash", "-c", script], cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    made = {str(file.relative_to(copy)) for folder in ("runs", "work") for file in (copy / folder).rglob("*")}
+    assert {f"runs/aragorn-{system}.txt" for system in SYSTEMS} <= made
+    assert {
+        "runs/report.html",
+        "runs/tables/tests.csv",
+        "runs/analysis/jaccard.png",
+        "work/checkpoints/sample/config.json",
+    } <= made
+    assert {"work/checkpoints/ensemble/config.json", "work/again/checkpoints/sample/config.json"} <= made
+    assert "score" in done.stdout
+    assert "weights: the same bytes" in done.stdout
