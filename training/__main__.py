@@ -164,7 +164,8 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    values = {name: evaluate.table(options.runs, evaluate.read_qrels(file, options.collection)) for name, file in options.qrels}
+    docnos = set(Data(options.collection).documents["docno"]) if options.collection else None
+    values = {name: evaluate.table(options.runs, evaluate.read_qrels(file, docnos)) for name, file in options.qrels}
     print(results.report(values, options.baseline, options.output))
 
 

@@ -173,10 +173,15 @@ def _topics(
         result.append(
             Topic(
                 qid, query, float(np.mean(list(scores.values()))), int(coverage.loc[qid, "relevant"]),
-                int(coverage.loc[qid, "found"]), max(scores, key=lambda system: scores[system]), rows, texts,
+                int(coverage.loc[qid, "found"]), _best(scores), rows, texts,
             )
         )  # fmt: skip
     return result
+
+
+def _best(scores: Mapping[str, float]) -> str:
+    best = max(scores, key=lambda system: scores[system])
+    return best if scores[best] > 0 else "none"
 
 
 def _cell(

@@ -141,7 +141,12 @@ def test_a_report_on_another_input_is_refused(
     assert (directory / "report.html").read_bytes() == before
 
 
-def test_evaluate_writes_its_tables(reported: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_writes_its_tables(
+    reported: tuple[Path, Path],
+    topics: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     directory, qrels = reported
     runs = [str(directory / f"aragorn-{system}.txt") for system in ("bm25", "knrm", "gru")]
     flags = ["--qrels", f"relevance={qrels}", "--qrels", f"quality={qrels}", "--baseline", "aragorn-bm25"]
@@ -156,5 +161,10 @@ def test_evaluate_writes_its_tables(reported: tuple[Path, Path], tmp_path: Path,
     assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(own, abs=1e-6)
     tested = pd.read_csv(tmp_path / "tables" / "tests.csv").query("qrels == 'relevance' and measure == 'MAP all'")
     assert set(tested["run"]) == {"aragorn-knrm", "aragorn-gru"}
+    assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(topics), *runs]) == 0
+    restricted = pd.read_csv(tmp_path / "own" / "topics.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
+    whole = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
+    assert (restricted.set_index("topic")["Bpref"] > whole.set_index("topic")["Bpref"])[3]  # `elsewhere` cannot be found
+    capsys.readouterr()
     assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
     assert "baseline 'bm25': expected one of two runs or more; did you mean" in capsys.readouterr().err
