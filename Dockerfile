@@ -6,10 +6,13 @@ FROM $BASE
 
 ARG TORCH_INDEX=https://pypi.org/simple
 COPY requirements.txt requirements.lock /aragorn/
-# pip of the version that takes hashes from a constraints file; wheels only: nothing is compiled, and no compiler is needed.
-RUN pip install --no-cache-dir --root-user-action=ignore --disable-pip-version-check pip==26.3 \
- && pip install --no-cache-dir --root-user-action=ignore --disable-pip-version-check --require-hashes --only-binary=:all: \
-        --extra-index-url "$TORCH_INDEX" --requirement /aragorn/requirements.txt --constraint /aragorn/requirements.lock
+# pip of a version that takes hashes from a constraints file; wheels only: nothing is compiled, and no compiler is needed.
+ENV PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN echo "pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13" > /tmp/pip.txt \
+ && pip install --require-hashes --requirement /tmp/pip.txt \
+ && rm /tmp/pip.txt \
+ && pip install --require-hashes --only-binary=:all: --extra-index-url "$TORCH_INDEX" \
+        --requirement /aragorn/requirements.txt --constraint /aragorn/requirements.lock
 
 COPY LICENSE THIRD-PARTY.md run.sh /aragorn/
 COPY licenses /aragorn/licenses
