@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from tira.check_format import check_format
 
 from submission import __version__
 from submission.errors import InputError
 from submission.systems import CHECKPOINTS, all_systems
 from tests.conftest import ROOT, SAMPLE
+from tests.endtoend.test_all_systems import write_tiny
+from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+from training.aggregate import aggregate
 from training.readme import BEGIN, END, MEASURED, SHOWN, table, update
 
 SYSTEMS = [system.name for system in all_systems(CHECKPOINTS)]
@@ -110,7 +114,7 @@ ELSEWHERE = {  # why a command is not executed by the test below
 
 
 @pytest.mark.slow
-def test_every_command_of_the_readme_works(tmp_path: Path) -> None:
+def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> None:  # noqa: F811
     copy = tmp_path / "project"
     for name in ("run.sh", "requirements.txt", "submission", "training", "checkpoints"):
         source = ROOT / name
@@ -120,8 +124,13 @@ def test_every_command_of_the_readme_works(tmp_path: Path) -> None:
             copy.mkdir(exist_ok=True)
             shutil.copy(source, copy / name)
     (copy / ".venv").symlink_to(sys.prefix)
+    # To be fast: BERT networks of two small layers, an ensemble with them, and three of the sample's topics.
+    for seed, name in enumerate(("cedr_drmm", "cedr_knrm", "vanilla_bert")):
+        shutil.rmtree(copy / "checkpoints" / name)
+        write_tiny(copy / "checkpoints", name, seed)
+    aggregate(prepared, copy / "checkpoints", copy / "checkpoints" / "ensemble", torch.device("cpu"))
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
-    topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")  # three: to be fast
+    topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     commands = [line for line in lines if line.split()[0] not in ELSEWHERE]
