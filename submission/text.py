@@ -7,9 +7,12 @@ import unicodedata
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import inflect
 from nltk.tokenize import line_tokenize
+
+if TYPE_CHECKING:
+    import inflect
 
 NLTK_DATA = Path(__file__).parent / "nltk_data"
 URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
@@ -97,6 +100,8 @@ def _spell_digits(text: str) -> str:
 
 @cache
 def _number_words(digits: str) -> str:
+    import inflect  # seconds that a process without digits need not wait
+
     try:
         words = _engine().number_to_words(digits, andword="", comma="")
     except inflect.NumOutOfRangeError:
@@ -106,4 +111,6 @@ def _number_words(digits: str) -> str:
 
 @cache
 def _engine() -> inflect.engine:
+    import inflect
+
     return inflect.engine()
