@@ -1,6 +1,6 @@
 # The image that TIRA executes: topics and corpus in, one run per system out, without a network.
 #   docker build -t aragorn .                                                                    for CUDA GPUs, and CPUs
-#   docker build -t aragorn --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .       CPU only, a third of the size
+#   docker build -t aragorn --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .       for CPUs only, smaller
 ARG BASE=docker.io/library/python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 FROM $BASE
 

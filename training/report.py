@@ -70,8 +70,10 @@ def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, out
         raise InputError(f"{directory}: expected <team>-{BM25}.txt and other runs, as `rank` writes them")
     _refuse_other_input(directory, data)
     qrels = evaluate.read_qrels(qrels_file, set(data.documents["docno"]))
-    values = {system: table for file in files.values() for system, table in _evaluated(file, qrels).items()}
     runs = {system: evaluate.read_run(file) for system, file in files.items()}
+    for system, file in files.items():
+        evaluate.refuse_other_collection(runs[system], qrels, file)
+    values = {system: evaluate.evaluate(run, qrels) for system, run in runs.items()}
     systems = sorted(runs, key=lambda system: -values[system][f"{MEASURE} judged"].mean())
     coverage = _coverage(qrels, data)
     lists = {system: analysis.lists(run) for system, run in runs.items()}
@@ -115,10 +117,6 @@ def _refuse_other_input(directory: Path, data: Data) -> None:
         return
     if made_from != data.fingerprint:
         raise InputError(f"{directory}: the runs were made from another input than {data.directory}; give theirs with -i")
-
-
-def _evaluated(file: Path, qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {analysis.system(name): table for name, table in evaluate.table([file], qrels).items()}
 
 
 def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
