@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Collection
 from copy import copy
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -12,13 +13,16 @@ import pandas as pd
 
 from submission.corpus import corpus_files, input_hashes, long_enough, read_corpus
 from submission.errors import InputError
-from submission.retrieval.bm25 import candidates
+from submission.fingerprint import code_fingerprint, fingerprint
+from submission.retrieval.bm25 import ConclusionIndex, candidates
 from submission.retrieval.given import given_candidates, run_file
 from submission.runs import read_run
 from submission.stopwatch import Stopwatch
+from submission.store import Store
 from submission.tirex import Tirex
 from submission.tokens import Tokens
 from submission.topics import read_topics, topic_files
+from submission.work import Work
 
 
 class Form(Protocol):
@@ -88,6 +92,16 @@ class Data:
         self._run = None if input_run is None else run_file(input_run)
         source = f"those of {self._run}" if self._run else self.form.retrieval
         self.note = f"{self.form.name}; candidates: {source}"
+        self._store: Store | None = None
+
+    def keep_in(self, work: Work) -> None:
+        """Keep in a lasting directory what other topics on the same corpus need, and use what is there.
+
+        Raises:
+            InputError: the corpus cannot be read. OutputError: the directory cannot be written.
+        """
+        if work.lasting:
+            self._store = Store(work.place("corpus", f"{self.corpus_fingerprint} {code_fingerprint()}"))
 
     @property
     def retrieved(self) -> bool:
@@ -120,18 +134,52 @@ class Data:
             return long_enough(self.documents)
 
     @cached_property
+    def index(self) -> ConclusionIndex:
+        """The conclusions of the collection."""
+        if self._store and self._store.filled:
+            with self.stopwatch.stage("index"):
+                return self._store.index()
+        corpus = self.corpus
+        with self.stopwatch.stage("index"):
+            index = ConclusionIndex.of(corpus)
+            if self._store:
+                self._store.fill(index, self.documents)
+        return index
+
+    @cached_property
+    def collection(self) -> list[str]:
+        """The docnos of the collection, ascending."""
+        if self._store and self._store.filled:
+            return sorted(chain.from_iterable(self.index.docnos))
+        return self.corpus["docno"].tolist()
+
+    @cached_property
+    def size(self) -> int:
+        """The number of documents, of all lengths."""
+        return self._store.size() if self._store and self._store.filled else len(self.documents)
+
+    def premises(self, docnos: Collection[str]) -> dict[str, str]:
+        """The premises of some documents by docno."""
+        if self._store and self._store.filled:
+            return self._store.premises(docnos)
+        chosen = self.documents[self.documents["docno"].isin(docnos)]
+        return dict(zip(chosen["docno"], chosen["premise"], strict=True))
+
+    @cached_property
     def candidates(self) -> pd.DataFrame:
         """`qid docno rank score`."""
+        given = read_run(self._run) if self._run else self.form.given()
+        if given is None:
+            topics, index = self.topics, self.index
+            with self.stopwatch.stage("candidates"):
+                return candidates(topics, index)
         with self.stopwatch.stage("candidates"):
-            given = read_run(self._run) if self._run else self.form.given()
-            if given is None:
-                return candidates(self.topics, self.corpus)
             return given_candidates(given, self.topics, self.documents, self._run or self.form.reranking)
 
     @cached_property
     def tokens(self) -> Tokens:
         """The texts of topics and documents as ids."""
-        return Tokens(self.topics, self.documents, self.stopwatch)
+        return Tokens(self.topics, self.premises, self.stopwatch)
 
     @cached_property
     def hashes(self) -> dict[str, str]:
@@ -143,13 +191,9 @@ class Data:
     @cached_property
     def corpus_fingerprint(self) -> str:
         """The hash of the corpus files' names and bytes."""
-        return _hash({file.name: self.hashes[file.name] for file in self.form.corpus_files})
+        return fingerprint({file.name: self.hashes[file.name] for file in self.form.corpus_files})
 
     @cached_property
     def fingerprint(self) -> str:
         """The hash of all input files' names and bytes."""
-        return _hash(self.hashes)
-
-
-def _hash(hashes: dict[str, str]) -> str:
-    return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
+        return fingerprint(self.hashes)

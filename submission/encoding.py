@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from submission.rankers.base import PADDING
-from submission.text import drop_urls, premise_words, query_words
+from submission.text import beginning, drop_urls, premise_words, query_words
 from submission.vocabulary import Vocabulary
 
 
@@ -80,7 +80,7 @@ class WordEncoder(Encoder):
 
     def read(self, text: str) -> list[str]:
         """The words of a premise, each a single object in memory however often it occurs."""
-        return [sys.intern(word) for word in premise_words(text)[: self.lengths.premise]]
+        return [sys.intern(word) for word in beginning(text, self.lengths.premise, premise_words)]
 
     def ids(self, read: list[str]) -> list[int]:
         """The ids of words."""
@@ -117,7 +117,7 @@ class PieceEncoder(Encoder):
 
     def read(self, text: str) -> list[int]:
         """The ids of the pieces of a premise."""
-        return self.prepared(drop_urls(text))
+        return beginning(text, self.lengths.premise, lambda part: self._ids(drop_urls(part), self.lengths.premise))
 
     def ids(self, read: list[int]) -> list[int]:
         """The same."""

@@ -16,7 +16,6 @@ from submission.ensemble import NAME as ENSEMBLE
 from submission.errors import InputError, UsageError, nearest
 from submission.making import Maker
 from submission.rankers.base import Part, Ranker
-from submission.retrieval.bm25 import ConclusionIndex
 from submission.scoring import BATCH
 from submission.systems import BM25, all_systems
 from submission.work import Work
@@ -63,7 +62,7 @@ def _of_bm25(query: str, docno: str, data: Data) -> None:
     if docno not in set(data.corpus["docno"]):
         raise InputError(f"document {docno}: its premise is too short, so it is not in the collection")
     conclusion = str(data.corpus.set_index("docno").loc[docno, "conclusion"])
-    shares = ConclusionIndex(data.corpus).shares(query, conclusion)
+    shares = data.index.shares(query, conclusion)
     print(f"score {sum(value for _, value in shares):.6f}, that of its conclusion: a sum over the words of the query\n")
     _print([(value, word, "") for word, value in shares])
 

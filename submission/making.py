@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from submission.data import Data
 from submission.ensemble import LISTED, Ensemble, open_ensemble
 from submission.ensemble import NAME as ENSEMBLE
 from submission.errors import CheckpointError, InputError, OutputError
-from submission.files import sha256
+from submission.fingerprint import code_fingerprint
 from submission.rankers.base import LatentRanker
 from submission.retrieval.latent import latent_index, retrieve
 from submission.runs import cut, ranked
@@ -86,13 +85,3 @@ class Maker:
             return ranked(self.scores(name), self._data.topics, LISTED)
         except (CheckpointError, ValueError, ArithmeticError, RuntimeError) as error:
             raise CheckpointError(f"it needs {name}, which failed: {error}") from None
-
-
-@cache
-def code_fingerprint() -> str:
-    """The hash of everything in this package that decides what a run says."""
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    for file in sorted([*root.rglob("*.py"), root / "nltk_data/corpora/stopwords/english"]):
-        digest.update(f"{file.relative_to(root)} {sha256(file)}\n".encode())
-    return digest.hexdigest()

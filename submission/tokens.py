@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
@@ -14,11 +14,11 @@ from submission.stopwatch import Stopwatch
 class Tokens:
     """Topics and premises behind encoders: what an encoder reads of a text is kept for the next one that reads the same."""
 
-    def __init__(self, topics: pd.DataFrame, corpus: pd.DataFrame, stopwatch: Stopwatch) -> None:
-        """From `qid query` and `docno premise`; reading is timed as the stage "tokens"."""
+    def __init__(self, topics: pd.DataFrame, premises: Callable[[set[str]], dict[str, str]], stopwatch: Stopwatch) -> None:
+        """From `qid query` and what gives premises by docno; reading is timed as the stage "tokens"."""
         self._stopwatch = stopwatch
         self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
-        self._corpus = corpus
+        self._premises = premises
         self._read: dict[str, dict[str, list[Any]]] = {}
 
     def queries(self, encoder: Encoder) -> dict[str, list[int]]:
@@ -30,6 +30,6 @@ class Tokens:
         with self._stopwatch.stage("tokens"):
             wanted = set(docnos)
             read = self._read.setdefault(encoder.reading, {})
-            missing = self._corpus[self._corpus["docno"].isin(wanted - read.keys())]
-            read |= {docno: encoder.read(text) for docno, text in zip(missing["docno"], missing["premise"], strict=True)}
+            missing = wanted - read.keys()
+            read |= {docno: encoder.read(text) for docno, text in self._premises(missing).items()} if missing else {}
             return {docno: encoder.ids(read[docno]) for docno in sorted(wanted)}

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+import numpy as np
 import pandas as pd
 import pytest
+from rank_bm25 import BM25Okapi
 
 from submission.retrieval import bm25
-from submission.retrieval.bm25 import candidates
+from submission.retrieval.bm25 import ConclusionIndex
+from submission.text import normalise
 
 CONCLUSIONS = {
     "d4": "Zoos are cruel",
@@ -17,6 +21,10 @@ CONCLUSIONS = {
     "d5": "Cats make better pets than dogs",
 }
 CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSIONS.values())})
+
+
+def candidates(topics: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
+    return bm25.candidates(topics, ConclusionIndex.of(corpus))
 
 
 def topics(*queries: str) -> pd.DataFrame:
@@ -62,3 +70,31 @@ def test_all_topics_without_candidates() -> None:
     found = candidates(topics("quux"), CORPUS)
     assert found.empty
     assert found.columns.tolist() == ["qid", "docno", "rank", "score"]
+
+
+def test_scores_and_order_are_those_of_rank_bm25() -> None:
+    rng = np.random.default_rng(3)
+    words = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(120)]
+    weights = 1 / np.arange(1, 121)
+    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(1500)]
+    index = ConclusionIndex.of(pd.DataFrame({"docno": [f"d{number:04}" for number in range(1500)], "conclusion": texts}))
+    assert index.conclusions == sorted({normalise(text) for text in texts})
+    reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
+    lists = []
+    for query in (*texts[:40], "waa waa wab", "unheard of", "unheard wdp"):
+        expected = reference.get_scores(normalise(query).split())
+        assert (index.scores(query) == expected).all()  # to the last bit
+        order = np.argsort(-expected, kind="stable")[: bm25.CONCLUSIONS]
+        assert index.best(query) == [(number, expected[number]) for number in order if expected[number] > 0]
+        lists.append(len(index.best(query)))
+    assert min(lists) == 0
+    assert max(lists) == bm25.CONCLUSIONS
+
+
+def test_an_index_that_was_stored_is_the_same() -> None:
+    index = ConclusionIndex.of(CORPUS)
+    again = ConclusionIndex.loads(index.dumps())
+    assert (again.conclusions, again.docnos) == (index.conclusions, index.docnos)
+    assert again.best("Are zoos cruel people?") == index.best("Are zoos cruel people?") != []
+    with pytest.raises(msgspec.MsgspecError):
+        ConclusionIndex.loads(index.dumps()[:-3])

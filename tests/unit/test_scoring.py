@@ -18,7 +18,7 @@ TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard 
 CORPUS = pd.DataFrame(
     {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
 )
-TOKENS = Tokens(TOPICS, CORPUS, Stopwatch())
+TOKENS = Tokens(TOPICS, lambda docnos: {docno: text for docno, text in CORPUS.to_numpy() if docno in docnos}, Stopwatch())
 CPU = torch.device("cpu")
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 

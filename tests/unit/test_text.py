@@ -5,8 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from nltk.tokenize import line_tokenize
 
-from submission.text import NLTK_DATA, drop_urls, normalise, premise_words, query_words, stop_words
+from submission.text import NLTK_DATA, beginning, drop_urls, normalise, premise_words, query_words, stop_words
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,32 @@ def test_the_stop_list_is_read_from_a_folder_that_a_group_may_write(tmp_path: Pa
     monkeypatch.setattr("submission.text.NLTK_DATA", copy)
     stop_words.cache_clear()
     assert len(stop_words()) > 170
+
+
+def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
+    words = line_tokenize((NLTK_DATA / "corpora/stopwords/english").read_text())
+    assert {word.replace("'", "") for word in words} == stop_words()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "short",
+        "no " * 500 + "end",  # all collapses into one
+        "see https://example.org/" + "a" * 900 + " and more " * 300,  # no blank where it would be cut
+        "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
+        "x" * 5000,
+        ". . . 12 12 a-b " * 200,
+    ],
+)
+@pytest.mark.parametrize("most", [1, 3, 50, 100, 180])
+def test_the_beginning_is_that_of_the_whole(text: str, most: int) -> None:
+    assert beginning(text, most, premise_words) == premise_words(text)[:most]
+
+
+def test_of_a_long_text_only_the_beginning_is_read() -> None:
+    read: list[int] = []
+    found = beginning("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
+    assert found == ["word"] * 10
+    assert sum(read) < 200

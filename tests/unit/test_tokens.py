@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 import pytest
 
@@ -9,13 +11,17 @@ from submission.tokens import Tokens
 from submission.vocabulary import Vocabulary
 
 TOPICS = pd.DataFrame({"qid": ["7"], "query": ["Are zoos cruel?"]})
-CORPUS = pd.DataFrame({"docno": ["a", "b"], "premise": ["Zoos, they say, are cruel.", "golf"]})
+PREMISES = {"a": "Zoos, they say, are cruel.", "b": "golf"}
+
+
+def premises(docnos: Iterable[str]) -> dict[str, str]:
+    return {docno: PREMISES[docno] for docno in docnos}
 
 
 def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr("submission.encoding.premise_words", lambda text: read.append(text) or text.lower().split())
-    tokens = Tokens(TOPICS, CORPUS, Stopwatch())
+    tokens = Tokens(TOPICS, premises, Stopwatch())
     first, second = WordEncoder(Vocabulary(["golf"]), Lengths()), WordEncoder(Vocabulary(["x", "cruel."]), Lengths())
     assert tokens.premises(first, ["b"]) == {"b": [2]}
     assert tokens.premises(second, ["a", "b", "a"]) == {"a": [1, 1, 1, 1, 3], "b": [1]}
@@ -26,4 +32,4 @@ def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_queries() -> None:
-    assert Tokens(TOPICS, CORPUS, Stopwatch()).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}
+    assert Tokens(TOPICS, premises, Stopwatch()).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}

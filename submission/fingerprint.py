@@ -1,0 +1,23 @@
+"""What identifies inputs and code: hashes that decide whether earlier results may be used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from submission.files import sha256
+
+
+def fingerprint(hashes: Mapping[str, str]) -> str:
+    """The hash of files' names and hashes."""
+    return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
+
+
+@cache
+def code_fingerprint() -> str:
+    """The hash of everything in this package that decides what a run says."""
+    root = Path(__file__).parent
+    files = sorted([*root.rglob("*.py"), root / "nltk_data/corpora/stopwords/english"])
+    return fingerprint({str(file.relative_to(root)): sha256(file) for file in files})
