@@ -147,15 +147,16 @@ def load_encoder(form: str, directory: Path, lengths: Lengths) -> Encoder:
     return PieceEncoder(Tokenizer.from_str((directory / PieceEncoder.file).read_text(encoding="utf-8")), lengths)
 
 
-def pad(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Id lists to a pair (ids, mask): ids (B, L) int64 padded with 0, mask (B, L) bool, L the longest but at least 1."""
+def pad(sequences: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Ids of texts to a pair (ids, mask): ids (B, L) int64 padded with 0, mask (B, L) bool, L the longest but at least 1."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
-    longest = max(1, int(lengths.max()))
-    ids = torch.tensor([[*sequence, *[PADDING] * (longest - len(sequence))] for sequence in sequences])
-    return ids, torch.arange(longest) < lengths[:, None]
+    mask = torch.arange(max(1, int(lengths.max()))) < lengths[:, None]
+    ids = torch.full(mask.shape, PADDING)
+    ids[mask] = torch.from_numpy(np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences]))
+    return ids, mask
 
 
-def batches(lengths: Sequence[int], size: int) -> list[np.ndarray]:
+def batches(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
     """Row numbers in batches of similar length, a function of the lengths alone: a resumed run sees the same ones."""
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from submission.checkpoint import Checkpoint
 from submission.device import in_halves
 from submission.encoding import batches, pad
 from submission.progress import progress
+from submission.rankers.base import Ranker, SiameseRanker
 from submission.tokens import Tokens
 from submission.work import kept
 
-BATCH = {"words": 256, "bert": 32}  # pairs computed at a time
-PART = 16  # batches whose scores are kept together: what a kill can cost
+BATCH = {"words": 512, "bert": 32}  # documents computed at a time: of one topic, or of all where each has a vector of its own
+BATCH_ON_GPU = 512
+PART = 512  # documents at least whose scores or vectors are kept together: what a kill can cost
 
 
 def score(
@@ -30,8 +33,8 @@ def score(
         candidates: pairs that tokens has.
         tokens: the texts.
         checkpoint: the ranker and its encoder.
-        device: where to compute.
-        directory: where the scores of finished parts are kept; it must be of these very arguments.
+        device: where to compute; a GPU computes BERT encoders in half precision.
+        directory: where what finished parts give is kept; it must be of these very arguments.
 
     Returns:
         `qid docno score`, in the order of the candidates.
@@ -41,26 +44,97 @@ def score(
         OutputError: the directory cannot be written.
     """
     ranker, encoder = checkpoint.ranker.to(device), checkpoint.encoder
+    if device.type == "cuda":
+        ranker.use_half_precision()
     queries, premises = tokens.queries(encoder), tokens.premises(encoder, candidates["docno"])
-    pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
-
-    @torch.inference_mode()
-    def batch(rows: np.ndarray) -> Tensor:
-        query = pad([queries[pairs[row][0]] for row in rows])
-        document = pad([premises[pairs[row][1]] for row in rows])
-        scores: Tensor = ranker(*(tensor.to(device) for tensor in (*query, *document)))
-        return scores.cpu()
-
-    def computed(part: list[np.ndarray]) -> np.ndarray:
-        return np.asarray(torch.cat([in_halves(batch, rows) for rows in part]), dtype=np.float32)
-
-    scores = np.empty(len(pairs), dtype=np.float32)
-    order = batches([len(premises[docno]) for _, docno in pairs], BATCH[ranker.form])
-    parts = [order[start : start + PART] for start in range(0, len(order), PART)]
-    for number, part in enumerate(progress(parts, ranker.name(), "pairs", [sum(map(len, part)) for part in parts])):
-        scores[np.concatenate(part)] = kept(directory / f"part-{number:05}.npy", partial(computed, part))
+    rest = candidates, queries, premises, device, directory
+    scores = _by_vectors(ranker, *rest) if isinstance(ranker, SiameseRanker) else _by_topics(ranker, *rest)
     result = candidates[["qid", "docno"]].assign(score=scores)
-    if not np.isfinite(scores).all():
-        qid, docno = pairs[int(np.argmin(np.isfinite(scores)))]
+    faulty = result[~np.isfinite(result["score"])]
+    if len(faulty):
+        qid, docno = faulty["qid"].iloc[0], faulty["docno"].iloc[0]
         raise FloatingPointError(f"the score of argument {docno} for topic {qid} is not finite")
     return result
+
+
+def _by_topics(
+    ranker: Ranker,
+    candidates: pd.DataFrame,
+    queries: dict[str, list[int]],
+    premises: dict[str, np.ndarray],
+    device: torch.device,
+    directory: Path,
+) -> np.ndarray:
+    """Scores (candidates,), batches being a topic's documents of similar lengths."""
+    qids, texts = candidates["qid"].to_numpy(), [premises[docno] for docno in candidates["docno"]]
+    lengths = np.array([len(text) for text in texts], dtype=int)
+
+    @torch.inference_mode()
+    def compute(rows: np.ndarray) -> Tensor:
+        pair = (*pad([queries[qids[rows[0]]]]), *pad([texts[row] for row in rows]))
+        return ranker.topic(*(tensor.to(device) for tensor in pair)).cpu()
+
+    work = [rows[batch] for rows in _topics(candidates).values() for batch in batches(lengths[rows], _size(ranker, device))]
+    return _in_parts(work, compute, ranker.name(), "pairs", directory)
+
+
+def _by_vectors(
+    ranker: SiameseRanker,
+    candidates: pd.DataFrame,
+    queries: dict[str, list[int]],
+    premises: dict[str, np.ndarray],
+    device: torch.device,
+    directory: Path,
+) -> np.ndarray:
+    """Scores (candidates,), each distinct premise being read once for all topics."""
+    texts = list(premises.values())
+
+    @torch.inference_mode()
+    def compute(rows: np.ndarray) -> Tensor:
+        return ranker.represent_many(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
+
+    work = batches([len(text) for text in texts], _size(ranker, device))
+    vectors = _in_parts(work, compute, ranker.name(), "premises", directory)
+    numbers = {docno: number for number, docno in enumerate(premises)}
+    place = candidates["docno"].map(numbers).to_numpy()
+    scores = np.empty(len(candidates), dtype=np.float32)
+    with torch.inference_mode():
+        for qid, rows in _topics(candidates).items():
+            query = ranker.represent(*(tensor.to(device) for tensor in pad([queries[qid]])))
+            document = torch.from_numpy(vectors[place[rows]]).to(device)
+            scores[rows] = ranker.match(query.expand(len(rows), -1), document).cpu()
+    return scores
+
+
+def _topics(candidates: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The row numbers of each topic's candidates."""
+    return {str(qid): np.asarray(rows) for qid, rows in candidates.groupby("qid", sort=False).indices.items()}
+
+
+def _size(ranker: Ranker, device: torch.device) -> int:
+    return BATCH_ON_GPU if device.type == "cuda" else BATCH[ranker.form]
+
+
+def _in_parts(
+    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], what: str, unit: str, directory: Path
+) -> np.ndarray:
+    """What compute gives for all rows (rows, …), float32; work is their numbers in batches."""
+    parts: list[list[np.ndarray]] = []
+    for rows in work:
+        if not parts or sum(map(len, parts[-1])) >= PART:
+            parts.append([])
+        parts[-1].append(rows)
+
+    def computed(part: list[np.ndarray]) -> np.ndarray:
+        return np.asarray(torch.cat([in_halves(compute, rows) for rows in part]), dtype=np.float32)
+
+    sizes = [sum(map(len, part)) for part in parts]
+    found = [
+        kept(directory / f"part-{number:05}.npy", partial(computed, part))
+        for number, part in enumerate(progress(parts, what, unit, sizes))
+    ]
+    if not found:
+        return np.empty(0, dtype=np.float32)
+    values = np.empty((sum(sizes), *found[0].shape[1:]), dtype=np.float32)
+    values[np.concatenate(work)] = np.concatenate(found)
+    return values

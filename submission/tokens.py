@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from submission.encoding import Encoder
@@ -25,11 +26,11 @@ class Tokens:
         """The ids of all topics by qid."""
         return {qid: encoder.query(query) for qid, query in self._topics.items()}
 
-    def premises(self, encoder: Encoder, docnos: Iterable[str]) -> dict[str, list[int]]:
-        """The ids of premises by docno."""
+    def premises(self, encoder: Encoder, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+        """The ids (L,) int32 of premises by docno, docno ascending."""
         with self._stopwatch.stage("tokens"):
             wanted = set(docnos)
             read = self._read.setdefault(encoder.reading, {})
             missing = wanted - read.keys()
             read |= {docno: encoder.read(text) for docno, text in self._premises(missing).items()} if missing else {}
-            return {docno: encoder.ids(read[docno]) for docno in sorted(wanted)}
+            return {docno: np.array(encoder.ids(read[docno]), dtype=np.int32) for docno in sorted(wanted)}

@@ -64,6 +64,9 @@ class Ranker(nn.Module, ABC):
         """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
         return set()
 
+    def use_half_precision(self) -> None:
+        """Compute in float16 what may be: a pretrained encoder; other networks have nothing of that kind."""
+
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.
 
@@ -88,21 +91,59 @@ class Ranker(nn.Module, ABC):
             scores (B,), float32 (float64 if the parameters are).
         """
 
+    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score the documents of one query: what `forward` gives for each pair.
+
+        A subclass computes once here what the pairs share.
+
+        Args:
+            query: ids (1, Q) int64.
+            query_mask: (1, Q) bool.
+            document: ids (B, D) int64.
+            document_mask: (B, D) bool.
+
+        Returns:
+            scores (B,), as of `forward`.
+        """
+        number = len(document)
+        return self(query.expand(number, -1), query_mask.expand(number, -1), document, document_mask)
+
     @abstractmethod
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
         """Why a single pair (B = 1) has its score. Arguments as for `forward`."""
 
 
-class LatentRanker(Ranker):
-    """A ranker whose score is the dot product of two non-negative vectors, each made of one text alone.
+class SiameseRanker(Ranker):
+    """A ranker that makes a vector of each text alone, so that a document's vector serves all topics."""
+
+    @abstractmethod
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Vectors (B, V) of texts: ids (B, L), mask (B, L)."""
+
+    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The same; a subclass computes once here what the texts share."""
+        return self.represent(ids, mask)
+
+    @abstractmethod
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
+        """Scores (B,) of the vectors (B, V) of queries and of documents."""
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,) of the two texts' vectors."""
+        return self.match(self.represent(query, query_mask), self.represent(document, document_mask))
+
+    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """The same with one vector for the query."""
+        documents = self.represent_many(document, document_mask)
+        return self.match(self.represent(query, query_mask).expand(len(documents), -1), documents)
+
+
+class LatentRanker(SiameseRanker):
+    """A ranker whose score is the dot product of two non-negative vectors that are mostly zero.
 
     Its documents can be put into an inverted index of latent terms, so that it needs no candidates of others.
     """
 
-    @abstractmethod
-    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Latent vectors (B, latent), non-negative and mostly zero, of texts: ids (B, L), mask (B, L)."""
-
-    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
         """Scores (B,): the dot products."""
-        return (self.represent(query, query_mask) * self.represent(document, document_mask)).sum(1)
+        return (query * document).sum(1)

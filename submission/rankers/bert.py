@@ -126,6 +126,10 @@ class BERTRanker(Ranker):
         super().__init__(config)
         self.encoder = PairEncoder(config)
 
+    def use_half_precision(self) -> None:
+        """The encoder in float16; its vectors are float32 again where similarities are made of them."""
+        self.encoder.precision = torch.float16
+
     def not_stored(self) -> set[str]:
         """The frozen tensors."""
         return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}

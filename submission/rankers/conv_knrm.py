@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, Ranker
-from submission.rankers.layers import KernelPooling, cosine, known
+from submission.rankers.layers import KernelPooling, convolve, cosine, distinct, known
 
 WINDOWS = (1, 2, 3)
+PART = 32  # documents of a topic computed at a time
 PAIRINGS = (
     (1, 1),
     (1, 3),
@@ -56,6 +57,30 @@ class ConvKNRM(Ranker):
         features = [
             self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in PAIRINGS
         ]  # 9 of (B, K)
+        return self.score(features)
+
+    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """The same with convolutions that compute each distinct word once, and all n-grams of the query side by side."""
+        queries = self.ngrams(query, query_mask)
+        ours = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
+        missing = max(0, WINDOWS[-1] - document.shape[1])
+        counted = functional.pad(known(document, document_mask), (0, missing))
+        words, place = distinct(functional.pad(document, (0, missing)) * counted, self.config.vocabulary)
+        vectors = self.embedding(words)
+        sizes = [queries[window][0].shape[1] for window in WINDOWS]
+        matches = {}
+        for window, convolution in zip(WINDOWS, self.convolutions, strict=True):
+            weight, bias = convolution.parameters()
+            masks = torch.split(counted.unfold(1, window, 1).all(-1), PART)
+            counts = [
+                self.pooling(cosine(ours, (part + bias).relu() + 1e-9), mask)
+                for part, mask in zip(convolve(vectors, place, weight, PART), masks, strict=True)
+            ]
+            matches[window] = dict(zip(WINDOWS, torch.split(torch.cat(counts), sizes, dim=1), strict=True))  # (B, Q, K) each
+        return self.score([self.pooling.logs(matches[d][q], queries[q][1]).sum(1) for q, d in PAIRINGS])
+
+    def score(self, features: list[Tensor]) -> Tensor:
+        """(B,) from the features (B, K) of the nine pairings."""
         score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
         return score.squeeze(-1).tanh()
 

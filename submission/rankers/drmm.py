@@ -7,12 +7,14 @@ layers 1024:256:5:1 with tanh, softmax gates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, Ranker, best
-from submission.rankers.layers import FrozenTable, cosine, known, log_histogram
+from submission.rankers.layers import FrozenTable, bins_of, cosine, distinct, known, log_histogram
 
 RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "from .5"), (0.3, 0.5, "from .3"), (0, 0.3, "from 0"), (-1.1, 0, "below"))
 
@@ -50,18 +52,44 @@ class DRMM(Ranker):
         gate, match, _ = self.shares(query, query_mask, document, document_mask)
         return (gate * match).sum(-1)
 
+    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """The same with the bin of each distinct word found once.
+
+        A histogram of 1024 bins has at most D that are not empty, so the first layer adds up the rows of those, instead of
+        multiplying with all. A position weighs ln(count + c) - ln c of its bin, shared among the count positions there.
+        """
+        bins, smoothing, weights = self.config.bins, self.config.smoothing, self.first.weight
+        words, place = distinct(document * known(document, document_mask), self.config.vocabulary)
+        bin_ = bins_of(cosine(self.embedding(query[0]), self.embedding(words)), bins).t()  # (T, Q)
+        bin_[0] = bins  # padding counts in a bin of its own, which weighs nothing
+        at = bin_[place].transpose(1, 2).flatten(0, 1)  # (B · Q, D)
+        counts = weights.new_zeros(len(at), bins + 1).scatter_add_(1, at, weights.new_ones(1, 1).expand(at.shape)).gather(1, at)
+        shares = ((counts + smoothing).log() - log(smoothing)) / counts
+        rows = functional.pad(weights.t(), (0, 0, 0, 1))  # (bins + 1, ·)
+        hidden = functional.embedding_bag(at, rows, mode="sum", per_sample_weights=shares)
+        empty = self.first.bias + log(smoothing) * weights.sum(1)  # what a histogram without any count gives
+        match = self.matches(hidden + empty).reshape(len(document), -1)  # (B, Q)
+        return (self.gates(query, query_mask) * match).sum(-1)
+
     def shares(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gates (B, Q), zero where no query word is, matches (B, Q), and the similarities (B, Q, D) that were counted."""
-        words: Tensor = self.embedding(query)  # (B, Q, E)
-        counted = known(query, query_mask)
-        similarity = cosine(words, self.embedding(document))  # (B, Q, D)
+        similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
         histogram = log_histogram(similarity, known(document, document_mask)[:, None], self.config.bins, self.config.smoothing)
-        match: Tensor = self.second(self.first(histogram).tanh()).tanh()
-        match = self.third(self.dropout(match)).squeeze(-1).tanh()  # (B, Q)
+        return self.gates(query, query_mask), self.matches(self.first(histogram)), similarity
+
+    def matches(self, hidden: Tensor) -> Tensor:
+        """Matches (…) from what the first layer gives (…, ·)."""
+        match: Tensor = self.second(hidden.tanh()).tanh()
+        match = self.third(self.dropout(match)).squeeze(-1)
+        return match.tanh()
+
+    def gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
+        """The gates (B, Q) of query words."""
+        words, counted = self.embedding(query), known(query, query_mask)
         gate: Tensor = self.gate(words).squeeze(-1).masked_fill(~counted, torch.finfo(words.dtype).min).softmax(-1)
-        return gate * counted, match, similarity
+        return gate * counted
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
         """A sum over query words; how a word's match comes from its histogram is not additive."""

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Explanation, Part, Ranker
+from submission.rankers.base import Explanation, Part, SiameseRanker
 from submission.rankers.layers import known
 
 
-class GRU(Ranker):
+class GRU(SiameseRanker):
     """Means of a shared bidirectional GRU's states, one linear layer."""
 
     stored_in_half = ("embedding.", "ahead.", "back.")
@@ -40,23 +40,22 @@ class GRU(Ranker):
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear(4 * config.hidden, 1)
 
-    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
         """Scores (B,): w · [document; query] + b."""
-        both = torch.cat([self.read(document, document_mask), self.read(query, query_mask)], dim=1)  # (B, 4H)
-        score: Tensor = self.linear(self.dropout(both))  # (B, 1)
+        score: Tensor = self.linear(self.dropout(torch.cat([document, query], dim=1)))  # (B, 1)
         return score.squeeze(-1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
         """The document's part, the query's part, a bias."""
         document_weights, query_weights = self.linear.weight[0].chunk(2)
         parts = [
-            Part("document", (self.read(document, document_mask)[0] @ document_weights).item()),
-            Part("query", (self.read(query, query_mask)[0] @ query_weights).item()),
+            Part("document", (self.represent(document, document_mask)[0] @ document_weights).item()),
+            Part("query", (self.represent(query, query_mask)[0] @ query_weights).item()),
             Part("bias", self.linear.bias.item()),
         ]
         return Explanation(parts, remark="neither part depends on the other: a topic does not change the order of documents")
 
-    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean state (B, 2H) over a text's known words; zero for a text without any.
 
         Each direction begins at the text's own end: the backward one reads the text reversed within its length, so that

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, Ranker
-from submission.rankers.layers import KernelPooling, cosine, known
+from submission.rankers.layers import KernelPooling, cosine, distinct, known
 
 
 class KNRM(Ranker):
@@ -37,6 +38,18 @@ class KNRM(Ranker):
         """Scores (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
         features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
+        return self.score(features)
+
+    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """The same with the kernels of each distinct word computed once and added up by each document that has it."""
+        words, place = distinct(document * known(document, document_mask), self.config.vocabulary)
+        kernels = self.pooling.values(cosine(self.embedding(words), self.embedding(query[0])))  # (T, Q, K)
+        kernels[0] = 0  # padding
+        matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
+        return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
+
+    def score(self, features: Tensor) -> Tensor:
+        """(B,) from features (B, K)."""
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1).tanh()
 

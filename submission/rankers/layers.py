@@ -5,18 +5,57 @@ Shapes: B pairs, Q query terms, D document terms, E dimensions, K kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import UNKNOWN, Part, best
+from submission.rankers.base import PADDING, UNKNOWN, Part, best
 
 
 def known(ids: Tensor, mask: Tensor) -> Tensor:
     """The mask (B, L) of the known words: two unknown words are no exact match."""
     return mask & (ids != UNKNOWN)
+
+
+def distinct(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """The distinct words of texts, so that each is computed once, and where each position's word is among them.
+
+    Args:
+        ids: (B, L).
+        rows: of the word table.
+
+    Returns:
+        ids (T,) ascending, the first one always padding; numbers (B, L) of their rows.
+    """
+    present = torch.zeros(rows, dtype=torch.bool, device=ids.device)
+    present[ids.flatten()] = True
+    present[PADDING] = True
+    words = present.nonzero().squeeze(1)
+    numbers = torch.empty(rows, dtype=torch.int64, device=ids.device)
+    numbers[words] = torch.arange(len(words), device=ids.device)
+    return words, numbers[ids]
+
+
+def convolve(vectors: Tensor, place: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
+    """A convolution over texts, with what each distinct word adds to a window, at each of its h places, computed once.
+
+    Args:
+        vectors: (T, E), of the distinct words.
+        place: (B, L), the numbers of the texts' words among them.
+        weight: (C, E, h), the convolution's.
+        size: texts at a time: few, so that what is made of them stays in the processor's cache.
+
+    Yields:
+        (b, L - h + 1, C), without bias, of one part of the texts after the other.
+    """
+    window = weight.shape[2]
+    shares = torch.cat([vectors @ weight[:, :, number].t() for number in range(window)])  # (h · T, C)
+    first = torch.arange(window, device=place.device) * len(vectors)
+    for part in torch.split(place, size):
+        rows = part.unfold(1, window, 1) + first  # (b, W, h)
+        yield functional.embedding_bag(rows.flatten(0, 1), shares, mode="sum").reshape(*rows.shape[:2], -1)
 
 
 def cosine(query: Tensor, document: Tensor) -> Tensor:
@@ -39,9 +78,12 @@ class Kernels(nn.Module):
 
     def forward(self, similarity: Tensor, document_mask: Tensor) -> Tensor:
         """Soft counts (…, Q, K) of similarities (…, Q, D); positions outside the mask (…, D) count nothing."""
-        mus, sigmas = (buffer.to(similarity.dtype) for buffer in (self.mus, self.sigmas))
-        kernels = torch.exp(-((similarity.unsqueeze(-1) - mus) ** 2) / (2 * sigmas**2))  # (…, Q, D, K)
-        return (kernels * document_mask[..., None, :, None]).sum(-2)
+        return (self.values(similarity) * document_mask[..., None, :, None]).sum(-2)
+
+    def values(self, similarity: Tensor) -> Tensor:
+        """What each similarity (…) adds to the soft counts: (…, K)."""
+        mus, factors = (buffer.to(similarity.dtype) for buffer in (self.mus, -1 / (2 * self.sigmas**2)))
+        return torch.exp((similarity.unsqueeze(-1) - mus) ** 2 * factors)
 
 
 class KernelPooling(Kernels):
@@ -61,7 +103,10 @@ class KernelPooling(Kernels):
 
     def shares(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """What each query position adds to the features: (B, Q, K)."""
-        matches: Tensor = self(similarity, document_mask)  # (B, Q, K)
+        return self.logs(self(similarity, document_mask), query_mask)
+
+    def logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
+        """The same (B, Q, K) from soft counts (B, Q, K)."""
         return 0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]
 
     def explain(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str) -> list[Part]:
@@ -91,13 +136,16 @@ def kernel_parts(kernels: Kernels, similarity: Tensor, values: Tensor, name: str
 def log_histogram(similarity: Tensor, counted: Tensor, bins: int, smoothing: float) -> Tensor:
     """ln(count + smoothing) per bin, (…, Q, bins), of similarities (…, Q, D) (Guo et al. 2016; CEDR's bins).
 
-    Bin = trunc((S + 1 + 1e-6) / 2 · (bins - 1)): the last bin holds the exact matches alone. No gradient passes. `counted`
-    is a mask that broadcasts to the similarities.
+    No gradient passes. `counted` is a mask that broadcasts to the similarities.
     """
-    bin_ = ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
     counts = similarity.new_zeros(*similarity.shape[:-1], bins)
-    counts.scatter_add_(-1, bin_, counted.to(counts.dtype).expand_as(similarity))
+    counts.scatter_add_(-1, bins_of(similarity, bins), counted.to(counts.dtype).expand_as(similarity))
     return (counts + smoothing).log()
+
+
+def bins_of(similarity: Tensor, bins: int) -> Tensor:
+    """Bin numbers (…) of similarities (…): trunc((S + 1 + 1e-6) / 2 · (bins - 1)); the last holds the exact matches alone."""
+    return ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
 
 
 class FrozenTable(nn.Module):

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Explanation, LatentRanker, Part, best
-from submission.rankers.layers import known
+from submission.rankers.base import PADDING, Explanation, LatentRanker, Part, best
+from submission.rankers.layers import convolve, distinct, known
 
 WINDOW = 5
+PART = 8  # texts computed at a time
 
 
 class SNRM(LatentRanker):
@@ -47,6 +49,22 @@ class SNRM(LatentRanker):
         Windows lie wholly inside the text; one of fewer than 5 words is filled up with zeros; an empty one gives zero.
         """
         return self.activations(ids, mask).sum(2) / _windows(mask)
+
+    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The same with a convolution that computes each distinct word once."""
+        first, *others = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
+        missing = max(0, WINDOW - ids.shape[1])
+        words, place = distinct(functional.pad(ids * known(ids, mask), (0, missing)), self.config.vocabulary)
+        vectors = self.embedding(words) * (words != PADDING).unsqueeze(1)
+        windows = _windows(mask)  # (B, 1)
+        shares = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows) / windows  # (B, W)
+        means = []
+        for grams, share in zip(convolve(vectors, place, first, PART), torch.split(shares, PART), strict=True):
+            grams = grams.relu_()  # (b, W, ·)
+            for weight in others:
+                grams = (grams @ weight[:, :, 0].t()).relu_()
+            means.append((share.to(grams.dtype).unsqueeze(1) @ grams).squeeze(1))  # (b, latent)
+        return torch.cat(means)
 
     def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
         """What each window of a text says: (B, latent, W), zero for those that reach past its end."""

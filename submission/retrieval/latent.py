@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ from submission.work import kept
 
 log = logging.getLogger(__name__)
 
-BATCH = 64  # documents computed at a time
+BATCH = 2048  # documents computed at a time: the more, the more often a word is met again
 PART = 4096  # documents whose vectors are kept together while building
 POSTING = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 OFFSETS, DOCUMENTS, WEIGHTS, RECORD = "offsets.npy", "documents.npy", "weights.npy", "index.json"
@@ -70,13 +71,15 @@ class LatentIndex:
         return scores
 
 
-def latent_index(corpus: pd.DataFrame, checkpoint: Checkpoint, device: torch.device, directory: Path) -> LatentIndex:
-    """The index of a collection `docno premise`, opened, and built before where that is not done.
+def latent_index(
+    premises: Callable[[], list[str]], checkpoint: Checkpoint, device: torch.device, directory: Path
+) -> LatentIndex:
+    """The index of a collection, opened, and built before where that is not done.
 
     Parts that an interrupted process finished are used.
 
     Args:
-        corpus: the collection.
+        premises: gives those of the collection; asked only if there is something to build.
         checkpoint: of a LatentRanker.
         device: where to compute.
         directory: where it is kept; it must be of these very arguments.
@@ -85,7 +88,7 @@ def latent_index(corpus: pd.DataFrame, checkpoint: Checkpoint, device: torch.dev
         OutputError: the directory cannot be written.
     """
     if not (directory / RECORD).exists():
-        _build(corpus["premise"].tolist(), checkpoint, device, directory)
+        _build(premises(), checkpoint, device, directory)
     index = LatentIndex(directory)
     size = index.size
     log.info(
@@ -96,14 +99,14 @@ def latent_index(corpus: pd.DataFrame, checkpoint: Checkpoint, device: torch.dev
 
 
 def retrieve(
-    topics: pd.DataFrame, corpus: pd.DataFrame, checkpoint: Checkpoint, index: LatentIndex, depth: int
+    topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint, index: LatentIndex, depth: int
 ) -> pd.DataFrame:
     """The best documents of a collection for topics `qid query`: `qid docno score`, score above 0, at most `depth` a topic.
 
-    Equal scores are ordered by docno, in which the corpus is sorted.
+    Equal scores are ordered by docno, in which the collection's docnos are sorted.
     """
     ranker = _latent(checkpoint).cpu()
-    docnos, rows = corpus["docno"].to_numpy(), []
+    rows = []
     for qid, text in zip(topics["qid"], topics["query"], strict=True):
         with torch.inference_mode():
             query = ranker.represent(*pad([checkpoint.encoder.query(text)]))[0].numpy()
@@ -111,7 +114,7 @@ def retrieve(
         best = np.argsort(-scores, kind="stable")[:depth]
         if not scores.any():
             log.warning("topic %s (%s): no document shares a latent term with it; its list is empty", qid, text)
-        rows += [(qid, docnos[number], scores[number]) for number in best if scores[number] > 0]
+        rows += [(qid, collection[number], scores[number]) for number in best if scores[number] > 0]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float32})
 
 
@@ -149,7 +152,7 @@ def _postings(texts: list[str], start: int, ranker: LatentRanker, encoder: Encod
     ids = [encoder.premise(text) for text in texts]
 
     def batch(rows: np.ndarray) -> Tensor:
-        return ranker.represent(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
+        return ranker.represent_many(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
 
     parts = []
     for rows in batches([len(sequence) for sequence in ids], BATCH):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from submission.encoding import pad
 from submission.rankers import find, names
-from submission.rankers.base import Ranker
+from submission.rankers.base import Ranker, SiameseRanker
 from training.losses import hinge
 
 VOCABULARY = 60
@@ -89,6 +89,31 @@ def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int
     score = ranker(*pad([query]), *pad([document]))
     assert score.shape == (1,)
     assert score.isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("query", [[], [1], [5], [5, 1, 5, 1, 7], list(range(2, 12))])
+@pytest.mark.parametrize("longest", [0, 1, 2, 4, 40])
+def test_the_documents_of_a_topic_have_the_scores_of_their_pairs(name: str, query: list[int], longest: int) -> None:
+    ranker = build(name)
+    documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
+    found = ranker.topic(*pad([query]), *pad(documents))
+    assert found.shape == (len(documents),)
+    near(found, ranker(*pad([query] * len(documents)), *pad(documents)))
+    near(ranker.topic(*widen(pad([query]), 2), *widen(pad(documents), 7)), found)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("longest", [0, 1, 4, 5, 40])
+def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) -> None:
+    ranker = build(name)
+    if not isinstance(ranker, SiameseRanker):
+        pytest.skip("it makes no vectors")
+    documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else [])]
+    found = ranker.represent_many(*pad(documents))
+    assert longest < 4 or found.abs().max() > 0.01
+    near(found, torch.cat([ranker.represent(*pad([document])) for document in documents]))
+    near(ranker.represent_many(*widen(pad(documents), 7)), found)
 
 
 @torch.no_grad()

@@ -98,13 +98,13 @@ def test_gru_full_row_equals_the_unpacked_reference() -> None:
     network, inputs, expected = gru()
     query, document = ([part[:1] for part in ids(inputs[name])] for name in ("query_ids", "doc_ids"))
     close(network(*query, *document), expected["score_f64"][:1])
-    close(torch.cat([network.read(*document), network.read(*query)], 1), expected["rep_f64"][:1])
+    close(torch.cat([network.represent(*document), network.represent(*query)], 1), expected["rep_f64"][:1])
 
 
 def test_gru_empty_side_is_the_zero_vector() -> None:
     network, inputs, _ = gru()
     document = [part[6:7] for part in ids(inputs["doc_ids"])]
-    assert network.read(*document).abs().max() == 0
+    assert network.represent(*document).abs().max() == 0
 
 
 def drmm(smoothing: float = 1e-5) -> tuple[DRMM, tuple[Tensor, Tensor], tuple[Tensor, Tensor], dict[str, Tensor]]:

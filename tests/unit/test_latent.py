@@ -54,7 +54,7 @@ def dense(checkpoint: Checkpoint, texts: list[str], query: bool = False) -> np.n
 def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(latent, "PART", 16)
     monkeypatch.setattr(latent, "BATCH", 4)
-    index = latent_index(corpus, checkpoint, CPU, tmp_path)
+    index = latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
     assert 0.3 < (documents == 0).mean() < 0.99
     assert index.size.postings == (documents > 0).sum()
@@ -65,7 +65,13 @@ def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.Da
 
 
 def test_retrieval(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    found = retrieve(TOPICS, corpus, checkpoint, latent_index(corpus, checkpoint, CPU, tmp_path), depth=20)
+    found = retrieve(
+        TOPICS,
+        corpus["docno"].tolist(),
+        checkpoint,
+        latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path),
+        depth=20,
+    )
     expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
     for number, qid in enumerate(["1", "2"]):
         group = found[found["qid"] == qid]
@@ -76,7 +82,7 @@ def test_retrieval(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path,
 
 
 def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
-    index = latent_index(corpus, checkpoint, CPU, tmp_path)
+    index = latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
     index._weights = np.full(index.size.postings, np.nan, dtype=np.float32)
     own = slice(index._offsets[used], index._offsets[used + 1])
@@ -92,7 +98,7 @@ def test_building_goes_on_where_it_stopped(
     checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(latent, "PART", 16)
-    whole = latent_index(corpus, checkpoint, CPU, tmp_path / "whole")
+    whole = latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "whole")
     made, postings = [], latent._postings
 
     def stops(texts: list[str], start: int, *rest: object) -> np.ndarray:
@@ -105,14 +111,14 @@ def test_building_goes_on_where_it_stopped(
     monkeypatch.setattr(latent, "_postings", stops)
     (tmp_path / "stopped").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        latent_index(corpus, checkpoint, CPU, tmp_path / "stopped")
+        latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "index.json").exists()
-    latent_index(corpus, checkpoint, CPU, tmp_path / "stopped")
+    latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "stopped")
     assert made == [0, 16, 32, 32, 48]
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "stopped" / file.name).read_bytes() == file.read_bytes()
     assert LatentIndex(tmp_path / "stopped").size == whole.size
-    latent_index(corpus, checkpoint, CPU, tmp_path / "stopped")
+    latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "stopped")
     assert len(made) == 5  # a finished index is only opened
 
 
