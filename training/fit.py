@@ -26,7 +26,7 @@ from training.card import card
 from training.cosine import by_cosine
 from training.curves import draw
 from training.network import Network, build
-from training.recipe import Recipe
+from training.recipe import Optimisation, Recipe
 from training.tables import Pairs, Queries, load_pairs, load_validation
 from training.validation import Scorer, by_bm25, by_ranker, sparsity, validate
 from training.work import hash_of, read_record
@@ -101,6 +101,29 @@ def fit(
     _Run(recipe, pairs, queries, network, optimiser, state, folder, output, provenance, device).run()
 
 
+def take_step(
+    ranker: Ranker,
+    optimiser: torch.optim.Optimizer,
+    pairs: Pairs,
+    rows: np.ndarray,
+    training: Optimisation,
+    device: torch.device,
+) -> float:
+    """One step of the optimiser over a global batch, rows (B,) of the pairs, computed in micro batches; the mean loss."""
+    total = 0.0
+    for part in np.split(rows, range(training.micro_batch_size, len(rows), training.micro_batch_size)):
+        query, related, unrelated = (
+            texts.take(numbers, device)
+            for texts, numbers in ((pairs.queries, part), (pairs.premises, part), (pairs.premises, pairs.unrelated[part]))
+        )
+        loss = losses.loss(ranker, query, related, unrelated, training.margin, training.sparsity) * (len(part) / len(rows))
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's own lack
+        total += loss.item()
+    optimiser.step()
+    optimiser.zero_grad()
+    return total
+
+
 @dataclass
 class _Run:
     recipe: Recipe
@@ -136,43 +159,23 @@ class _Run:
             epoch, position = divmod(self.state.step, per_epoch)
             order = _order(size, self.recipe.seed, epoch)
             rows = order[position * training.global_batch_size : (position + 1) * training.global_batch_size]
-            if self.recipe.training.decay:
+            if training.decay:
                 for group in self.optimiser.param_groups:
                     group["lr"] = group["initial_lr"] * (1 - self.state.step / total)
-            self.state.losses.append(self._step(rows))
+            loss = take_step(self.network.ranker, self.optimiser, self.pairs, rows, training, self.device)
             self.state.step += 1
+            if not np.isfinite(loss):
+                raise TrainingError(f"step {self.state.step}: the loss is {loss}; lower training.learning_rate in the recipe")
+            self.state.losses.append(loss)
             now = time.monotonic()
             if now - last >= SECONDS_BETWEEN_LINES:
                 last, rate = now, (self.state.step - first) / (now - start)
-                loss, left = np.mean(self.state.losses), (total - self.state.step) / rate
+                mean, left = np.mean(self.state.losses), (total - self.state.step) / rate
                 words = "step %d of %d, loss %.4f, %.0f pairs/s, %.0f s left"
-                log.info(words, self.state.step, total, loss, rate * training.global_batch_size, left)
+                log.info(words, self.state.step, total, mean, rate * training.global_batch_size, left)
             if position + 1 in checks or self.state.step == total:
                 self._check(self.state.step / per_epoch, chosen)
         self._finish(everything, baselines)
-
-    def _step(self, rows: np.ndarray) -> float:
-        """One step of the optimiser over a global batch, computed in micro batches; the mean loss."""
-        loss = 0.0
-        micro = self.recipe.training.micro_batch_size
-        for part in np.split(rows, range(micro, len(rows), micro)):
-            query, related, unrelated = (
-                texts.take(numbers, self.device)
-                for texts, numbers in (
-                    (self.pairs.queries, part),
-                    (self.pairs.premises, part),
-                    (self.pairs.premises, self.pairs.unrelated[part]),
-                )
-            )
-            value = self.network.ranker, query, related, unrelated, self.recipe.training.margin, self.recipe.training.sparsity
-            share = losses.loss(*value) * (len(part) / len(rows))
-            share.backward()  # type: ignore[no-untyped-call]  # torch's own lack
-            loss += share.item()
-        if not np.isfinite(loss):
-            raise TrainingError(f"step {self.state.step + 1}: the loss is {loss}; lower training.learning_rate in the recipe")
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        return loss
 
     def _check(self, epoch: float, chosen: np.ndarray) -> None:
         """Validate; keep the network if it is the best so far; save where we are."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch import nn
 
 from submission.checkpoint import open_checkpoint
 from submission.encoders import TOKENIZER, Pretrained
@@ -18,6 +19,7 @@ from submission.rankers import find
 from submission.rankers.base import LatentRanker, Ranker
 from submission.vocabulary import Vocabulary
 from training import embed
+from training.adam import LazyAdam
 from training.recipe import Recipe
 from training.work import read_record
 
@@ -31,13 +33,13 @@ class Network:
     pretrained: Pretrained | None  # of BERT networks
     source: dict[str, Any]  # for the provenance: vectors or encoder
 
-    def optimiser(self, recipe: Recipe) -> torch.optim.Optimizer:
-        """Adam; a pretrained encoder has a learning rate of its own."""
+    def optimiser(self, recipe: Recipe) -> LazyAdam:
+        """Adam, lazy on word tables; a pretrained encoder has a learning rate of its own."""
         trained = {name: value for name, value in self.ranker.named_parameters() if value.requires_grad}
         encoder = [value for name, value in trained.items() if name.startswith("encoder.")]
         head = [value for name, value in trained.items() if not name.startswith("encoder.")]
         rates = [(head, recipe.training.learning_rate), (encoder, recipe.encoder.learning_rate)]
-        return torch.optim.Adam([{"params": part, "lr": rate, "initial_lr": rate} for part, rate in rates if part])
+        return LazyAdam([{"params": part, "lr": rate, "initial_lr": rate} for part, rate in rates if part])
 
 
 def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Network:
@@ -75,6 +77,9 @@ def _word_network(recipe: Recipe, vectors: Path) -> Network:
     if isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     _fill(ranker.state_dict()["embedding.weight"], table)
+    for module in ranker.modules():
+        if isinstance(module, nn.Embedding):
+            module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
     record = read_record(vectors)
     source = {"vectors": {**record["fingerprint"], "sha256": record["files"][embed.VECTORS]}}
     return Network(ranker, WordEncoder(vocabulary, recipe.lengths), None, source)

@@ -20,12 +20,16 @@ from torch import Tensor
 
 from submission.__main__ import main as submission
 from submission.checkpoint import open_checkpoint
+from submission.rankers.base import PADDING, UNKNOWN
 from submission.rankers.knrm import KNRM
 from submission.text import premise_words
 from tests.conftest import REAL, ROOT, SAMPLE, argument
 from training import embed
 from training.__main__ import main
-from training.tables import load_validation
+from training.fit import take_step
+from training.network import build
+from training.recipe import Recipe
+from training.tables import load_pairs, load_validation
 
 RECIPE = """ranker = "knrm"
 [network]
@@ -250,6 +254,25 @@ def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp
         assert main(["fit", file, "--work", str(work), "-o", str(tmp_path / str(micro)), "--restart"]) == 0
         weights.append(open_checkpoint(tmp_path / str(micro)).ranker.state_dict()["linear.weight"])
     torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("ranker", "network"),
+    [("knrm", {}), ("conv_knrm", {"channels": 4}), ("gru", {"hidden": 4}), ("snrm", {"latent": 10})],
+)
+def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, network: dict[str, int]) -> None:
+    recipe = Recipe(ranker, network={"dimensions": 20, **network})
+    built = build(recipe, prepared / "vectors", prepared)
+    pairs, optimiser, device = load_pairs(prepared, "words", built.encoder), built.optimiser(recipe), torch.device("cpu")
+    for rows in np.arange(8).reshape(4, 2):
+        before = built.ranker.state_dict()["embedding.weight"].clone()
+        take_step(built.ranker, optimiser, pairs, rows, recipe.training, device)
+        after = built.ranker.state_dict()["embedding.weight"]
+        premises = pairs.premises.ids[np.concatenate([rows, pairs.unrelated[rows]])]
+        words = torch.cat([pairs.queries.ids[rows].flatten(), premises.flatten()]).unique()
+        moved = (after != before).any(1).nonzero().flatten()
+        assert 20 < len(moved) < len(after) - 10
+        assert set(moved.tolist()) <= set(words.tolist()) - {PADDING, UNKNOWN}
 
 
 def test_another_recipe_of_the_same_name_is_refused(
