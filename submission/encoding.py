@@ -149,11 +149,11 @@ def load_encoder(form: str, directory: Path, lengths: Lengths) -> Encoder:
 
 def pad(sequences: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
     """Ids of texts to a pair (ids, mask): ids (B, L) int64 padded with 0, mask (B, L) bool, L the longest but at least 1."""
-    lengths = torch.tensor([len(sequence) for sequence in sequences])
-    mask = torch.arange(max(1, int(lengths.max()))) < lengths[:, None]
-    ids = torch.full(mask.shape, PADDING)
-    ids[mask] = torch.from_numpy(np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences]))
-    return ids, mask
+    lengths = np.array([len(sequence) for sequence in sequences])
+    mask = np.arange(max(1, lengths.max())) < lengths[:, None]
+    ids = np.full(mask.shape, PADDING)
+    ids[mask] = np.concatenate(sequences)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
 def batches(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:

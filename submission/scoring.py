@@ -19,9 +19,9 @@ from submission.rankers.base import Ranker, SiameseRanker
 from submission.tokens import Tokens
 from submission.work import kept
 
-BATCH = {"words": 512, "bert": 32}  # documents computed at a time: of one topic, or of all where each has a vector of its own
+BATCH = {"words": 512, "bert": 32}  # documents computed at a time
 BATCH_ON_GPU = 512
-PART = 512  # documents at least whose scores or vectors are kept together: what a kill can cost
+PART = {"words": 4096, "bert": 512}  # documents at least whose scores or vectors are kept together: what a kill can cost
 
 
 def score(
@@ -48,7 +48,7 @@ def score(
         ranker.use_half_precision()
     queries, premises = tokens.queries(encoder), tokens.premises(encoder, candidates["docno"])
     rest = candidates, queries, premises, device, directory
-    scores = _by_vectors(ranker, *rest) if isinstance(ranker, SiameseRanker) else _by_topics(ranker, *rest)
+    scores = _by_vectors(ranker, *rest) if isinstance(ranker, SiameseRanker) else _by_pairs(ranker, *rest)
     result = candidates[["qid", "docno"]].assign(score=scores)
     faulty = result[~np.isfinite(result["score"])]
     if len(faulty):
@@ -57,7 +57,7 @@ def score(
     return result
 
 
-def _by_topics(
+def _by_pairs(
     ranker: Ranker,
     candidates: pd.DataFrame,
     queries: dict[str, list[int]],
@@ -65,17 +65,23 @@ def _by_topics(
     device: torch.device,
     directory: Path,
 ) -> np.ndarray:
-    """Scores (candidates,), batches being a topic's documents of similar lengths."""
+    """Scores (candidates,) in batches of similar lengths: of one topic each, because word networks share what its documents
+    have in common; of all topics for BERT networks, which share nothing.
+    """
     qids, texts = candidates["qid"].to_numpy(), [premises[docno] for docno in candidates["docno"]]
     lengths = np.array([len(text) for text in texts], dtype=int)
 
+    topic_by_topic = ranker.form == "words"
+
     @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
-        pair = (*pad([queries[qids[rows[0]]]]), *pad([texts[row] for row in rows]))
-        return ranker.topic(*(tensor.to(device) for tensor in pair)).cpu()
+        owners = qids[rows[:1]] if topic_by_topic else qids[rows]
+        pairs = (*pad([queries[qid] for qid in owners]), *pad([texts[row] for row in rows]))
+        return (ranker.topic if topic_by_topic else ranker)(*(tensor.to(device) for tensor in pairs)).cpu()
 
-    work = [rows[batch] for rows in _topics(candidates).values() for batch in batches(lengths[rows], _size(ranker, device))]
-    return _in_parts(work, compute, ranker.name(), "pairs", directory)
+    groups = _topics(candidates).values() if topic_by_topic else [np.arange(len(candidates))]
+    work = [rows[batch] for rows in groups for batch in batches(lengths[rows], _size(ranker, device))]
+    return _in_parts(work, compute, ranker, "pairs", directory)
 
 
 def _by_vectors(
@@ -94,7 +100,7 @@ def _by_vectors(
         return ranker.represent_many(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
 
     work = batches([len(text) for text in texts], _size(ranker, device))
-    vectors = _in_parts(work, compute, ranker.name(), "premises", directory)
+    vectors = _in_parts(work, compute, ranker, "premises", directory)
     numbers = {docno: number for number, docno in enumerate(premises)}
     place = candidates["docno"].map(numbers).to_numpy()
     scores = np.empty(len(candidates), dtype=np.float32)
@@ -116,12 +122,12 @@ def _size(ranker: Ranker, device: torch.device) -> int:
 
 
 def _in_parts(
-    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], what: str, unit: str, directory: Path
+    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], ranker: Ranker, unit: str, directory: Path
 ) -> np.ndarray:
     """What compute gives for all rows (rows, …), float32; work is their numbers in batches."""
     parts: list[list[np.ndarray]] = []
     for rows in work:
-        if not parts or sum(map(len, parts[-1])) >= PART:
+        if not parts or sum(map(len, parts[-1])) >= PART[ranker.form]:
             parts.append([])
         parts[-1].append(rows)
 
@@ -131,7 +137,7 @@ def _in_parts(
     sizes = [sum(map(len, part)) for part in parts]
     found = [
         kept(directory / f"part-{number:05}.npy", partial(computed, part))
-        for number, part in enumerate(progress(parts, what, unit, sizes))
+        for number, part in enumerate(progress(parts, ranker.name(), unit, sizes))
     ]
     if not found:
         return np.empty(0, dtype=np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from pathlib import Path
 
 from submission.rankers.base import UNKNOWN
@@ -25,7 +26,7 @@ class Vocabulary:
 
     def ids(self, words: Iterable[str]) -> list[int]:
         """The ids of words, UNKNOWN where the vocabulary does not have one."""
-        return [self._ids.get(word, UNKNOWN) for word in words]
+        return list(map(self._ids.get, words, repeat(UNKNOWN)))
 
     def term(self, number: int) -> str:
         """The term of an id; (unknown) for those of none."""

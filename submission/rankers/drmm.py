@@ -60,15 +60,15 @@ class DRMM(Ranker):
         """
         bins, smoothing, weights = self.config.bins, self.config.smoothing, self.first.weight
         words, place = distinct(document * known(document, document_mask), self.config.vocabulary)
-        bin_ = bins_of(cosine(self.embedding(query[0]), self.embedding(words)), bins).t()  # (T, Q)
-        bin_[0] = bins  # padding counts in a bin of its own, which weighs nothing
-        at = bin_[place].transpose(1, 2).flatten(0, 1)  # (B · Q, D)
+        bin_ = bins_of(cosine(self.embedding(query[0]), self.embedding(words)), bins)  # (Q, T)
+        bin_[:, 0] = bins  # padding counts in a bin of its own, which weighs nothing
+        at = torch.cat([row.index_select(0, place.flatten()) for row in bin_]).reshape(-1, place.shape[1])  # (Q · B, D)
         counts = weights.new_zeros(len(at), bins + 1).scatter_add_(1, at, weights.new_ones(1, 1).expand(at.shape)).gather(1, at)
         shares = ((counts + smoothing).log() - log(smoothing)) / counts
         rows = functional.pad(weights.t(), (0, 0, 0, 1))  # (bins + 1, ·)
         hidden = functional.embedding_bag(at, rows, mode="sum", per_sample_weights=shares)
         empty = self.first.bias + log(smoothing) * weights.sum(1)  # what a histogram without any count gives
-        match = self.matches(hidden + empty).reshape(len(document), -1)  # (B, Q)
+        match = self.matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
         return (self.gates(query, query_mask) * match).sum(-1)
 
     def shares(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, Ranker
-from submission.rankers.layers import KernelPooling, cosine, distinct, known
+from submission.rankers.layers import KernelPooling, cosine, cosine_to, distinct, known
 
 
 class KNRM(Ranker):
@@ -43,7 +43,7 @@ class KNRM(Ranker):
     def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """The same with the kernels of each distinct word computed once and added up by each document that has it."""
         words, place = distinct(document * known(document, document_mask), self.config.vocabulary)
-        kernels = self.pooling.values(cosine(self.embedding(words), self.embedding(query[0])))  # (T, Q, K)
+        kernels = self.pooling.values(cosine_to(self.embedding(query[0]), self.embedding(words)))  # (T, Q, K)
         kernels[0] = 0  # padding
         matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
         return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))

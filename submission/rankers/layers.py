@@ -29,13 +29,12 @@ def distinct(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     Returns:
         ids (T,) ascending, the first one always padding; numbers (B, L) of their rows.
     """
-    present = torch.zeros(rows, dtype=torch.bool, device=ids.device)
-    present[ids.flatten()] = True
+    present = torch.zeros(rows, dtype=torch.bool, device=ids.device).index_fill_(0, ids.flatten(), True)
     present[PADDING] = True
     words = present.nonzero().squeeze(1)
     numbers = torch.empty(rows, dtype=torch.int64, device=ids.device)
     numbers[words] = torch.arange(len(words), device=ids.device)
-    return words, numbers[ids]
+    return words, numbers.index_select(0, ids.flatten()).reshape(ids.shape)  # several times as fast as numbers[ids]
 
 
 def convolve(vectors: Tensor, place: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
@@ -62,6 +61,12 @@ def cosine(query: Tensor, document: Tensor) -> Tensor:
     """Cosine similarities (…, Q, D) of vectors (…, Q, E) and (…, D, E)."""
     query, document = (functional.normalize(vectors, dim=-1, eps=1e-12) for vectors in (query, document))
     return query @ document.transpose(-1, -2)
+
+
+def cosine_to(query: Tensor, words: Tensor) -> Tensor:
+    """The same (T, Q) of few vectors (Q, E) and many (T, E), whose products are divided instead of the vectors themselves."""
+    lengths: Tensor = torch.linalg.vector_norm(words, dim=1, keepdim=True).clamp(min=1e-12)
+    return words @ functional.normalize(query, dim=-1, eps=1e-12).t() / lengths
 
 
 class Kernels(nn.Module):

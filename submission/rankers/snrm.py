@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import PADDING, Explanation, LatentRanker, Part, best
+from submission.rankers.base import Explanation, LatentRanker, Part, best
 from submission.rankers.layers import convolve, distinct, known
 
 WINDOW = 5
@@ -55,11 +55,10 @@ class SNRM(LatentRanker):
         first, *others = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
         missing = max(0, WINDOW - ids.shape[1])
         words, place = distinct(functional.pad(ids * known(ids, mask), (0, missing)), self.config.vocabulary)
-        vectors = self.embedding(words) * (words != PADDING).unsqueeze(1)
         windows = _windows(mask)  # (B, 1)
         shares = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows) / windows  # (B, W)
         means = []
-        for grams, share in zip(convolve(vectors, place, first, PART), torch.split(shares, PART), strict=True):
+        for grams, share in zip(convolve(self.embedding(words), place, first, PART), torch.split(shares, PART), strict=True):
             grams = grams.relu_()  # (b, W, ·)
             for weight in others:
                 grams = (grams @ weight[:, :, 0].t()).relu_()

@@ -1,57 +1,145 @@
-"""Benchmarks: each a ratio against a named baseline in the same run. `python -m tests.benchmarks [-i INPUT] [NAME …]`."""
+"""Benchmarks: each a ratio against a named baseline in the same run. `python -m tests.benchmarks [-i INPUT] [NAME …]`.
+
+The networks are measured on INPUT; reading, BM25 and memory on a corpus of the size of args.me. Nothing else should be running.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import platform
-import statistics
-import time
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
 from submission.command import SAMPLE
-from submission.progress import progress
-from tests.benchmarks.bert import vanilla_bert
-from tests.benchmarks.measure import Benchmark
+from submission.device import limit_threads
+from tests.benchmarks import bert, corpus, growth, rankers, readme, retrieval, training, whole
+from tests.benchmarks.inputs import ARGUMENTS, full_size
+from tests.benchmarks.measure import Result, compare
 
-BENCHMARKS = {"vanilla_bert": vanilla_bert}
+BERT_NETWORKS = {"vanilla_bert": 1.1, "cedr_drmm": 0.9, "cedr_knrm": 0.9}
+ALL_TOPICS = "the candidates of all topics, CPU"
 
 
-def seconds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[float]]:
-    """Times of ours and of the baseline, taken in turns after one round that is not counted."""
-    ours, baseline = [], []
-    for round_ in progress(range(repetitions + 1), benchmark.name, "rounds"):
-        for times, work in ((ours, benchmark.ours), (baseline, benchmark.baseline)):
-            start = time.perf_counter()
-            work()
-            if round_:
-                times.append(time.perf_counter() - start)
-    return ours, baseline
+@dataclass
+class Inputs:
+    """What is measured on."""
+
+    directory: Path
+    large: Path | None
+    arguments: int
+    folder: Path
+    repetitions: int
+
+    @cached_property
+    def full(self) -> Path:
+        """An input with a corpus of the size of args.me, made when it is first asked for."""
+        return self.large or full_size(self.directory, self.folder / "full", self.arguments)
+
+
+def _ranker(name: str, what: str, at_least: float) -> Callable[[Inputs], list[Result]]:
+    def measure(inputs: Inputs) -> list[Result]:
+        return [compare(rankers.scoring(name, inputs.directory), f"{name}: {what}", at_least, inputs.repetitions)]
+
+    return measure
+
+
+def _bert(name: str, at_least: float) -> Callable[[Inputs], list[Result]]:
+    def measure(inputs: Inputs) -> list[Result]:
+        what = f"{name}: {bert.PAIRS} pairs, CPU, float32"
+        return [compare(bert.bert(name, inputs.directory), what, at_least, inputs.repetitions)]
+
+    return measure
+
+
+def _training(name: str, at_least: float) -> Callable[[Inputs], list[Result]]:
+    def measure(inputs: Inputs) -> list[Result]:
+        benchmark = getattr(training, f"{name}_training")(inputs.directory)
+        return [compare(benchmark, f"{name}: training steps at {training.ROWS:,} words, CPU", at_least, inputs.repetitions)]
+
+    return measure
+
+
+def _bm25(inputs: Inputs) -> list[Result]:
+    return [compare(retrieval.bm25(inputs.full), "BM25 of topics over the large corpus' conclusions", 50, inputs.repetitions)]
+
+
+BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
+    "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.repetitions),
+    "bm25": _bm25,
+    "knrm": _ranker("knrm", ALL_TOPICS, 5),
+    "drmm": _ranker("drmm", ALL_TOPICS, 5),
+    "conv_knrm": _ranker("conv_knrm", ALL_TOPICS, 3),
+    "gru": _ranker("gru", ALL_TOPICS, 1.5),
+    "snrm": lambda inputs: [
+        compare(rankers.snrm_index(inputs.directory), "snrm: vectors for the index, CPU", 2, inputs.repetitions)
+    ],
+    **{name: _bert(name, at_least) for name, at_least in BERT_NETWORKS.items()},
+    "knrm_training": _training("knrm", 5),
+    "conv_knrm_training": _training("conv_knrm", 2),
+    "gru_training": _training("gru", 1.2),
+    "memory": lambda inputs: [whole.memory(inputs.full)],
+    "second": lambda inputs: [whole.second(inputs.full)],
+    "whole": lambda inputs: [whole.all_systems(inputs.directory)],
+}
 
 
 def main() -> None:
-    """Run benchmarks and print a table; with --json also a file with all times."""
+    """Measure, print the table, and with --json write a file with all times; with --readme that file goes into the README."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(BENCHMARKS)}")
     parser.add_argument("-i", "--input", type=Path, default=SAMPLE, metavar="DIR", help="topics and corpus to measure on")
-    parser.add_argument("--repetitions", type=int, default=3, help="of which the medians are taken")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the times")
+    parser.add_argument("--full", type=Path, metavar="DIR", help="an input with a large corpus (default: made from INPUT)")
+    parser.add_argument("--arguments", type=int, default=ARGUMENTS, metavar="N", help="of the large corpus that is made")
+    parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="of which the medians are taken")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go; those of other names there stay")
+    parser.add_argument("--growth", type=Path, metavar="FILE", help="plot how time grows there (.png) and stop")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="write the README's table from such a .json, and stop")
     options = parser.parse_args()
-    results = []
-    for name in options.names or BENCHMARKS:
-        benchmark = BENCHMARKS[name](options.input)
-        ours, baseline = seconds(benchmark, options.repetitions)
-        medians = statistics.median(ours), statistics.median(baseline)
-        rates = [benchmark.units / median for median in medians]
-        ratio = medians[1] / medians[0]
-        print(f"{name}: {rates[0]:.1f} {benchmark.unit}/s, {benchmark.against} {rates[1]:.1f}: {ratio:.2f} times as fast")
-        times = {"seconds": ours, "baseline seconds": baseline, "units": benchmark.units, "unit": benchmark.unit}
-        results.append({"name": name, "against": benchmark.against, "ratio": ratio, **times})
-    if options.json:
-        machine = {"processor": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
-        options.json.write_text(json.dumps({"machine": machine, "torch": torch.__version__, "results": results}, indent=1))
+    unknown = set(options.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; expected some of {', '.join(BENCHMARKS)}")
+    if options.readme:
+        readme.update(options.readme)
+        return
+    logging.disable(logging.INFO)
+    limit_threads()
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Inputs(options.input, options.full, options.arguments, Path(folder), options.repetitions)
+        if options.growth:
+            for what, curves in growth.draw(inputs.directory, inputs.full, options.growth).items():
+                for name, points in curves.items():
+                    print(f"{what}: {name} {points[-1][1]:.2f} s at {points[-1][0]:,}, slope {growth.steepness(points):.2f}")
+            return
+        results: dict[str, list[dict[str, object]]] = {}
+        for name in options.names or BENCHMARKS:
+            found = BENCHMARKS[name](inputs)
+            print("\n".join(result.line() for result in found), flush=True)
+            results[name] = [asdict(result) for result in found]
+            if options.json:
+                _write(options.json, results)
+
+
+def _write(file: Path, results: dict[str, list[dict[str, object]]]) -> None:
+    machine = {"processor": _processor(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    earlier = json.loads(file.read_text())["results"] if file.exists() else {}
+    ordered = {name: (earlier | results)[name] for name in BENCHMARKS if name in earlier | results}
+    file.write_text(json.dumps({"machine": machine, "results": ordered}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":

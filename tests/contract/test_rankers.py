@@ -11,6 +11,7 @@ from torch import Tensor
 from submission.encoding import pad
 from submission.rankers import find, names
 from submission.rankers.base import Ranker, SiameseRanker
+from submission.rankers.layers import distinct
 from training.losses import hinge
 
 VOCABULARY = 60
@@ -196,3 +197,9 @@ def test_it_learns_ten_pairs(name: str) -> None:
     ranker.eval()
     with torch.no_grad():
         assert (score(related) > score(unrelated) + 0.1).all()
+
+
+def test_distinct_words_and_padding() -> None:
+    words, numbers = distinct(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
+    assert words.tolist() == [0, 2, 5, 7, 9]
+    assert numbers.tolist() == [[3, 2, 3], [1, 2, 4]]

@@ -2,17 +2,92 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tests.benchmarks import bert
-from tests.benchmarks.__main__ import BENCHMARKS, seconds
-from tests.conftest import SAMPLE
+from submission.encoding import pad
+from submission.topics import read_topics, topic_files
+from tests.benchmarks import bert, corpus, rankers, readme, retrieval, training, whole
+from tests.benchmarks.__main__ import BENCHMARKS
+from tests.benchmarks.growth import steepness
+from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
+from tests.benchmarks.measure import Benchmark, Result, compare, seconds
+from tests.conftest import ROOT, SAMPLE
+
+
+def test_a_ratio_is_of_medians() -> None:
+    benchmark = Benchmark("a", "b", "things", 10, lambda: None, lambda: sum(range(200_000)))
+    assert [len(times) for times in seconds(benchmark, 2)] == [2, 2]
+    result = compare(benchmark, "nothing", 2, 3)
+    medians = [sorted(result.seconds[side])[1] for side in ("ours", "baseline")]
+    assert result.ratio == pytest.approx(medians[1] / medians[0])
+    assert result.ratio > 2
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the baseline's own
-def test_vanilla_bert(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bert(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bert, "PAIRS", 6)
-    benchmark = BENCHMARKS["vanilla_bert"](SAMPLE)
+    benchmark = bert.bert("cedr_knrm", SAMPLE)
+    benchmark.ours()
     assert benchmark.units == len(benchmark.baseline()) == 6  # type: ignore[arg-type]
-    assert [len(times) for times in seconds(benchmark, 2)] == [2, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["knrm", "gru"])
+def test_both_sides_score_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rankers.scoring(name, SAMPLE).units > 400
+    monkeypatch.setattr(rankers, "pad", lambda texts: pad([text[1:] for text in texts]))  # of the baseline alone
+    with pytest.raises(AssertionError, match="the two sides differ"):
+        rankers.scoring(name, SAMPLE)
+
+
+@pytest.mark.slow
+def test_inputs_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    full = full_size(SAMPLE, tmp_path / "full", 1200)
+    benchmark = retrieval.bm25(full)
+    assert benchmark.units == 15
+    speed, memory = corpus.corpus_reading(full, 1)
+    assert speed.ratio == pytest.approx(speed.seconds["baseline"][0] / speed.seconds["ours"][0])
+    assert 0.5 < memory.ratio < 2
+    half = part_of(full, tmp_path / "half", 0.5)
+    assert len(json.loads((half / "args-me.json").read_text())["arguments"]) == 600
+    topics = [set(read_topics(topic_files(place))["qid"]) for place in halves_of_topics(full, tmp_path / "halves")]
+    assert [len(part) for part in topics] == [8, 7]
+    assert not topics[0] & topics[1]
+
+
+@pytest.mark.slow
+def test_a_second_execution_is_measured_without_the_systems_own_work() -> None:
+    result = whole.second(SAMPLE, "bm25")
+    assert result.ratio > 0.5
+    assert {"first, corpus", "second, index"} <= set(result.seconds)
+    assert "second, corpus" not in result.seconds
+
+
+@pytest.mark.slow
+def test_training_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "ROWS", 300)
+    benchmark = training.knrm_training(SAMPLE)
+    benchmark.ours()
+    benchmark.baseline()
+    assert benchmark.units == 20
+
+
+def test_a_straight_line_has_its_slope() -> None:
+    assert steepness([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
+
+
+def test_the_readmes_table_is_that_of_the_results(tmp_path: Path) -> None:
+    results = ROOT / "tests" / "benchmarks" / "measured.json"
+    copy = tmp_path / "README.md"
+    copy.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    readme.update(results, copy)
+    assert copy.read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
+    measured = json.loads(results.read_text(encoding="utf-8"))["results"]
+    assert list(measured) == list(BENCHMARKS)
+    for result in (Result(**line) for found in measured.values() for line in found):
+        assert f"| {result.what} | {result.ours} |" in copy.read_text(encoding="utf-8")
+        assert f"| {result.ratio:.2f} |" in copy.read_text(encoding="utf-8")

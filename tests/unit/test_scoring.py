@@ -27,7 +27,7 @@ CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d",
 
 def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(scoring.BATCH, "words", 2)
-    monkeypatch.setattr(scoring, "PART", 3)
+    monkeypatch.setitem(scoring.PART, "words", 3)
     checkpoint = open_checkpoint(checkpoints / "knrm")
     found = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path)
     assert found[["qid", "docno"]].equals(CANDIDATES)
@@ -45,7 +45,7 @@ def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch
 
 def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(scoring.BATCH, "words", 2)
-    monkeypatch.setattr(scoring, "PART", 2)
+    monkeypatch.setitem(scoring.PART, "words", 2)
     checkpoint = open_checkpoint(checkpoints / "knrm")
     first = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path)
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{number}.npy" for number in range(3)]

@@ -1,0 +1,119 @@
+"""How time grows with topics, candidates and corpus: a plot."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from submission.checkpoint import open_checkpoint
+from submission.data import Data
+from submission.encoding import pad
+from submission.rankers import names
+from submission.rankers.base import LatentRanker
+from submission.scoring import score
+from submission.systems import CHECKPOINTS
+from tests.benchmarks.inputs import part_of
+
+CPU = torch.device("cpu")
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
+CANDIDATES = (16, 64, 256, 1024)
+BERT_CANDIDATES = 64  # at most: a second for 25
+
+Curves = dict[str, list[tuple[float, float]]]  # by name: (size, seconds)
+
+
+def draw(directory: Path, corpus: Path, file: Path) -> dict[str, Curves]:
+    """Write a plot of three panels; the points.
+
+    Args:
+        directory: an input for topics and candidates.
+        corpus: an input with a large corpus.
+        file: the plot, .png.
+    """
+    panels = {
+        "topics": _by_topics(directory),
+        "candidates of one topic": _by_candidates(directory),
+        "arguments in the corpus": _by_corpus(corpus),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), sharey=True, constrained_layout=True)
+    for (what, curves), axis in zip(panels.items(), axes, strict=True):
+        for name, points in curves.items():
+            axis.loglog(*zip(*points, strict=True), marker="o", markersize=4, linewidth=1.4, label=name)
+        axis.set_xlabel(what)
+        axis.grid(alpha=0.3, which="both", linewidth=0.4)
+        axis.legend(fontsize=8, frameon=False)
+    axes[0].set_ylabel("seconds")
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+    return panels
+
+
+def _by_topics(directory: Path) -> Curves:
+    """Scoring all candidates of so many topics."""
+    data, curves = Data(directory), Curves()
+    qids = data.topics["qid"].tolist()
+    for name in _networks("words"):
+        checkpoint = open_checkpoint(CHECKPOINTS / name)
+        for number in sorted({max(1, len(qids) * part // 8) for part in (1, 2, 4, 8)}):
+            chosen = data.candidates[data.candidates["qid"].isin(qids[:number])].reset_index(drop=True)
+            data.tokens.premises(checkpoint.encoder, chosen["docno"])
+            with tempfile.TemporaryDirectory() as folder:
+                start = time.perf_counter()
+                score(chosen, data.tokens, checkpoint, CPU, Path(folder))
+                curves.setdefault(name, []).append((number, time.perf_counter() - start))
+    return curves
+
+
+def _by_candidates(directory: Path) -> Curves:
+    """Scoring so many documents of one topic, ids to scores."""
+    data, curves = Data(directory), Curves()
+    for name in [*_networks("words"), *_networks("bert")]:
+        checkpoint = open_checkpoint(CHECKPOINTS / name)
+        texts = list(data.tokens.premises(checkpoint.encoder, data.collection[: max(CANDIDATES)]).values())
+        query = pad([checkpoint.encoder.query(data.topics["query"][0])])
+        for number in CANDIDATES:
+            if checkpoint.ranker.form == "bert" and number > BERT_CANDIDATES:
+                continue
+            documents = pad((texts * (1 + number // len(texts)))[:number])
+            with torch.inference_mode():
+                checkpoint.ranker.topic(*query, *documents)
+                start = time.perf_counter()
+                checkpoint.ranker.topic(*query, *documents)
+            curves.setdefault(name, []).append((number, time.perf_counter() - start))
+    return curves
+
+
+def _by_corpus(directory: Path) -> Curves:
+    """Everything that is done with the corpus before scoring, and a sample of SNRM's index, at so many arguments."""
+    curves = Curves()
+    for share in SHARES:
+        with tempfile.TemporaryDirectory() as folder:
+            data = Data(part_of(directory, Path(folder), share))
+            _ = data.candidates, data.hashes
+            size, stages = len(data.documents), data.stopwatch.seconds
+        for name, stage in (("read", "corpus"), ("short premises out", "collection"), ("BM25 index", "index"),
+                            ("BM25, all topics", "candidates"), ("hashes", "hashes")):  # fmt: skip
+            curves.setdefault(name, []).append((size, stages[stage]))
+    return curves
+
+
+def _networks(form: str) -> list[str]:
+    """Those with a checkpoint that score candidates."""
+    found = []
+    for name in names():
+        if (CHECKPOINTS / name).is_dir():
+            ranker = open_checkpoint(CHECKPOINTS / name).ranker
+            if ranker.form == form and not isinstance(ranker, LatentRanker):
+                found.append(name)
+    return found
+
+
+def steepness(points: list[tuple[float, float]]) -> float:
+    """The slope of a curve in the plot: 1 is linear."""
+    size, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(size, seconds, 1)[0])

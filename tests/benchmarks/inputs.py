@@ -1,0 +1,71 @@
+"""Inputs of the sizes that are measured, made from a small one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import numpy as np
+import pandas as pd
+
+from submission.corpus import corpus_files, read_corpus
+from submission.topics import read_topics, topic_files
+
+ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
+
+
+def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
+    """An input as large as args.me: the premises of an input again and again, under conclusions of its conclusions' words."""
+    corpus, rng = read_corpus(corpus_files(directory)), np.random.default_rng(0)
+    words = " ".join(corpus["conclusion"].unique()).split()
+    number = max(1, arguments * CONCLUSIONS // ARGUMENTS)
+    conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(number)]
+    premises = corpus["premise"].tolist()
+    into.mkdir(parents=True, exist_ok=True)
+    with (into / "args-me.json").open("w", encoding="utf-8") as file:
+        file.write('{"arguments": [')
+        for row in range(arguments):
+            argument = {
+                "id": f"S{row % number:08x}-A{row:08x}",
+                "conclusion": conclusions[row % number],
+                "premises": [{"text": premises[row % len(premises)], "stance": "PRO", "annotations": []}],
+                "context": {"sourceDomain": "example.org", "discussionTitle": conclusions[row % number], "mode": "person"},
+            }
+            file.write((",\n" if row else "") + json.dumps(argument))
+        file.write("]}")
+    for topics in topic_files(directory):
+        shutil.copy(topics, into)
+    return into
+
+
+def part_of(directory: Path, into: Path, share: float) -> Path:
+    """An input with a share of the arguments of another, and its topics."""
+    corpus = read_corpus(corpus_files(directory)).sample(frac=share, random_state=0)
+    rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
+    arguments = [{"id": docno, "conclusion": c, "premises": [{"text": premise}]} for docno, c, premise in rows]
+    into.mkdir(parents=True, exist_ok=True)
+    (into / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
+    write_topics(read_topics(topic_files(directory)), into)
+    return into
+
+
+def halves_of_topics(directory: Path, into: Path) -> list[Path]:
+    """Two inputs with the corpus of another and every second topic of it."""
+    topics, inputs = read_topics(topic_files(directory)), []
+    for half in range(2):
+        place = into / f"half-{half}"
+        place.mkdir(parents=True)
+        write_topics(topics[half::2], place)
+        for file in corpus_files(directory):
+            (place / file.name).symlink_to(file.resolve())
+        inputs.append(place)
+    return inputs
+
+
+def write_topics(topics: pd.DataFrame, into: Path) -> None:
+    """Topics `qid query` in Touché's form."""
+    rows = zip(topics["qid"], topics["query"], strict=True)
+    body = "".join(f"<topic><number>{qid}</number><title>{escape(query)}</title></topic>\n" for qid, query in rows)
+    (into / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")

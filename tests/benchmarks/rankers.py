@@ -1,0 +1,101 @@
+"""Word networks on all topics' candidates, from ids to scores, against their own forward over padded batches of 32."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from submission.checkpoint import Checkpoint, open_checkpoint
+from submission.data import Data
+from submission.encoding import Encoder, pad
+from submission.rankers.base import LatentRanker
+from submission.scoring import score
+from submission.systems import CHECKPOINTS
+from submission.tokens import Tokens
+from tests.benchmarks.measure import Benchmark
+
+BATCH = 32
+AGAINST = f"its forward over padded batches of {BATCH}"
+CPU = torch.device("cpu")
+TOLERANCE = {"drmm": 1e-4}  # else 1e-5: in float32 a similarity at the edge of a bin may fall on either side
+DOCUMENTS = 4096  # of an index: a part of it, the time is the same for each
+
+
+@dataclass(frozen=True)
+class Ids(Tokens):
+    """Texts that are ids already: what is measured begins there on both sides."""
+
+    of_topics: dict[str, list[int]]
+    of_premises: dict[str, np.ndarray]
+
+    def queries(self, encoder: Encoder) -> dict[str, list[int]]:
+        return self.of_topics
+
+    def premises(self, encoder: Encoder, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+        return self.of_premises
+
+
+def scoring(name: str, directory: Path, every: int = 1) -> Benchmark:
+    """Scores of every so many topic's candidates.
+
+    Raises:
+        AssertionError: the two sides differ.
+    """
+    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / name)
+    chosen = data.topics["qid"].tolist()[::every]
+    candidates = data.candidates[data.candidates["qid"].isin(chosen)].reset_index(drop=True)
+    queries = data.tokens.queries(checkpoint.encoder)
+    premises = data.tokens.premises(checkpoint.encoder, candidates["docno"])
+    pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
+
+    ids = Ids(queries, premises)
+
+    @torch.inference_mode()
+    def baseline() -> Tensor:
+        scores = []
+        for start in range(0, len(pairs), BATCH):
+            batch = pairs[start : start + BATCH]
+            scores.append(checkpoint.ranker(*pad([queries[q] for q, _ in batch]), *pad([premises[d] for _, d in batch])))
+        return torch.cat(scores)
+
+    def ours() -> Tensor:
+        with tempfile.TemporaryDirectory() as folder:  # nothing is kept from one round to the next
+            scores = score(candidates, ids, checkpoint, CPU, Path(folder))["score"]
+        return torch.from_numpy(scores.to_numpy())
+
+    _refuse_other(ours(), baseline(), TOLERANCE.get(name, 1e-5))
+    return Benchmark(name, AGAINST, "pairs", len(pairs), ours, baseline)
+
+
+def snrm_index(directory: Path) -> Benchmark:
+    """The vectors of documents for an index; texts are ids already on neither side."""
+    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / "snrm")
+    premises = (data.corpus["premise"].tolist() * (1 + DOCUMENTS // len(data.corpus)))[:DOCUMENTS]
+    ids = [np.array(checkpoint.encoder.premise(text), dtype=np.int32) for text in premises]
+    ranker = _latent(checkpoint)
+
+    @torch.inference_mode()
+    def in_batches(represent: Callable[..., Tensor], size: int, number: int) -> Tensor:
+        return torch.cat([represent(*pad(ids[start : min(start + size, number)])) for start in range(0, number, size)])
+
+    ours, baseline = partial(in_batches, ranker.represent_many, 2048), partial(in_batches, ranker.represent, BATCH)
+    _refuse_other(ours(256), baseline(256), 1e-5)
+    return Benchmark("snrm index", AGAINST, "documents", DOCUMENTS, partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS))
+
+
+def _latent(checkpoint: Checkpoint) -> LatentRanker:
+    assert isinstance(checkpoint.ranker, LatentRanker)
+    return checkpoint.ranker
+
+
+def _refuse_other(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
+    difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
+    if not difference <= tolerance:
+        raise AssertionError(f"the two sides differ by {difference}")

@@ -1,0 +1,35 @@
+"""The README's table of speed, written from a file of results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from submission.files import write_whole
+from tests.benchmarks.measure import ROOT
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- speed: written by `python -m tests.benchmarks --readme FILE` -->", "<!-- end of speed -->"
+
+
+def update(results: Path, readme: Path = README) -> None:
+    """Write the table into the README, between its two marks. Raises ValueError: they are not there."""
+    text = readme.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"{readme}: expected the lines {BEGIN} and {END} once")
+    before, rest = text.split(BEGIN)
+    write_whole(
+        readme, f"{before}{BEGIN}\n\n{table(json.loads(results.read_text(encoding='utf-8')))}\n{END}{rest.split(END)[1]}"
+    )
+
+
+def table(content: dict[str, object]) -> str:
+    """The table in Markdown."""
+    machine: dict[str, object] = content["machine"]  # type: ignore[assignment]
+    results: dict[str, list[dict[str, object]]] = content["results"]  # type: ignore[assignment]
+    lines = ["| what | ours | baseline | ratio | at least |", "|---|---|---|---|---|"]
+    for result in (result for found in results.values() for result in found):
+        at_least = "" if result["at_least"] is None else f"{result['at_least']:g}"
+        baseline = f"{result['against']}: {result['baseline']}"
+        lines.append(f"| {result['what']} | {result['ours']} | {baseline} | {result['ratio']:.2f} | {at_least} |")
+    return "\n".join(lines) + f"\n\n{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}.\n"

@@ -1,0 +1,85 @@
+"""Steps of training word networks against the same steps with Adam over the whole word table: 100,000 words as in English."""
+
+from __future__ import annotations
+
+import tempfile
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+import torch
+
+from submission.rankers.base import UNKNOWN
+from submission.vocabulary import Vocabulary
+from tests.benchmarks.measure import Benchmark
+from training.embed import VECTORS, VOCABULARY
+from training.fit import take_step
+from training.network import build
+from training.recipe import Recipe
+from training.tables import Padded, Pairs
+from training.work import Work, write_text
+
+ROWS, DIMENSIONS = 100_000, 300
+CPU = torch.device("cpu")
+
+
+def knrm_training(_directory: Path) -> Benchmark:
+    """KNRM."""
+    return _training("knrm", 20)
+
+
+def conv_knrm_training(_directory: Path) -> Benchmark:
+    """Conv-KNRM."""
+    return _training("conv_knrm", 5)
+
+
+def gru_training(_directory: Path) -> Benchmark:
+    """GRU."""
+    return _training("gru", 3)
+
+
+def _training(name: str, steps: int) -> Benchmark:
+    recipe = Recipe(ranker=name)
+    with tempfile.TemporaryDirectory() as folder:
+        _write_vectors(Path(folder))
+        network = build(recipe, Path(folder), Path(folder))
+    whole = deepcopy(network.ranker)
+    whole.embedding.sparse = False  # type: ignore[union-attr]
+    batch = recipe.training.global_batch_size
+    pairs = _pairs(steps * batch, recipe)
+
+    def train(ranker: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        for rows in np.arange(steps * batch).reshape(steps, batch):
+            take_step(ranker, optimiser, pairs, rows, recipe.training, CPU)  # type: ignore[arg-type]
+
+    optimisers = network.optimiser(recipe), torch.optim.Adam(whole.parameters(), recipe.training.learning_rate)
+    return Benchmark(
+        name=f"{name}_training",
+        against="torch.optim.Adam over the whole word table",
+        unit="steps",
+        units=steps,
+        ours=lambda: train(network.ranker, optimisers[0]),
+        baseline=lambda: train(whole, optimisers[1]),
+    )
+
+
+def _write_vectors(directory: Path) -> None:
+    vocabulary = Vocabulary([f"word{number}" for number in range(ROWS - UNKNOWN - 1)])
+    vectors = np.random.default_rng(0).normal(size=(len(vocabulary.terms), DIMENSIONS)).astype(np.float32)
+    work = Work(directory, {})
+    work.make(VECTORS, lambda file: safetensors.numpy.save_file({"vectors": vectors}, file))
+    work.make(VOCABULARY, lambda file: write_text(vocabulary.dumps(), file))
+
+
+def _pairs(number: int, recipe: Recipe) -> Pairs:
+    """Texts of full length, whose words are as frequent as Zipf's law has it (the vocabulary is ordered by frequency)."""
+    rng = np.random.default_rng(0)
+    frequencies = 1 / np.arange(1, ROWS - UNKNOWN)
+    frequencies /= frequencies.sum()
+
+    def texts(length: int) -> Padded:
+        ids = UNKNOWN + 1 + rng.choice(len(frequencies), (number, length), p=frequencies)
+        return Padded(torch.from_numpy(ids).int(), torch.full((number,), length))
+
+    return Pairs(texts(recipe.lengths.query), texts(recipe.lengths.premise), np.roll(np.arange(number), 1))

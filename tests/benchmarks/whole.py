@@ -1,0 +1,82 @@
+"""The whole of an execution: what it adds to the networks' own time, what a second one saves, and how much memory it takes."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from submission.corpus import corpus_files
+from submission.metadata import FILE
+from submission.rankers import find, names
+from submission.rankers.base import LatentRanker
+from submission.systems import BM25, CHECKPOINTS
+from tests.benchmarks.inputs import halves_of_topics
+from tests.benchmarks.measure import Process, Result, execute
+
+MEMORY = 6e9  # bytes
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A process of `rank`, and its own record of stages."""
+
+    process: Process
+    stages: dict[str, float]
+
+    def of(self, systems: list[str]) -> float:
+        """Seconds of systems' own work: without what all of them share."""
+        return sum(self.stages[system] for system in systems)
+
+
+def all_systems(directory: Path) -> Result:
+    """All systems: the time of the process against the sum of the networks' own."""
+    networks = [name for name in names() if (CHECKPOINTS / name).is_dir()]
+    with tempfile.TemporaryDirectory() as folder:
+        execution = rank(directory, Path(folder) / "runs", None, [])
+    whole, own = execution.process.seconds, execution.of(networks)
+    sizes = [f"{whole:.0f} s", f"{own:.0f} s"]
+    stages = {name: [seconds] for name, seconds in execution.stages.items()}
+    what = "a whole execution, all systems (1.25 times the networks' own time at most)"
+    return Result("whole", what, "the networks' own time", *sizes, own / whole, 1 / 1.25, stages)
+
+
+def second(directory: Path, system: str = "knrm") -> Result:
+    """A second execution with other topics in the same --work: everything but the system's own work."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder) / "work"
+        inputs = halves_of_topics(directory, Path(folder))
+        executions = [rank(half, Path(folder) / f"runs-{half.name}", work, [system]) for half in inputs]
+    before = [execution.process.seconds - execution.of([system]) for execution in executions]
+    sizes = [f"{before[1]:.1f} s", f"{before[0]:.1f} s"]
+    stages = {f"{half}, {name}": [value] for half, execution in zip(("first", "second"), executions, strict=True)
+              for name, value in execution.stages.items()}  # fmt: skip
+    what = f"a second execution on the same corpus, other topics ({system}): all before scoring"
+    return Result("second", what, "the first one", *sizes, before[0] / before[1], 2, stages)
+
+
+def memory(directory: Path) -> Result:
+    """The peak of an execution of bm25 and the word networks."""
+    systems = [BM25, *(name for name in names() if find(name).form == "words" and (CHECKPOINTS / name).is_dir())]
+    with tempfile.TemporaryDirectory() as folder:
+        execution = rank(directory, Path(folder) / "runs", None, systems)
+    size = sum(file.stat().st_size for file in corpus_files(directory)) / 1e9
+    sizes = [f"{execution.process.peak / 1e9:.2f} GB", f"{MEMORY / 1e9:.0f} GB"]
+    stages = {name: [seconds] for name, seconds in execution.stages.items()}
+    what = f"peak memory, {', '.join(systems)}, corpus of {size:.2f} GB"
+    return Result("memory", what, "limit", *sizes, MEMORY / execution.process.peak, 1, stages)
+
+
+def rank(directory: Path, output: Path, work: Path | None, systems: list[str]) -> Execution:
+    """Execute `rank` as run.sh does."""
+    flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(work)] if work else [])
+    process = execute("-m", "submission", "rank", "--device", "cpu", "-i", directory, "-o", output, *flags)
+    stages = yaml.safe_load((output / FILE).read_text(encoding="utf-8"))["resources"]["stages"]
+    return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})
+
+
+def word_networks() -> list[str]:
+    """Those that score candidates."""
+    return [name for name in names() if find(name).form == "words" and not issubclass(find(name), LatentRanker)]
