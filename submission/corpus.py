@@ -10,6 +10,7 @@ import mmap
 import re
 import zlib
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -72,18 +73,21 @@ def read_corpus(files: list[Path]) -> pd.DataFrame:
         InputError: unreadable, malformed, truncated or non-UTF-8 JSON, a missing field, an id with blanks, an id that is
             repeated with different text.
     """
-    parts = []
+    arguments: list[_Argument] = []
+    sizes = []
     for file in files:
-        parts.append(_read_file(file))
-        log.info("%s: %d arguments", file.name, len(parts[-1]))
-    corpus = pd.concat(parts, ignore_index=True)
-    for fault in _id_faults(corpus, np.repeat(np.array(files, dtype=object), [len(part) for part in parts])):
-        raise InputError(fault)
-    repeated = corpus["docno"].duplicated()
-    if repeated.any():
-        log.warning("%d arguments are repeated with the same text: dropped", repeated.sum())
-        corpus = corpus[~repeated]
-    return _in_order(corpus)
+        found = _decode(file, _bytes(file))
+        log.info("%s: %d arguments", file.name, len(found))
+        arguments += found
+        sizes.append(len(found))
+    docnos = [argument.id for argument in arguments]
+    if " ".join(docnos).split() != docnos or len(set(docnos)) < len(docnos):
+        for fault in _id_faults(_frame(arguments), np.repeat(np.array(files, dtype=object), sizes)):
+            raise InputError(fault)
+        arguments = list({argument.id: argument for argument in arguments}.values())
+        log.warning("%d arguments are repeated with the same text: dropped", len(docnos) - len(arguments))
+    arguments.sort(key=attrgetter("id"))
+    return _frame(arguments)
 
 
 def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
@@ -91,7 +95,7 @@ def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     parts, readable, faults = [], [], []
     for file in files:
         try:
-            part = _read_file(file)
+            part = _frame(_decode(file, _bytes(file)))
         except InputError as error:
             found = _argument_faults(file)
             faults += found or [str(error)]
@@ -100,7 +104,7 @@ def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
             readable.append(file)
     corpus = pd.concat([pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), *parts], ignore_index=True)
     faults += _id_faults(corpus, np.repeat(np.array(readable, dtype=object), [len(part) for part in parts]))
-    return _in_order(corpus.drop_duplicates("docno")), faults
+    return corpus.drop_duplicates("docno").sort_values("docno", ignore_index=True), faults
 
 
 def long_enough(corpus: pd.DataFrame) -> pd.DataFrame:
@@ -127,24 +131,18 @@ def _tokens(premise: str) -> int:
     return beginning if beginning == SHORTEST_PREMISE else len(premise.split(None, SHORTEST_PREMISE - 1))
 
 
-def _in_order(corpus: pd.DataFrame) -> pd.DataFrame:
-    docnos = corpus["docno"].tolist()
-    return corpus.take(sorted(range(len(docnos)), key=docnos.__getitem__)).reset_index(drop=True)  # a file is nearly sorted
-
-
-def _read_file(file: Path) -> pd.DataFrame:
-    arguments = _decode(file, _bytes(file))
-    return pd.DataFrame(
-        {
-            "docno": [argument.id for argument in arguments],
-            "conclusion": [argument.conclusion for argument in arguments],
-            "premise": [
-                argument.premises[0].text if len(argument.premises) == 1 else " ".join(p.text for p in argument.premises)
-                for argument in arguments
-            ],
-        },
-        dtype=object,
-    )
+def _frame(arguments: list[_Argument]) -> pd.DataFrame:
+    columns = {
+        "docno": [argument.id for argument in arguments],
+        "conclusion": [argument.conclusion for argument in arguments],
+        "premise": [
+            argument.premises[0].text
+            if len(argument.premises) == 1
+            else " ".join(premise.text for premise in argument.premises)
+            for argument in arguments
+        ],
+    }
+    return pd.DataFrame({name: np.array(texts, dtype=object) for name, texts in columns.items()}, copy=False)
 
 
 def _bytes(file: Path) -> bytes | mmap.mmap:
@@ -218,11 +216,9 @@ def _argument_faults(file: Path) -> list[str]:
 
 def _id_faults(corpus: pd.DataFrame, owners: np.ndarray) -> Iterator[str]:
     """What is wrong with the ids; owners are the files of the rows."""
-    docnos = corpus["docno"].tolist()
-    if " ".join(docnos).split() != docnos:
-        for owner, docno in zip(owners, docnos, strict=True):
-            if docno.split() != [docno]:
-                yield f"{owner}: argument id {docno!r}; expected an id without blanks, as run files need"
+    for owner, docno in zip(owners, corpus["docno"], strict=True):
+        if docno.split() != [docno]:
+            yield f"{owner}: argument id {docno!r}; expected an id without blanks, as run files need"
     repeated = corpus[corpus["docno"].duplicated(keep=False)]
     for docno, group in repeated.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
