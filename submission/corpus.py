@@ -132,17 +132,17 @@ def _tokens(premise: str) -> int:
 
 
 def _frame(arguments: list[_Argument]) -> pd.DataFrame:
-    columns = {
-        "docno": [argument.id for argument in arguments],
-        "conclusion": [argument.conclusion for argument in arguments],
-        "premise": [
-            argument.premises[0].text
-            if len(argument.premises) == 1
-            else " ".join(premise.text for premise in argument.premises)
-            for argument in arguments
-        ],
+    columns: dict[str, Iterator[str]] = {
+        "docno": (argument.id for argument in arguments),
+        "conclusion": (argument.conclusion for argument in arguments),
+        "premise": (_joined(argument.premises) for argument in arguments),
     }
-    return pd.DataFrame({name: np.array(texts, dtype=object) for name, texts in columns.items()}, copy=False)
+    arrays = {name: np.fromiter(texts, dtype=object, count=len(arguments)) for name, texts in columns.items()}
+    return pd.DataFrame(arrays, copy=False)
+
+
+def _joined(premises: tuple[_Premise, ...]) -> str:
+    return premises[0].text if len(premises) == 1 else " ".join(premise.text for premise in premises)
 
 
 def _bytes(file: Path) -> bytes | mmap.mmap:
