@@ -24,7 +24,8 @@ from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
 BERT_NETWORKS = {"vanilla_bert": 1.1, "cedr_drmm": 0.9, "cedr_knrm": 0.9}
-ALL_TOPICS = "the candidates of all topics, CPU"
+ALL_CANDIDATES = "the candidates of all topics"
+ALL_TOPICS = f"{ALL_CANDIDATES}, CPU"
 
 
 @dataclass
@@ -70,6 +71,14 @@ def _bm25(inputs: Inputs) -> list[Result]:
     return [compare(retrieval.bm25(inputs.full), "BM25 of topics over the large corpus' conclusions", 50, inputs.repetitions)]
 
 
+def _gpu(inputs: Inputs) -> list[Result]:
+    if not torch.cuda.is_available():
+        print("BERT networks on a GPU: not measured, this machine has no CUDA device")
+        return []
+    benchmarks = [rankers.on_gpu(name, inputs.directory) for name in BERT_NETWORKS]
+    return [compare(benchmark, f"{benchmark.name}: {ALL_CANDIDATES}", 4, inputs.repetitions) for benchmark in benchmarks]
+
+
 BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.repetitions),
     "bm25": _bm25,
@@ -81,6 +90,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         compare(rankers.snrm_index(inputs.directory), "snrm: vectors for the index, CPU", 2, inputs.repetitions)
     ],
     **{name: _bert(name, at_least) for name, at_least in BERT_NETWORKS.items()},
+    "gpu": _gpu,
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
     "gru_training": _training("gru", 1.2),

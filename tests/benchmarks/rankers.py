@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from submission.checkpoint import Checkpoint, open_checkpoint
 from submission.data import Data
@@ -72,6 +74,36 @@ def scoring(name: str, directory: Path, every: int = 1) -> Benchmark:
 
     _refuse_other(ours(), baseline(), TOLERANCE.get(name, 1e-5))
     return Benchmark(name, AGAINST, "pairs", len(pairs), ours, baseline)
+
+
+def on_gpu(name: str, directory: Path) -> Benchmark:
+    """A BERT network on a GPU against itself in float32, batches of 32 padded to the longest there can be. Needs CUDA."""
+    cuda = torch.device("cuda")
+    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / name)
+    encoder, candidates = checkpoint.encoder, data.candidates
+    ids = Ids(data.tokens.queries(encoder), data.tokens.premises(encoder, candidates["docno"]))
+    pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
+    plain = deepcopy(checkpoint.ranker).to(cuda)
+
+    def padded(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
+        return [functional.pad(tensor, (0, length - tensor.shape[1])).to(cuda) for tensor in pad(texts)]
+
+    @torch.inference_mode()
+    def baseline() -> Tensor:
+        scores = []
+        for start in range(0, len(pairs), BATCH):
+            batch = pairs[start : start + BATCH]
+            query = padded([ids.of_topics[qid] for qid, _ in batch], encoder.lengths.query)
+            scores.append(plain(*query, *padded([ids.of_premises[docno] for _, docno in batch], encoder.lengths.premise)))
+        return torch.cat(scores).cpu()
+
+    def ours() -> Tensor:
+        with tempfile.TemporaryDirectory() as folder:
+            scores = score(candidates, ids, checkpoint, cuda, Path(folder))["score"]
+        return torch.from_numpy(scores.to_numpy())
+
+    _refuse_other(ours(), baseline(), 0.1)
+    return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH}", "pairs", len(pairs), ours, baseline)
 
 
 def snrm_index(directory: Path) -> Benchmark:
