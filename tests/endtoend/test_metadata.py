@@ -60,7 +60,7 @@ def test_all_that_made_the_runs(
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
     stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
-    assert set(stages) == {"hashes", "topics", "corpus", "collection", "candidates", "tokens", *SYSTEMS}
+    assert set(stages) == {"hashes", "topics", "corpus", "collection", "index", "candidates", "tokens", *SYSTEMS}
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoint" not in told["me-bm25"]
