@@ -89,7 +89,7 @@ def _by_candidates(directory: Path) -> Curves:
 
 
 def _by_corpus(directory: Path) -> Curves:
-    """Everything that is done with the corpus before scoring, and a sample of SNRM's index, at so many arguments."""
+    """Everything that is done with the corpus before scoring, at so many arguments."""
     curves = Curves()
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,6 @@ import yaml
 from submission.corpus import corpus_files
 from submission.metadata import FILE
 from submission.rankers import find, names
-from submission.rankers.base import LatentRanker
 from submission.systems import BM25, CHECKPOINTS
 from tests.benchmarks.inputs import halves_of_topics
 from tests.benchmarks.measure import Process, Result, execute
@@ -75,8 +74,3 @@ def rank(directory: Path, output: Path, work: Path | None, systems: list[str]) -
     process = execute("-m", "submission", "rank", "--device", "cpu", "-i", directory, "-o", output, *flags)
     stages = yaml.safe_load((output / FILE).read_text(encoding="utf-8"))["resources"]["stages"]
     return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})
-
-
-def word_networks() -> list[str]:
-    """Those that score candidates."""
-    return [name for name in names() if find(name).form == "words" and not issubclass(find(name), LatentRanker)]
