@@ -133,15 +133,18 @@ class Data:
         with self.stopwatch.stage("collection"):
             return long_enough(self.documents)
 
+    @property
+    def _kept(self) -> Store | None:
+        """The store, if there is one and everything is there."""
+        return self._store if self._store and self._store.filled else None
+
     @cached_property
     def index(self) -> ConclusionIndex:
         """The conclusions of the collection."""
-        if self._store and self._store.filled:
-            with self.stopwatch.stage("index"):
-                return self._store.index()
-        corpus = self.corpus
         with self.stopwatch.stage("index"):
-            index = ConclusionIndex.of(corpus)
+            if self._kept:
+                return self._kept.index()
+            index = ConclusionIndex.of(self.corpus)
             if self._store:
                 self._store.fill(index, self.documents)
         return index
@@ -149,31 +152,29 @@ class Data:
     @cached_property
     def collection(self) -> list[str]:
         """The docnos of the collection, ascending."""
-        if self._store and self._store.filled:
+        if self._kept:
             return sorted(chain.from_iterable(self.index.docnos))
         return self.corpus["docno"].tolist()
 
     @cached_property
     def size(self) -> int:
         """The number of documents, of all lengths."""
-        return self._store.size() if self._store and self._store.filled else len(self.documents)
+        return self._kept.size() if self._kept else len(self.documents)
 
     def premises(self, docnos: Collection[str]) -> dict[str, str]:
         """The premises of some documents by docno."""
-        if self._store and self._store.filled:
-            return self._store.premises(docnos)
+        if self._kept:
+            return self._kept.premises(docnos)
         chosen = self.documents[self.documents["docno"].isin(docnos)]
         return dict(zip(chosen["docno"], chosen["premise"], strict=True))
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
         """`qid docno rank score`."""
-        given = read_run(self._run) if self._run else self.form.given()
-        if given is None:
-            topics, index = self.topics, self.index
-            with self.stopwatch.stage("candidates"):
-                return candidates(topics, index)
         with self.stopwatch.stage("candidates"):
+            given = read_run(self._run) if self._run else self.form.given()
+            if given is None:
+                return candidates(self.topics, self.index)
             return given_candidates(given, self.topics, self.documents, self._run or self.form.reranking)
 
     @cached_property

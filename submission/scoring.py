@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def score(
     if device.type == "cuda":
         ranker.use_half_precision()
     queries, premises = tokens.queries(encoder), tokens.premises(encoder, candidates["docno"])
-    rest = candidates, queries, premises, device, directory
-    scores = _by_vectors(ranker, *rest) if isinstance(ranker, SiameseRanker) else _by_pairs(ranker, *rest)
+    job = _Job(candidates, queries, premises, device, directory)
+    scores = _by_vectors(ranker, job) if isinstance(ranker, SiameseRanker) else _by_pairs(ranker, job)
     result = candidates[["qid", "docno"]].assign(score=scores)
     faulty = result[~np.isfinite(result["score"])]
     if len(faulty):
@@ -57,68 +58,67 @@ def score(
     return result
 
 
-def _by_pairs(
-    ranker: Ranker,
-    candidates: pd.DataFrame,
-    queries: dict[str, list[int]],
-    premises: dict[str, np.ndarray],
-    device: torch.device,
-    directory: Path,
-) -> np.ndarray:
+@dataclass(frozen=True)
+class _Job:
+    """What to score, texts being ids, and where."""
+
+    candidates: pd.DataFrame
+    queries: dict[str, list[int]]  # by qid
+    premises: dict[str, np.ndarray]  # by docno
+    device: torch.device
+    directory: Path
+
+    def padded(self, texts: Sequence[Sequence[int] | np.ndarray]) -> list[Tensor]:
+        """Ids and mask on the device."""
+        return [tensor.to(self.device) for tensor in pad(texts)]
+
+    def topics(self) -> dict[str, np.ndarray]:
+        """The row numbers of each topic's candidates."""
+        return {str(qid): np.asarray(rows) for qid, rows in self.candidates.groupby("qid", sort=False).indices.items()}
+
+    def size(self, ranker: Ranker) -> int:
+        """Documents computed at a time."""
+        return BATCH_ON_GPU if self.device.type == "cuda" else BATCH[ranker.form]
+
+
+def _by_pairs(ranker: Ranker, job: _Job) -> np.ndarray:
     """Scores (candidates,) in batches of similar lengths: of one topic each, because word networks share what its documents
     have in common; of all topics for BERT networks, which share nothing.
     """
-    qids, texts = candidates["qid"].to_numpy(), [premises[docno] for docno in candidates["docno"]]
+    qids, texts = job.candidates["qid"].to_numpy(), [job.premises[docno] for docno in job.candidates["docno"]]
     lengths = np.array([len(text) for text in texts], dtype=int)
-
     topic_by_topic = ranker.form == "words"
 
     @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
         owners = qids[rows[:1]] if topic_by_topic else qids[rows]
-        pairs = (*pad([queries[qid] for qid in owners]), *pad([texts[row] for row in rows]))
-        return (ranker.topic if topic_by_topic else ranker)(*(tensor.to(device) for tensor in pairs)).cpu()
+        pairs = (*job.padded([job.queries[qid] for qid in owners]), *job.padded([texts[row] for row in rows]))
+        return (ranker.topic if topic_by_topic else ranker)(*pairs).cpu()
 
-    groups = _topics(candidates).values() if topic_by_topic else [np.arange(len(candidates))]
-    work = [rows[batch] for rows in groups for batch in batches(lengths[rows], _size(ranker, device))]
-    return _in_parts(work, compute, ranker, "pairs", directory)
+    groups = job.topics().values() if topic_by_topic else [np.arange(len(texts))]
+    work = [rows[batch] for rows in groups for batch in batches(lengths[rows], job.size(ranker))]
+    return _in_parts(work, compute, ranker, "pairs", job.directory)
 
 
-def _by_vectors(
-    ranker: SiameseRanker,
-    candidates: pd.DataFrame,
-    queries: dict[str, list[int]],
-    premises: dict[str, np.ndarray],
-    device: torch.device,
-    directory: Path,
-) -> np.ndarray:
+def _by_vectors(ranker: SiameseRanker, job: _Job) -> np.ndarray:
     """Scores (candidates,), each distinct premise being read once for all topics."""
-    texts = list(premises.values())
+    texts = list(job.premises.values())
 
     @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
-        return ranker.represent_many(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
+        return ranker.represent_many(*job.padded([texts[row] for row in rows])).cpu()
 
-    work = batches([len(text) for text in texts], _size(ranker, device))
-    vectors = _in_parts(work, compute, ranker, "premises", directory)
-    numbers = {docno: number for number, docno in enumerate(premises)}
-    place = candidates["docno"].map(numbers).to_numpy()
-    scores = np.empty(len(candidates), dtype=np.float32)
+    work = batches([len(text) for text in texts], job.size(ranker))
+    vectors = _in_parts(work, compute, ranker, "premises", job.directory)
+    numbers = {docno: number for number, docno in enumerate(job.premises)}
+    place = job.candidates["docno"].map(numbers).to_numpy()
+    scores = np.empty(len(place), dtype=np.float32)
     with torch.inference_mode():
-        for qid, rows in _topics(candidates).items():
-            query = ranker.represent(*(tensor.to(device) for tensor in pad([queries[qid]])))
-            document = torch.from_numpy(vectors[place[rows]]).to(device)
+        for qid, rows in job.topics().items():
+            query = ranker.represent(*job.padded([job.queries[qid]]))
+            document = torch.from_numpy(vectors[place[rows]]).to(job.device)
             scores[rows] = ranker.match(query.expand(len(rows), -1), document).cpu()
     return scores
-
-
-def _topics(candidates: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The row numbers of each topic's candidates."""
-    return {str(qid): np.asarray(rows) for qid, rows in candidates.groupby("qid", sort=False).indices.items()}
-
-
-def _size(ranker: Ranker, device: torch.device) -> int:
-    return BATCH_ON_GPU if device.type == "cuda" else BATCH[ranker.form]
 
 
 def _in_parts(

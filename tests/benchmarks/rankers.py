@@ -44,15 +44,14 @@ class Ids(Tokens):
         return self.of_premises
 
 
-def scoring(name: str, directory: Path, every: int = 1) -> Benchmark:
-    """Scores of every so many topic's candidates.
+def scoring(name: str, directory: Path) -> Benchmark:
+    """Scores of all candidates.
 
     Raises:
         AssertionError: the two sides differ.
     """
     data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / name)
-    chosen = data.topics["qid"].tolist()[::every]
-    candidates = data.candidates[data.candidates["qid"].isin(chosen)].reset_index(drop=True)
+    candidates = data.candidates
     queries = data.tokens.queries(checkpoint.encoder)
     premises = data.tokens.premises(checkpoint.encoder, candidates["docno"])
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
