@@ -149,10 +149,10 @@ def load_encoder(form: str, directory: Path, lengths: Lengths) -> Encoder:
 
 def pad(sequences: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
     """Ids of texts to a pair (ids, mask): ids (B, L) int64 padded with 0, mask (B, L) bool, L the longest but at least 1."""
-    lengths = np.array([len(sequence) for sequence in sequences])
-    mask = np.arange(max(1, lengths.max())) < lengths[:, None]
+    lengths = np.array([len(sequence) for sequence in sequences], dtype=int)
+    mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
     ids = np.full(mask.shape, PADDING)
-    ids[mask] = np.concatenate(sequences)
+    ids[mask] = np.concatenate([np.empty(0, dtype=int), *sequences])
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 

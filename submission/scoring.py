@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,8 +47,8 @@ def score(
     ranker, encoder = checkpoint.ranker.to(device), checkpoint.encoder
     if device.type == "cuda":
         ranker.use_half_precision()
-    queries, premises = tokens.queries(encoder), tokens.premises(encoder, candidates["docno"])
-    job = _Job(candidates, queries, premises, device, directory)
+    queries = _Texts(tokens.queries(encoder), device)
+    job = _Job(candidates, queries, _Texts(tokens.premises(encoder, candidates["docno"]), device), device, directory)
     scores = _by_vectors(ranker, job) if isinstance(ranker, SiameseRanker) else _by_pairs(ranker, job)
     result = candidates[["qid", "docno"]].assign(score=scores)
     faulty = result[~np.isfinite(result["score"])]
@@ -58,23 +58,42 @@ def score(
     return result
 
 
+class _Texts:
+    """Ids of texts by qid or docno, padded once, and put on the device in batches."""
+
+    def __init__(self, texts: Mapping[str, Sequence[int] | np.ndarray], device: torch.device) -> None:
+        self.ids, self._mask = pad(list(texts.values()))
+        self.lengths = self._mask.sum(1).numpy()
+        self._device = device
+        self._numbers = {name: number for number, name in enumerate(texts)}
+
+    def numbers(self, names: pd.Series) -> np.ndarray:
+        """The numbers of texts in their order."""
+        return names.map(self._numbers).to_numpy(dtype=int)
+
+    def batch(self, numbers: np.ndarray) -> list[Tensor]:
+        """Ids and mask of texts, as long as the longest of them."""
+        longest, rows = self.lengths[numbers].max(initial=1), torch.from_numpy(numbers)
+        return [tensor.index_select(0, rows)[:, :longest].to(self._device) for tensor in (self.ids, self._mask)]
+
+
 @dataclass(frozen=True)
 class _Job:
-    """What to score, texts being ids, and where."""
+    """What to score, and where."""
 
     candidates: pd.DataFrame
-    queries: dict[str, list[int]]  # by qid
-    premises: dict[str, np.ndarray]  # by docno
+    queries: _Texts
+    premises: _Texts
     device: torch.device
     directory: Path
 
-    def padded(self, texts: Sequence[Sequence[int] | np.ndarray]) -> list[Tensor]:
-        """Ids and mask on the device."""
-        return [tensor.to(self.device) for tensor in pad(texts)]
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers (candidates,) of their queries and of their premises."""
+        return self.queries.numbers(self.candidates["qid"]), self.premises.numbers(self.candidates["docno"])
 
-    def topics(self) -> dict[str, np.ndarray]:
+    def topics(self) -> list[np.ndarray]:
         """The row numbers of each topic's candidates."""
-        return {str(qid): np.asarray(rows) for qid, rows in self.candidates.groupby("qid", sort=False).indices.items()}
+        return [np.asarray(rows) for rows in self.candidates.groupby("qid", sort=False).indices.values()]
 
     def size(self, ranker: Ranker) -> int:
         """Documents computed at a time."""
@@ -85,38 +104,36 @@ def _by_pairs(ranker: Ranker, job: _Job) -> np.ndarray:
     """Scores (candidates,) in batches of similar lengths: of one topic each, because word networks share what its documents
     have in common; of all topics for BERT networks, which share nothing.
     """
-    qids, texts = job.candidates["qid"].to_numpy(), [job.premises[docno] for docno in job.candidates["docno"]]
-    lengths = np.array([len(text) for text in texts], dtype=int)
+    query, premise = job.pairs()
+    lengths = job.premises.lengths[premise]
     topic_by_topic = ranker.form == "words"
+    with torch.inference_mode():
+        scores = ranker.by_topic(job.queries.ids.to(job.device)) if topic_by_topic else ranker
 
     @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
-        owners = qids[rows[:1]] if topic_by_topic else qids[rows]
-        pairs = (*job.padded([job.queries[qid] for qid in owners]), *job.padded([texts[row] for row in rows]))
-        return (ranker.topic if topic_by_topic else ranker)(*pairs).cpu()
+        queries = job.queries.batch(query[rows[:1]] if topic_by_topic else query[rows])
+        return scores(*queries, *job.premises.batch(premise[rows])).cpu()
 
-    groups = job.topics().values() if topic_by_topic else [np.arange(len(texts))]
+    groups = job.topics() if topic_by_topic else [np.arange(len(premise))]
     work = [rows[batch] for rows in groups for batch in batches(lengths[rows], job.size(ranker))]
     return _in_parts(work, compute, ranker, "pairs", job.directory)
 
 
 def _by_vectors(ranker: SiameseRanker, job: _Job) -> np.ndarray:
     """Scores (candidates,), each distinct premise being read once for all topics."""
-    texts = list(job.premises.values())
 
     @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
-        return ranker.represent_many(*job.padded([texts[row] for row in rows])).cpu()
+        return ranker.represent_many(*job.premises.batch(rows)).cpu()
 
-    work = batches([len(text) for text in texts], job.size(ranker))
-    vectors = _in_parts(work, compute, ranker, "premises", job.directory)
-    numbers = {docno: number for number, docno in enumerate(job.premises)}
-    place = job.candidates["docno"].map(numbers).to_numpy()
-    scores = np.empty(len(place), dtype=np.float32)
+    vectors = _in_parts(batches(job.premises.lengths, job.size(ranker)), compute, ranker, "premises", job.directory)
+    queries, premises = job.pairs()
+    scores = np.empty(len(premises), dtype=np.float32)
     with torch.inference_mode():
-        for qid, rows in job.topics().items():
-            query = ranker.represent(*job.padded([job.queries[qid]]))
-            document = torch.from_numpy(vectors[place[rows]]).to(job.device)
+        for rows in job.topics():
+            query = ranker.represent(*job.queries.batch(queries[rows[:1]]))
+            document = torch.from_numpy(vectors[premises[rows]]).to(job.device)
             scores[rows] = ranker.match(query.expand(len(rows), -1), document).cpu()
     return scores
 

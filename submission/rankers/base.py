@@ -91,6 +91,14 @@ class Ranker(nn.Module, ABC):
             scores (B,), float32 (float64 if the parameters are).
         """
 
+    def by_topic(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """`topic`, for any of the given queries: a subclass computes once here what these share.
+
+        Args:
+            queries: ids (N, Q) int64.
+        """
+        return self.topic
+
     def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score the documents of one query: what `forward` gives for each pair.
 

@@ -53,7 +53,7 @@ class CEDRDRMM(BERTRanker):
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
         counted = query_mask[:, None, :, None] & document_mask[:, None, None, :]
-        histogram = log_histogram(similarity, counted, BINS, SMOOTHING)  # (B, L, Q, bins)
+        histogram = log_histogram(similarity, counted, BINS, SMOOTHING, similarity.dtype)  # (B, L, Q, bins)
         missing = QUERY_LENGTH - query.shape[1]  # their histograms are empty
         histogram = functional.pad(histogram, (0, 0, 0, missing), value=log(SMOOTHING))  # (B, L, 20, bins)
         cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)

@@ -6,6 +6,7 @@ layers 1024:256:5:1 with tanh, softmax gates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 
@@ -13,10 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Explanation, Part, Ranker, best
-from submission.rankers.layers import FrozenTable, bins_of, cosine, distinct, known, log_histogram
+from submission.rankers.base import PADDING, UNKNOWN, Explanation, Part, Ranker, best
+from submission.rankers.layers import FrozenTable, bins_of, cosine, known, log_histogram
 
 RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "from .5"), (0.3, 0.5, "from .3"), (0, 0.3, "from 0"), (-1.1, 0, "below"))
+
+
+PART = 512  # words that are compared at a time: few, so that what is made of them stays in the processor's cache
 
 
 class DRMM(Ranker):
@@ -52,36 +56,53 @@ class DRMM(Ranker):
         gate, match, _ = self.shares(query, query_mask, document, document_mask)
         return (gate * match).sum(-1)
 
-    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """The same with the bin of each distinct word found once.
+    def by_topic(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The same with the bins of the queries' words and all others found by one product, and looked up for each document.
 
         A histogram of 1024 bins has at most D that are not empty, so the first layer adds up the rows of those, instead of
         multiplying with all. A position weighs ln(count + c) - ln c of its bin, shared among the count positions there.
         """
-        bins, smoothing, weights = self.config.bins, self.config.smoothing, self.first.weight
-        words, place = distinct(document * known(document, document_mask), self.config.vocabulary)
-        bin_ = bins_of(cosine(self.embedding(query[0]), self.embedding(words)), bins)  # (Q, T)
-        bin_[:, 0] = bins  # padding counts in a bin of its own, which weighs nothing
-        at = torch.cat([row.index_select(0, place.flatten()) for row in bin_]).reshape(-1, place.shape[1])  # (Q · B, D)
-        counts = weights.new_zeros(len(at), bins + 1).scatter_add_(1, at, weights.new_ones(1, 1).expand(at.shape)).gather(1, at)
-        shares = ((counts + smoothing).log() - log(smoothing)) / counts
-        rows = functional.pad(weights.t(), (0, 0, 0, 1))  # (bins + 1, ·)
-        hidden = functional.embedding_bag(at, rows, mode="sum", per_sample_weights=shares)
+        size, smoothing, weights = self.config.bins, self.config.smoothing, self.first.weight
+        words = torch.unique(queries)
+        parts = torch.split(torch.arange(self.config.vocabulary, device=words.device), PART)
+        bins = torch.cat([bins_of(self.similarity(words, part), size).int() for part in parts], dim=1)  # (W, vocabulary)
+        bins[:, [PADDING, UNKNOWN]] = size  # these count in a bin of their own, which weighs nothing
+        rows = functional.pad(weights.t(), (0, 0, 0, 1))  # (size + 1, ·)
         empty = self.first.bias + log(smoothing) * weights.sum(1)  # what a histogram without any count gives
-        match = self.matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
-        return (self.gates(query, query_mask) * match).sum(-1)
+
+        def topic(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+            ids = (document * document_mask).flatten()
+            found = [bins[number].index_select(0, ids) for number in torch.searchsorted(words, query[0]).tolist()]
+            at = torch.cat(found).reshape(-1, document.shape[1])  # (Q · B, D)
+            counts = rows.new_zeros(len(at), size + 1).scatter_add_(1, at, rows.new_ones(1, 1).expand(at.shape)).gather(1, at)
+            shares = ((counts + smoothing).log() - log(smoothing)) / counts
+            hidden = functional.embedding_bag(at, rows, mode="sum", per_sample_weights=shares)
+            match = self.matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
+            return (self.gates(query, query_mask) * match).sum(-1)
+
+        return topic
 
     def shares(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Gates (B, Q), zero where no query word is, matches (B, Q), and the similarities (B, Q, D) that were counted."""
-        similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
-        histogram = log_histogram(similarity, known(document, document_mask)[:, None], self.config.bins, self.config.smoothing)
+        similarity = self.similarity(query, document)
+        counted, config = known(document, document_mask)[:, None], self.config
+        histogram = log_histogram(similarity, counted, config.bins, config.smoothing, self.first.weight.dtype)
         return self.gates(query, query_mask), self.matches(self.first(histogram)), similarity
+
+    def similarity(self, query: Tensor, document: Tensor) -> Tensor:
+        """Cosines (…, Q, D) of words (…, Q) and (…, D), in float64.
+
+        In float32 the last digits depend on what else is in the product, and with them the bin of a word near a bin's edge:
+        the score of a pair would depend on its batch and on the machine.
+        """
+        return cosine(self.embedding(query).double(), self.embedding(document).double())
 
     def matches(self, hidden: Tensor) -> Tensor:
         """Matches (…) from what the first layer gives (…, ·)."""
-        match: Tensor = self.second(hidden.tanh()).tanh()
+        hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, in twice its speed
+        match: Tensor = self.second(hidden).tanh()
         match = self.third(self.dropout(match)).squeeze(-1)
         return match.tanh()
 

@@ -31,10 +31,9 @@ def distinct(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """
     present = torch.zeros(rows, dtype=torch.bool, device=ids.device).index_fill_(0, ids.flatten(), True)
     present[PADDING] = True
-    words = present.nonzero().squeeze(1)
-    numbers = torch.empty(rows, dtype=torch.int64, device=ids.device)
-    numbers[words] = torch.arange(len(words), device=ids.device)
-    return words, numbers.index_select(0, ids.flatten()).reshape(ids.shape)  # several times as fast as numbers[ids]
+    numbers = present.cumsum(0) - 1
+    place = numbers.index_select(0, ids.flatten()).reshape(ids.shape)  # several times as fast as numbers[ids]
+    return present.nonzero().squeeze(1), place
 
 
 def convolve(vectors: Tensor, place: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
@@ -138,13 +137,13 @@ def kernel_parts(kernels: Kernels, similarity: Tensor, values: Tensor, name: str
     return parts
 
 
-def log_histogram(similarity: Tensor, counted: Tensor, bins: int, smoothing: float) -> Tensor:
+def log_histogram(similarity: Tensor, counted: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
     """ln(count + smoothing) per bin, (…, Q, bins), of similarities (…, Q, D) (Guo et al. 2016; CEDR's bins).
 
-    No gradient passes. `counted` is a mask that broadcasts to the similarities.
+    No gradient passes. `counted` is a mask that broadcasts to the similarities; `dtype` is the histogram's.
     """
-    counts = similarity.new_zeros(*similarity.shape[:-1], bins)
-    counts.scatter_add_(-1, bins_of(similarity, bins), counted.to(counts.dtype).expand_as(similarity))
+    counts = torch.zeros(*similarity.shape[:-1], bins, dtype=dtype, device=similarity.device)
+    counts.scatter_add_(-1, bins_of(similarity, bins), counted.to(dtype).expand_as(similarity))
     return (counts + smoothing).log()
 
 

@@ -26,7 +26,6 @@ from tests.benchmarks.measure import Benchmark
 BATCH = 32
 AGAINST = f"its forward over padded batches of {BATCH}"
 CPU = torch.device("cpu")
-TOLERANCE = {"drmm": 1e-4}  # else 1e-5: in float32 a similarity at the edge of a bin may fall on either side
 DOCUMENTS = 4096  # of an index: a part of it, the time is the same for each
 
 
@@ -71,7 +70,7 @@ def scoring(name: str, directory: Path) -> Benchmark:
             scores = score(candidates, ids, checkpoint, CPU, Path(folder))["score"]
         return torch.from_numpy(scores.to_numpy())
 
-    _refuse_other(ours(), baseline(), TOLERANCE.get(name, 1e-5))
+    _refuse_other(ours(), baseline(), 1e-5)
     return Benchmark(name, AGAINST, "pairs", len(pairs), ours, baseline)
 
 

@@ -77,5 +77,5 @@ def test_similarities_and_histograms(name: str, batch: str) -> None:
     rows = AS_IF_ALONE[batch]
     close(similarity[rows], expected[f"{batch}.simmat_f64"][rows].double(), 1e-6)
     if name == "cedr_drmm":
-        found = log_histogram(similarity, counted, 11, 1e-5)
+        found = log_histogram(similarity, counted, 11, 1e-5, torch.float64)
         close(found[rows], expected[f"{batch}.histogram"][rows].double(), 1e-6)

@@ -127,7 +127,7 @@ def test_drmm_scores() -> None:
 def test_drmm_histograms(bins: int) -> None:
     network, query, document, expected = drmm()
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    found = log_histogram(similarity, document[1][:, None], bins, 1e-5)
+    found = log_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
     real = query[1]
     close(found[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
 
@@ -136,7 +136,7 @@ def test_drmm_histograms(bins: int) -> None:
 def test_drmm_bins_of_single_similarities(bins: int) -> None:
     _, inputs, expected = load("drmm")
     similarity = inputs["unit.similarities"][:, None, None]
-    histogram = log_histogram(similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5)
+    histogram = log_histogram(similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5, torch.float32)
     assert histogram.squeeze(1).argmax(-1).tolist() == expected[f"unit.bin_{bins}"].tolist()
 
 
