@@ -73,7 +73,7 @@ class DRMM(Ranker):
         def topic(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             ids = (document * document_mask).flatten()
             found = [bins[number].index_select(0, ids) for number in torch.searchsorted(words, query[0]).tolist()]
-            at = torch.cat(found).reshape(-1, document.shape[1])  # (Q · B, D)
+            at = torch.cat(found).long().reshape(-1, document.shape[1])  # (Q · B, D)
             counts = rows.new_zeros(len(at), size + 1).scatter_add_(1, at, rows.new_ones(1, 1).expand(at.shape)).gather(1, at)
             shares = ((counts + smoothing).log() - log(smoothing)) / counts
             hidden = functional.embedding_bag(at, rows, mode="sum", per_sample_weights=shares)
