@@ -19,7 +19,7 @@ import torch
 
 from submission.command import SAMPLE
 from submission.device import limit_threads
-from tests.benchmarks import bert, corpus, growth, rankers, readme, retrieval, training, whole
+from tests.benchmarks import bert, corpus, growth, precision, rankers, readme, retrieval, training, whole
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
@@ -33,6 +33,7 @@ class Inputs:
     """What is measured on."""
 
     directory: Path
+    qrels: Path | None
     large: Path | None
     arguments: int
     folder: Path
@@ -71,6 +72,13 @@ def _bm25(inputs: Inputs) -> list[Result]:
     return [compare(retrieval.bm25(inputs.full), "BM25 of topics over the large corpus' conclusions", 50, inputs.repetitions)]
 
 
+def _int8(inputs: Inputs) -> list[Result]:
+    if not inputs.qrels:
+        print("BERT in int8: not measured, --qrels names no judgments")
+        return []
+    return [precision.int8(inputs.directory, inputs.qrels)]
+
+
 def _gpu(inputs: Inputs) -> list[Result]:
     if not torch.cuda.is_available():
         print("BERT networks on a GPU: not measured, this machine has no CUDA device")
@@ -90,6 +98,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         compare(rankers.snrm_index(inputs.directory), "snrm: vectors for the index, CPU", 2, inputs.repetitions)
     ],
     **{name: _bert(name, at_least) for name, at_least in BERT_NETWORKS.items()},
+    "int8": _int8,
     "gpu": _gpu,
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
@@ -105,6 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(BENCHMARKS)}")
     parser.add_argument("-i", "--input", type=Path, default=SAMPLE, metavar="DIR", help="topics and corpus to measure on")
+    parser.add_argument("--qrels", type=Path, metavar="FILE", help="judgments of INPUT, for what int8 does to nDCG@5")
     parser.add_argument("--full", type=Path, metavar="DIR", help="an input with a large corpus (default: made from INPUT)")
     parser.add_argument("--arguments", type=int, default=ARGUMENTS, metavar="N", help="of the large corpus that is made")
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="of which the medians are taken")
@@ -121,7 +131,7 @@ def main() -> None:
     logging.disable(logging.INFO)
     limit_threads()
     with tempfile.TemporaryDirectory() as folder:
-        inputs = Inputs(options.input, options.full, options.arguments, Path(folder), options.repetitions)
+        inputs = Inputs(options.input, options.qrels, options.full, options.arguments, Path(folder), options.repetitions)
         if options.growth:
             for what, curves in growth.draw(inputs.directory, inputs.full, options.growth).items():
                 for name, points in curves.items():

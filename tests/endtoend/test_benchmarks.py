@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from submission.data import Data
 from submission.encoding import pad
 from submission.topics import read_topics, topic_files
-from tests.benchmarks import bert, corpus, rankers, readme, retrieval, training, whole
+from tests.benchmarks import bert, corpus, precision, rankers, readme, retrieval, training, whole
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.growth import steepness
 from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
@@ -33,6 +36,26 @@ def test_bert(monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = bert.bert("cedr_knrm", SAMPLE)
     benchmark.ours()
     assert benchmark.units == len(benchmark.baseline()) == 6  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "Data", FewCandidates)
+    result = precision.int8(SAMPLE, SAMPLE.parent / "sample.qrels")
+    assert result.ratio == pytest.approx(sum(result.seconds["float32"]) / sum(result.seconds["int8"]))
+    assert len(result.seconds["int8"]) == 2
+    speeds, effects = zip(*(side.split(", ", 1) for side in (result.ours, result.baseline)), strict=True)
+    assert all(speed.endswith(" pairs/s") for speed in speeds)
+    assert [float(effect.split()[2].rstrip(",")) > 0 for effect in effects] == [True, True]
+
+
+class FewCandidates(Data):
+    """Three documents of two topics each."""
+
+    @cached_property
+    def candidates(self) -> pd.DataFrame:
+        few = super().candidates.groupby("qid", sort=False).head(3)
+        return few.head(6).reset_index(drop=True)
 
 
 @pytest.mark.slow
