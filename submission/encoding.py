@@ -156,6 +156,28 @@ def pad(sequences: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
+@dataclass(frozen=True)
+class Padded:
+    """Texts as ids, padded once to one length, so that batches of them are cut out: ids (N, L) int32, lengths (N,)."""
+
+    ids: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int] | np.ndarray]) -> Padded:
+        """From the ids of each text."""
+        ids, mask = pad(sequences)
+        return cls(ids.int(), mask.sum(1))
+
+    def take(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Ids (B, L) int64 and mask (B, L) of some rows, cut to the longest of them."""
+        rows = torch.as_tensor(rows)
+        lengths = self.lengths[rows]
+        longest = max(1, int(lengths.max()))
+        mask = torch.arange(longest) < lengths[:, None]
+        return self.ids.index_select(0, rows)[:, :longest].long().to(device), mask.to(device)
+
+
 def batches(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
     """Row numbers in batches of similar length, a function of the lengths alone: a resumed run sees the same ones."""
     order = np.argsort(lengths, kind="stable")

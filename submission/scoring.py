@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from submission.checkpoint import Checkpoint
 from submission.device import in_halves
-from submission.encoding import batches, pad
+from submission.encoding import Padded, batches
 from submission.progress import progress
 from submission.rankers.base import Ranker, SiameseRanker
 from submission.tokens import Tokens
@@ -47,9 +47,12 @@ def score(
     ranker, encoder = checkpoint.ranker.to(device), checkpoint.encoder
     if device.type == "cuda":
         ranker.use_half_precision()
-    queries = _Texts(tokens.queries(encoder), device)
-    job = _Job(candidates, queries, _Texts(tokens.premises(encoder, candidates["docno"]), device), device, directory)
-    scores = _by_vectors(ranker, job) if isinstance(ranker, SiameseRanker) else _by_pairs(ranker, job)
+    queries, premises = tokens.queries(encoder), tokens.premises(encoder, candidates["docno"])
+    pairs = PaddedPairs(
+        Padded.of(list(queries.values())), Padded.of(list(premises.values())),
+        _places(candidates["qid"], queries), _places(candidates["docno"], premises),
+    )  # fmt: skip
+    scores = score_pairs(ranker, pairs, device, directory)
     result = candidates[["qid", "docno"]].assign(score=scores)
     faulty = result[~np.isfinite(result["score"])]
     if len(faulty):
@@ -58,88 +61,89 @@ def score(
     return result
 
 
-class _Texts:
-    """Ids of texts by qid or docno, padded once, and put on the device in batches."""
-
-    def __init__(self, texts: Mapping[str, Sequence[int] | np.ndarray], device: torch.device) -> None:
-        self.ids, self._mask = pad(list(texts.values()))
-        self.lengths = self._mask.sum(1).numpy()
-        self._device = device
-        self._numbers = {name: number for number, name in enumerate(texts)}
-
-    def numbers(self, names: pd.Series) -> np.ndarray:
-        """The numbers of texts in their order."""
-        return names.map(self._numbers).to_numpy(dtype=int)
-
-    def batch(self, numbers: np.ndarray) -> list[Tensor]:
-        """Ids and mask of texts, as long as the longest of them."""
-        longest, rows = self.lengths[numbers].max(initial=1), torch.from_numpy(numbers)
-        return [tensor.index_select(0, rows)[:, :longest].to(self._device) for tensor in (self.ids, self._mask)]
-
-
 @dataclass(frozen=True)
-class _Job:
-    """What to score, and where."""
+class PaddedPairs:
+    """What to score: pair i is of the query in row query[i] and the premise in row premise[i], (N,) both."""
 
-    candidates: pd.DataFrame
-    queries: _Texts
-    premises: _Texts
-    device: torch.device
-    directory: Path
+    queries: Padded
+    premises: Padded
+    query: np.ndarray
+    premise: np.ndarray
 
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers (candidates,) of their queries and of their premises."""
-        return self.queries.numbers(self.candidates["qid"]), self.premises.numbers(self.candidates["docno"])
+    def lengths(self) -> np.ndarray:
+        """The premises' lengths (N,)."""
+        lengths: np.ndarray = self.premises.lengths.numpy()[self.premise]
+        return lengths
 
     def topics(self) -> list[np.ndarray]:
-        """The row numbers of each topic's candidates."""
-        return [np.asarray(rows) for rows in self.candidates.groupby("qid", sort=False).indices.values()]
-
-    def size(self, ranker: Ranker) -> int:
-        """Documents computed at a time."""
-        return BATCH_ON_GPU if self.device.type == "cuda" else BATCH[ranker.form]
+        """The numbers of each query's pairs."""
+        order = np.argsort(self.query, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.query[order])) + 1) if len(order) else []
 
 
-def _by_pairs(ranker: Ranker, job: _Job) -> np.ndarray:
-    """Scores (candidates,) in batches of similar lengths: of one topic each, because word networks share what its documents
-    have in common; of all topics for BERT networks, which share nothing.
+def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device, directory: Path | None = None) -> np.ndarray:
+    """Scores (N,) float32, by the way that suits the ranker.
+
+    Args:
+        ranker: in evaluation mode, on the device.
+        pairs: what to score.
+        device: where to compute.
+        directory: where what finished parts give is kept; nothing is without.
     """
-    query, premise = job.pairs()
-    lengths = job.premises.lengths[premise]
-    topic_by_topic = ranker.form == "words"
+    size = BATCH_ON_GPU if device.type == "cuda" else BATCH[ranker.form]
     with torch.inference_mode():
-        scores = ranker.by_topic(job.queries.ids.to(job.device)) if topic_by_topic else ranker
+        if isinstance(ranker, SiameseRanker):
+            return _by_vectors(ranker, pairs, size, device, directory)
+        return (_by_topics if ranker.form == "words" else _by_pairs)(ranker, pairs, size, device, directory)
 
-    @torch.inference_mode()
+
+def _by_pairs(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.device, directory: Path | None) -> np.ndarray:
+    """In batches of similar lengths, of all topics: BERT networks share nothing between pairs."""
+
     def compute(rows: np.ndarray) -> Tensor:
-        queries = job.queries.batch(query[rows[:1]] if topic_by_topic else query[rows])
-        return scores(*queries, *job.premises.batch(premise[rows])).cpu()
+        return ranker(*pairs.queries.take(pairs.query[rows], device), *pairs.premises.take(pairs.premise[rows], device)).cpu()
 
-    groups = job.topics() if topic_by_topic else [np.arange(len(premise))]
-    work = [rows[batch] for rows in groups for batch in batches(lengths[rows], job.size(ranker))]
-    return _in_parts(work, compute, ranker, "pairs", job.directory)
+    return _in_parts(batches(pairs.lengths(), size), compute, ranker, "pairs", directory)
 
 
-def _by_vectors(ranker: SiameseRanker, job: _Job) -> np.ndarray:
-    """Scores (candidates,), each distinct premise being read once for all topics."""
+def _by_topics(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.device, directory: Path | None) -> np.ndarray:
+    """In batches of one topic, because word networks share what its documents have in common."""
+    scores = ranker.by_topic(pairs.queries.ids.long().to(device))
 
-    @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
-        return ranker.represent_many(*job.premises.batch(rows)).cpu()
+        query, premises = pairs.query[rows[:1]], pairs.premise[rows]
+        return scores(*pairs.queries.take(query, device), *pairs.premises.take(premises, device)).cpu()
 
-    vectors = _in_parts(batches(job.premises.lengths, job.size(ranker)), compute, ranker, "premises", job.directory)
-    queries, premises = job.pairs()
-    scores = np.empty(len(premises), dtype=np.float32)
-    with torch.inference_mode():
-        for rows in job.topics():
-            query = ranker.represent(*job.queries.batch(queries[rows[:1]]))
-            document = torch.from_numpy(vectors[premises[rows]]).to(job.device)
-            scores[rows] = ranker.match(query.expand(len(rows), -1), document).cpu()
+    lengths = pairs.lengths()
+    work = [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)]
+    return _in_parts(work, compute, ranker, "pairs", directory)
+
+
+def _by_vectors(
+    ranker: SiameseRanker, pairs: PaddedPairs, size: int, device: torch.device, directory: Path | None
+) -> np.ndarray:
+    """Each distinct premise being read once for all topics."""
+    premises, place = np.unique(pairs.premise, return_inverse=True)
+
+    def compute(rows: np.ndarray) -> Tensor:
+        return ranker.represent_many(*pairs.premises.take(premises[rows], device)).cpu()
+
+    vectors = _in_parts(batches(pairs.premises.lengths.numpy()[premises], size), compute, ranker, "premises", directory)
+    scores = np.empty(len(pairs.premise), dtype=np.float32)
+    for rows in pairs.topics():
+        query = ranker.represent(*pairs.queries.take(pairs.query[rows[:1]], device))
+        document = torch.from_numpy(vectors[place[rows]]).to(device)
+        scores[rows] = ranker.match(query.expand(len(rows), -1), document).cpu()
     return scores
 
 
+def _places(names: pd.Series, among: Mapping[str, object]) -> np.ndarray:
+    """Where names (N,) are in the order of others."""
+    return names.map({name: number for number, name in enumerate(among)}).to_numpy(dtype=int)
+
+
 def _in_parts(
-    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], ranker: Ranker, unit: str, directory: Path
+    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], ranker: Ranker, unit: str, directory: Path | None
 ) -> np.ndarray:
     """What compute gives for all rows (rows, …), float32; work is their numbers in batches."""
     parts: list[list[np.ndarray]] = []
@@ -152,10 +156,13 @@ def _in_parts(
         return np.asarray(torch.cat([in_halves(compute, rows) for rows in part]), dtype=np.float32)
 
     sizes = [sum(map(len, part)) for part in parts]
-    found = [
-        kept(directory / f"part-{number:05}.npy", partial(computed, part))
-        for number, part in enumerate(progress(parts, ranker.name(), unit, sizes))
-    ]
+    if directory:
+        found = [
+            kept(directory / f"part-{number:05}.npy", partial(computed, part))
+            for number, part in enumerate(progress(parts, ranker.name(), unit, sizes))
+        ]
+    else:
+        found = [computed(part) for part in parts]
     if not found:
         return np.empty(0, dtype=np.float32)
     values = np.empty((sum(sizes), *found[0].shape[1:]), dtype=np.float32)

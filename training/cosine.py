@@ -14,7 +14,8 @@ from submission.encoders import Pretrained
 from submission.scoring import BATCH
 
 if TYPE_CHECKING:
-    from training.tables import Padded, Queries
+    from submission.encoding import Padded
+    from training.tables import Queries
     from training.validation import Scorer
 
 

@@ -9,35 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import torch
-from torch import Tensor
 
-from submission.encoding import Encoder, pad
+from submission.encoding import Encoder, Padded
 from submission.errors import InputError
 from submission.text import query_words
 from training.validation import RELATED, UNRELATED
-
-
-@dataclass(frozen=True)
-class Padded:
-    """Texts as ids, padded to one length: ids (N, L) int32, lengths (N,)."""
-
-    ids: Tensor
-    lengths: Tensor
-
-    @classmethod
-    def of(cls, sequences: list[list[int]]) -> Padded:
-        """From id lists."""
-        ids, mask = pad(sequences)
-        return cls(ids.int(), mask.sum(1))
-
-    def take(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Ids (B, L) int64 and mask (B, L) of some rows, cut to the longest of them."""
-        rows = torch.as_tensor(rows)
-        lengths = self.lengths[rows]
-        longest = max(1, int(lengths.max()))
-        mask = torch.arange(longest) < lengths[:, None]
-        return self.ids[rows, :longest].long().to(device), mask.to(device)
 
 
 @dataclass(frozen=True)

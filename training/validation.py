@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from rank_bm25 import BM25Okapi
-from torch import Tensor
 
 from submission.rankers.base import LatentRanker, Ranker
-from submission.scoring import BATCH
+from submission.scoring import BATCH, PaddedPairs, score_pairs
 
 if TYPE_CHECKING:
     from training.tables import Queries
@@ -54,22 +53,14 @@ def validate(queries: Queries, chosen: np.ndarray, score: Scorer) -> tuple[dict[
 def by_ranker(ranker: Ranker, device: torch.device) -> Scorer:
     """Scores of a network, in evaluation mode."""
 
-    @torch.inference_mode()
     def score(queries: Queries, chosen: np.ndarray) -> np.ndarray:
         candidates = queries.candidates[chosen]
-        documents, owners = candidates.ravel(), np.repeat(chosen, candidates.shape[1])
-        order = np.argsort(queries.premises.lengths.numpy()[documents], kind="stable")
-        scores, size = torch.empty(len(documents)), BATCH[ranker.form]
+        pairs = PaddedPairs(queries.queries, queries.premises, np.repeat(chosen, candidates.shape[1]), candidates.ravel())
         was_training = ranker.training
         ranker.eval()
-        for rows in np.split(order, range(size, len(order), size)):
-            pair: list[Tensor] = [
-                *queries.queries.take(owners[rows], device),
-                *queries.premises.take(documents[rows], device),
-            ]
-            scores[rows] = ranker(*pair).float().cpu()
+        scores = score_pairs(ranker, pairs, device)
         ranker.train(was_training)
-        return scores.numpy().reshape(candidates.shape)
+        return scores.reshape(candidates.shape)
 
     return score
 

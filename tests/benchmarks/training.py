@@ -10,6 +10,7 @@ import numpy as np
 import safetensors.numpy
 import torch
 
+from submission.encoding import Padded
 from submission.rankers.base import UNKNOWN
 from submission.vocabulary import Vocabulary
 from tests.benchmarks.measure import Benchmark
@@ -17,7 +18,7 @@ from training.embed import VECTORS, VOCABULARY
 from training.fit import take_step
 from training.network import build
 from training.recipe import Recipe
-from training.tables import Padded, Pairs
+from training.tables import Pairs
 from training.work import Work, write_text
 
 ROWS, DIMENSIONS = 100_000, 300

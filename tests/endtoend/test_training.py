@@ -344,8 +344,8 @@ def test_a_damaged_state_says_how_to_go_on(work: Path, recipe: Callable[..., str
 def test_a_dead_network_is_refused(
     work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forward = KNRM.forward
-    monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * 0)
+    score = KNRM.score
+    monkeypatch.setattr(KNRM, "score", lambda *tensors: score(*tensors) * 0)
     assert main(["fit", recipe(), "--work", str(work)]) == 7
     assert "all validation scores are tied, the network is dead" in capsys.readouterr().err
     assert not (work / "checkpoints").exists()

@@ -12,12 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from submission.encoding import Padded
 from submission.rankers.knrm import KNRM
 from training import losses
 from training.adam import LazyAdam
 from training.fit import take_step
 from training.recipe import Optimisation
-from training.tables import Padded, Pairs
+from training.tables import Pairs
 
 CPU = torch.device("cpu")
 ONE_AT_ONCE = Optimisation(global_batch_size=4, micro_batch_size=4)

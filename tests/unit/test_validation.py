@@ -4,8 +4,14 @@ from math import log2
 
 import numpy as np
 import pytest
+import torch
 
-from training.validation import measures
+from submission.encoding import Padded, pad
+from submission.rankers.base import Ranker
+from submission.rankers.gru import GRU
+from submission.rankers.knrm import KNRM
+from training.tables import Queries
+from training.validation import by_ranker, measures
 
 
 def scores(*ranks: int) -> np.ndarray:
@@ -48,3 +54,23 @@ def test_ties_are_not_in_favour_of_the_related() -> None:
     tied = np.zeros((1, 105))
     assert measures(tied, TIES[:, ::-1])["MAP@20"] == 0
     assert measures(tied, TIES)["MAP@20"] == 100
+
+
+@pytest.mark.parametrize("ranker_class", [KNRM, GRU])
+def test_a_ranker_validates_as_its_forward_scores(ranker_class: type[Ranker]) -> None:
+    torch.manual_seed(3)
+    ranker = ranker_class(ranker_class.Config(vocabulary=40, dimensions=6))
+    rng = np.random.default_rng(3)
+    texts = [rng.integers(2, 40, length).tolist() for length in (5, 1, 9, 3, 7, 2)]
+    queries = Queries(Padded.of(texts[:3]), Padded.of(texts), rng.integers(0, 6, (3, 4)), np.arange(6), [], [])
+    chosen = np.array([2, 0])
+    found = by_ranker(ranker, torch.device("cpu"))(queries, chosen)
+    assert ranker.training  # as before
+    ranker.eval()
+    with torch.no_grad():
+        expected = [
+            [ranker(*pad([texts[query]]), *pad([texts[document]])).item() for document in queries.candidates[query]]
+            for query in chosen
+        ]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert len(np.unique(expected)) > 3
