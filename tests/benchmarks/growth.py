@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.ticker import NullFormatter
 
 from submission.checkpoint import open_checkpoint
 from submission.data import Data
@@ -44,6 +45,9 @@ def draw(directory: Path, corpus: Path, file: Path) -> dict[str, Curves]:
     for (what, curves), axis in zip(panels.items(), axes, strict=True):
         for name, points in curves.items():
             axis.loglog(*zip(*points, strict=True), marker="o", markersize=4, linewidth=1.4, label=name)
+        sizes = sorted({size for points in curves.values() for size, _ in points})
+        axis.set_xticks(sizes, labels=[f"{size:,}" for size in sizes])
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel(what)
         axis.grid(alpha=0.3, which="both", linewidth=0.4)
         axis.legend(fontsize=8, frameon=False)
