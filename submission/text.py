@@ -6,19 +6,20 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
 import inflect
 
 NLTK_DATA = Path(__file__).parent / "nltk_data"
-URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+# What begins with a set of characters is found several times as fast: hence the first letter of "http" or "www" apart, and the
+# letter before an apostrophe looked for after it.
+URL = re.compile(r"[HhWw](?i:(?<=h)ttps?://|(?<=w)ww\.)\S+")
 DIGITS = re.compile(r"[0-9]+")
 APOSTROPHES = "'\u2018\u2019\u02bc\uff07"  # straight, both single quotes (typed for it everywhere), modifier, full-width
 BLANK = re.compile(r"\s")
 NO_LETTERS = re.compile(r"[^a-z]+")
-INNER_APOSTROPHE = re.compile(rf"(?<=\w)[{APOSTROPHES}](?=\w)")
+INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
 NUMBER = "<number>"  # a number that inflect has no words for
 
 T = TypeVar("T")
@@ -79,7 +80,8 @@ def premise_words(text: str) -> list[str]:
     An apostrophe within a word is deleted as in conclusions, so that "women's" is the same term on both sides.
     """
     text = INNER_APOSTROPHE.sub("", drop_urls(text.lower()))
-    return [word for word, _ in groupby(_spell_digits(text.translate(_NAMED)).split())]
+    words = _spell_digits(text.translate(_NAMED)).split()
+    return [word for word, before in zip(words, [None, *words], strict=False) if word != before]
 
 
 def beginning(text: str, most: int, tokens: Callable[[str], list[T]]) -> list[T]:
