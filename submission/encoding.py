@@ -149,11 +149,16 @@ def load_encoder(form: str, directory: Path, lengths: Lengths) -> Encoder:
 
 def pad(sequences: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
     """Ids of texts to a pair (ids, mask): ids (B, L) int64 padded with 0, mask (B, L) bool, L the longest but at least 1."""
+    ids, mask = _padded(sequences, np.int64)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def _padded(sequences: Sequence[Sequence[int] | np.ndarray], dtype: type[np.integer]) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.array([len(sequence) for sequence in sequences], dtype=int)
     mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
-    ids = np.full(mask.shape, PADDING)
-    ids[mask] = np.concatenate([np.empty(0, dtype=int), *sequences])
-    return torch.from_numpy(ids), torch.from_numpy(mask)
+    ids = np.full(mask.shape, PADDING, dtype=dtype)
+    ids[mask] = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
+    return ids, mask
 
 
 @dataclass(frozen=True)
@@ -166,8 +171,8 @@ class Padded:
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int] | np.ndarray]) -> Padded:
         """From the ids of each text."""
-        ids, mask = pad(sequences)
-        return cls(ids.int(), mask.sum(1))
+        ids, mask = _padded(sequences, np.int32)
+        return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
     def take(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
         """Ids (B, L) int64 and mask (B, L) of some rows, cut to the longest of them."""

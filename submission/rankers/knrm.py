@@ -6,13 +6,15 @@ one linear layer, no idf.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, Ranker
-from submission.rankers.layers import KernelPooling, cosine, cosine_to, distinct, known
+from submission.rankers.layers import PART, KernelPooling, cosine, distinct, known
 
 
 class KNRM(Ranker):
@@ -40,13 +42,24 @@ class KNRM(Ranker):
         features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
         return self.score(features)
 
-    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """The same with the kernels of each distinct word computed once and added up by each document that has it."""
-        words, place = distinct(document * known(document, document_mask), self.config.vocabulary)
-        kernels = self.pooling.values(cosine_to(self.embedding(query[0]), self.embedding(words)))  # (T, Q, K)
-        kernels[0] = 0  # padding
-        matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
-        return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
+    def by_topic(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The same with the similarities of the queries' words and all others found by one product, and looked up.
+
+        The kernels of each distinct word of a topic's documents are computed once, and added up by each document that has it.
+        """
+        words = torch.unique(queries)
+        vectors, parts = self.embedding(words), torch.split(self.embedding.weight, PART)
+        similarity = torch.cat([cosine(vectors, part) for part in parts], dim=1)  # (W, vocabulary)
+
+        def topic(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+            terms, place = distinct(document * known(document, document_mask), self.config.vocabulary)
+            found = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
+            kernels = self.pooling.values(found.t())  # (T, Q, K)
+            kernels[0] = 0  # padding
+            matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
+            return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
+
+        return topic
 
     def score(self, features: Tensor) -> Tensor:
         """(B,) from features (B, K)."""

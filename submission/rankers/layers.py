@@ -13,6 +13,8 @@ from torch.nn import functional
 
 from submission.rankers.base import PADDING, UNKNOWN, Part, best
 
+PART = 512  # words of a table that are compared at a time: few, so that what is made of them stays in the processor's cache
+
 
 def known(ids: Tensor, mask: Tensor) -> Tensor:
     """The mask (B, L) of the known words: two unknown words are no exact match."""
@@ -60,12 +62,6 @@ def cosine(query: Tensor, document: Tensor) -> Tensor:
     """Cosine similarities (…, Q, D) of vectors (…, Q, E) and (…, D, E)."""
     query, document = (functional.normalize(vectors, dim=-1, eps=1e-12) for vectors in (query, document))
     return query @ document.transpose(-1, -2)
-
-
-def cosine_to(query: Tensor, words: Tensor) -> Tensor:
-    """The same (T, Q) of few vectors (Q, E) and many (T, E), whose products are divided instead of the vectors themselves."""
-    lengths: Tensor = torch.linalg.vector_norm(words, dim=1, keepdim=True).clamp(min=1e-12)
-    return words @ functional.normalize(query, dim=-1, eps=1e-12).t() / lengths
 
 
 class Kernels(nn.Module):

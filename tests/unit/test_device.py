@@ -56,15 +56,15 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
     for name in ("whole", "halves"):
         (tmp_path / name).mkdir()
     whole = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path / "whole")
-    topic, sizes = KNRM.topic, []
+    of_features, sizes = KNRM.score, []
 
-    def small(self: KNRM, *texts: Tensor) -> Tensor:
-        sizes.append(len(texts[2]))
+    def small(self: KNRM, features: Tensor) -> Tensor:
+        sizes.append(len(features))
         if sizes[-1] > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return topic(self, *texts)
+        return of_features(self, features)
 
-    monkeypatch.setattr(KNRM, "topic", small)
+    monkeypatch.setattr(KNRM, "score", small)
     halves = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path / "halves")
     assert sizes == [4, 2, 1, 1, 2, 1, 1, 2, 1, 1]  # of four and of two documents
     np.testing.assert_allclose(halves["score"], whole["score"], rtol=0, atol=1e-5)

@@ -50,8 +50,8 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
     first = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path)
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{number}.npy" for number in range(3)]
     (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # as by a disk's fault: it is made again
-    topic, calls = checkpoint.ranker.topic, []
-    checkpoint.ranker.topic = lambda *tensors: calls.append(len(tensors[2])) or topic(*tensors)  # type: ignore
+    score_features, calls = checkpoint.ranker.score, []
+    checkpoint.ranker.score = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
     again = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path)
     assert again.equals(first)
     assert calls == [2]  # of 2 + 2 pairs of the one topic, 2 of the other
@@ -59,7 +59,7 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
 
 def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    checkpoint.ranker.topic = lambda *tensors: torch.full((len(tensors[2]),), torch.nan)  # type: ignore[method-assign]
+    checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(FloatingPointError, match="argument d for topic 1"):
         score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path)
 
