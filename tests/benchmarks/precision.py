@@ -22,19 +22,20 @@ from submission.systems import CHECKPOINTS
 from tests.benchmarks.measure import Result
 from training.evaluate import evaluate, read_qrels
 
+NAME = "vanilla_bert"
 MEASURES = ("nDCG@5 judged", "nDCG@5 all")
 
 
-def int8(directory: Path, qrels: Path, name: str = "vanilla_bert") -> Result:
+def int8(directory: Path, qrels: Path) -> Result:
     """All candidates, topic by topic in both ways in turns; torch's dynamic quantisation of the encoder's linear layers."""
-    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / name)
+    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / NAME)
     candidates = data.candidates
     data.tokens.premises(checkpoint.encoder, candidates["docno"])  # read before, for both
     ways = {"int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, list[pd.DataFrame]] = {way: [] for way in ways}
     topics = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
-    for topic in progress(topics, f"{name} int8", "topics"):
+    for topic in progress(topics, f"{NAME} int8", "topics"):
         for way, network in ways.items():
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
@@ -42,7 +43,7 @@ def int8(directory: Path, qrels: Path, name: str = "vanilla_bert") -> Result:
                 times[way].append(time.perf_counter() - start)
     seconds = {way: sum(values) for way, values in times.items()}
     sides = [f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], data.topics, qrels)}" for way in ways]
-    what = f"{name}: {len(candidates):,} pairs, CPU, dynamic int8"
+    what = f"{NAME}: {len(candidates):,} pairs, CPU, dynamic int8"
     return Result("int8", what, "float32", *sides, seconds["float32"] / seconds["int8"], None, times)
 
 
