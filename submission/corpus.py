@@ -10,6 +10,7 @@ import mmap
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 
@@ -64,8 +65,19 @@ def input_hashes(files: list[Path]) -> dict[str, str]:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions") from None
 
 
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """It would go through all the new objects again and again, and find nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@_no_garbage_collection()
 def read_corpus(files: list[Path]) -> pd.DataFrame:
-    """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), docno ascending.
+    """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), as they come.
 
     An argument that is repeated with equal text is dropped and counted.
 
@@ -80,14 +92,15 @@ def read_corpus(files: list[Path]) -> pd.DataFrame:
         log.info("%s: %d arguments", file.name, len(found))
         arguments += found
         sizes.append(len(found))
-    docnos = [argument.id for argument in arguments]
-    if " ".join(docnos).split() != docnos or len(set(docnos)) < len(docnos):
-        for fault in _id_faults(_frame(arguments), np.repeat(np.array(files, dtype=object), sizes)):
-            raise InputError(fault)
-        arguments = list({argument.id: argument for argument in arguments}.values())
-        log.warning("%d arguments are repeated with the same text: dropped", len(docnos) - len(arguments))
-    arguments.sort(key=attrgetter("id"))
-    return _frame(arguments)
+    corpus = _frame(arguments)
+    docnos = corpus["docno"].tolist()
+    together, unique = "".join(docnos), set(docnos)
+    if not docnos or (together.split() == [together] and "" not in unique and len(unique) == len(docnos)):
+        return corpus
+    for fault in _id_faults(corpus, np.repeat(np.array(files, dtype=object), sizes)):
+        raise InputError(fault)
+    log.warning("%d arguments are repeated with the same text: dropped", len(corpus) - len(unique))
+    return corpus.drop_duplicates("docno", ignore_index=True)
 
 
 def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
@@ -104,7 +117,7 @@ def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
             readable.append(file)
     corpus = pd.concat([pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), *parts], ignore_index=True)
     faults += _id_faults(corpus, np.repeat(np.array(readable, dtype=object), [len(part) for part in parts]))
-    return corpus.drop_duplicates("docno").sort_values("docno", ignore_index=True), faults
+    return corpus.drop_duplicates("docno", ignore_index=True), faults
 
 
 def long_enough(corpus: pd.DataFrame) -> pd.DataFrame:
@@ -133,16 +146,17 @@ def _tokens(premise: str) -> int:
 
 def _frame(arguments: list[_Argument]) -> pd.DataFrame:
     columns: dict[str, Iterator[str]] = {
-        "docno": (argument.id for argument in arguments),
-        "conclusion": (argument.conclusion for argument in arguments),
-        "premise": (_joined(argument.premises) for argument in arguments),
+        "docno": map(attrgetter("id"), arguments),
+        "conclusion": map(attrgetter("conclusion"), arguments),
+        "premise": (
+            argument.premises[0].text
+            if len(argument.premises) == 1
+            else " ".join(premise.text for premise in argument.premises)
+            for argument in arguments
+        ),
     }
     arrays = {name: np.fromiter(texts, dtype=object, count=len(arguments)) for name, texts in columns.items()}
     return pd.DataFrame(arrays, copy=False)
-
-
-def _joined(premises: tuple[_Premise, ...]) -> str:
-    return premises[0].text if len(premises) == 1 else " ".join(premise.text for premise in premises)
 
 
 def _bytes(file: Path) -> bytes | mmap.mmap:
@@ -160,15 +174,12 @@ def _bytes(file: Path) -> bytes | mmap.mmap:
 
 def _decode(file: Path, data: bytes | mmap.mmap) -> list[_Argument]:
     expected = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
-    gc.disable()  # it would go through all the new objects again and again, and find nothing
     try:
         return msgspec.json.decode(data, type=_Corpus).arguments
     except msgspec.ValidationError as error:
         raise InputError(f"{file}{_which_argument(data[:], str(error))}: {error}; {expected}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{file}, {_where(data[:])}: malformed JSON ({error}); {expected}; copy the file again") from None
-    finally:
-        gc.enable()
 
 
 def _which_argument(data: bytes, message: str) -> str:

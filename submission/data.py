@@ -152,9 +152,12 @@ class Data:
     @cached_property
     def collection(self) -> list[str]:
         """The docnos of the collection, ascending."""
-        if self._kept:
-            return sorted(chain.from_iterable(self.index.docnos))
-        return self.corpus["docno"].tolist()
+        return sorted(chain.from_iterable(self.index.docnos) if self._kept else self.corpus["docno"])
+
+    def collected(self) -> list[str]:
+        """The premises of the collection, in its order."""
+        premises = self.premises(self.collection)
+        return [premises[docno] for docno in self.collection]
 
     @cached_property
     def size(self) -> int:

@@ -74,7 +74,7 @@ class Maker:
         checkpoint = self.checkpoint(name)
         if isinstance(checkpoint.ranker, LatentRanker):
             place = self._work.place(f"{name}-index", f"{data.corpus_fingerprint} {code_fingerprint()} {self.key(name)}")
-            index = latent_index(lambda: data.corpus["premise"].tolist(), checkpoint, device, place)
+            index = latent_index(data.collected, checkpoint, device, place)
             return retrieve(data.topics, data.collection, checkpoint, index, self._depth)
         place = self._work.place(name, f"{data.fingerprint} {code_fingerprint()} {self.key(name)}")
         return score(data.candidates, data.tokens, checkpoint, device, place)

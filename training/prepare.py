@@ -70,7 +70,7 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
     arguments = long_enough(read_corpus(files)).rename(columns={"docno": "id"})
     if settings.sample:
         rng = np.random.default_rng([settings.seed, 0])
-        arguments = arguments.loc[np.sort(rng.permutation(len(arguments))[: settings.sample])].reset_index(drop=True)
+        arguments = arguments.sort_values("id").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]
     normalised = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
     arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised)
     train, validation = split(arguments, settings.seed)

@@ -121,6 +121,20 @@ def test_one_command_makes_all_runs(rank: Callable[..., int], tmp_path: Path) ->
     assert len({(out / f"aragorn-{name}.txt").read_text().replace(name, "") for name in SYSTEMS}) == len(SYSTEMS)
 
 
+def test_the_order_of_the_arguments_changes_no_run(rank: Callable[..., int], topics: Path, tmp_path: Path) -> None:
+    assert rank("one") == 0
+    corpus_file = topics / "args-me.json"
+    arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
+    corpus_file.unlink()
+    for name, part in (("idebate", arguments[::2]), ("debatewise", arguments[1::2])):
+        (topics / f"{name}.json").write_text(json.dumps({"arguments": part}))
+    assert rank("other") == 0
+    for name in SYSTEMS:
+        assert (tmp_path / "other" / f"aragorn-{name}.txt").read_bytes() == (
+            tmp_path / "one" / f"aragorn-{name}.txt"
+        ).read_bytes()
+
+
 def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int], tmp_path: Path, checkpoints: Path) -> None:
     assert rank() == 0
     ensemble = open_ensemble(checkpoints / "ensemble")

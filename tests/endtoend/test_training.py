@@ -148,6 +148,19 @@ def test_prepare_again_is_the_same_bytes_and_makes_only_what_is_missing(
     assert (work / "train.bert.parquet").stat().st_mtime_ns == kept
 
 
+def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared: Path, tmp_path: Path) -> None:
+    arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
+    (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
+    assert main(["prepare", "-i", str(tmp_path), "-o", str(tmp_path / "work")]) == 0
+    for name, directory in (("sample", corpus), ("other sample", tmp_path)):
+        assert main(["prepare", "-i", str(directory), "-o", str(tmp_path / name), "--sample", "500"]) == 0
+    for first, other in ((prepared, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
+        tables = list(first.glob("*.parquet"))
+        assert len(tables) == 4
+        for table in tables:
+            assert (other / table.name).read_bytes() == table.read_bytes()
+
+
 def test_prepare_refuses_the_tables_of_another_setting(corpus: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1"]) == 5
     assert "made with another seed" in capsys.readouterr().err

@@ -28,8 +28,8 @@ def test_premises_are_joined_in_order(tmp_path: Path) -> None:
     none = {"id": "a", "conclusion": "C", "premises": []}
     rows = read(tmp_path, corpus(many, none))
     assert rows == [
-        {"docno": "a", "conclusion": "C", "premise": ""},
         {"docno": "x", "conclusion": "C", "premise": "one two three"},
+        {"docno": "a", "conclusion": "C", "premise": ""},
     ]
 
 
@@ -37,7 +37,7 @@ def test_portals_and_gzip_and_both_id_forms(tmp_path: Path) -> None:
     first, second = "S102a4f1a-A4a1828d0", "197beaca-2019-04-18T11:28:59Z-00001-000"
     (tmp_path / "debateorg.json").write_text(corpus(argument(first)))
     rows = read(tmp_path, gzip.compress(corpus(argument(second)).encode()), "idebate.json.gz")
-    assert [row["docno"] for row in rows] == [second, first]
+    assert [row["docno"] for row in rows] == [first, second]
 
 
 def test_other_json_files_are_not_the_corpus(tmp_path: Path) -> None:
@@ -71,6 +71,10 @@ def test_missing_directory(tmp_path: Path) -> None:
         ("", ["malformed JSON"]),
         (corpus(argument("a b")), ["'a b'", "without blanks"]),
         (corpus(argument("")), ["''", "without blanks"]),
+        (corpus(argument("a"), argument("")), ["''", "without blanks"]),
+        (corpus(argument(" a"), argument("b")), ["' a'", "without blanks"]),
+        (corpus(argument("a"), argument("b\n")), [r"'b\n'", "without blanks"]),
+        (corpus(argument("\u2003")), ["without blanks"]),
     ],
 )
 def test_refused(tmp_path: Path, content: str | bytes, words: list[str]) -> None:
@@ -86,7 +90,8 @@ def test_damaged_gzip(tmp_path: Path) -> None:
 
 def test_equal_duplicates_are_dropped_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "idebate.json").write_text(corpus(argument("a"), argument("b")))
-    assert len(read(tmp_path, corpus(argument("a"), argument("c")), "debateorg.json")) == 3
+    rows = read(tmp_path, corpus(argument("a"), argument("c")), "debateorg.json")
+    assert [row["docno"] for row in rows] == ["a", "c", "b"]
     assert "1 arguments are repeated" in caplog.text
 
 
@@ -94,6 +99,11 @@ def test_different_duplicates_are_refused_by_id_and_file(tmp_path: Path) -> None
     (tmp_path / "idebate.json").write_text(corpus(argument("a", premise="other")))
     with pytest.raises(InputError, match=r"debateorg\.json.*idebate\.json: argument a occurs 2 times with different texts"):
         read(tmp_path, corpus(argument("a")), "debateorg.json")
+
+
+def test_a_corpus_without_arguments(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert read(tmp_path, corpus()) == []
+    assert not caplog.messages
 
 
 def test_short_premises_are_not_in_the_collection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
