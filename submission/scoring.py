@@ -139,7 +139,8 @@ def _by_vectors(
 
 def _places(names: pd.Series, among: Mapping[str, object]) -> np.ndarray:
     """Where names (N,) are in the order of others."""
-    return names.map({name: number for number, name in enumerate(among)}).to_numpy(dtype=int)
+    numbers = {name: number for number, name in enumerate(among)}
+    return np.array([numbers[name] for name in names], dtype=int)
 
 
 def _in_parts(

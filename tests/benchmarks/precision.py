@@ -42,7 +42,10 @@ def int8(directory: Path, qrels: Path) -> Result:
                 scores[way].append(score(topic, data.tokens, network, torch.device("cpu"), Path(folder)))
                 times[way].append(time.perf_counter() - start)
     seconds = {way: sum(values) for way, values in times.items()}
-    sides = [f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], data.topics, qrels)}" for way in ways]
+    judgments = read_qrels(qrels, set(data.documents["docno"]))
+    sides = [
+        f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], data.topics, judgments)}" for way in ways
+    ]
     what = f"{NAME}: {len(candidates):,} pairs, CPU, dynamic int8"
     return Result("int8", what, "float32", *sides, seconds["float32"] / seconds["int8"], None, times)
 
@@ -55,7 +58,7 @@ def _quantised(checkpoint: Checkpoint) -> nn.Module:
     return ranker
 
 
-def _effectiveness(scores: list[pd.DataFrame], topics: pd.DataFrame, qrels: Path) -> str:
+def _effectiveness(scores: list[pd.DataFrame], topics: pd.DataFrame, judgments: pd.DataFrame) -> str:
     run = ranked(pd.concat(scores, ignore_index=True), topics, 100).rename(columns={"qid": "query", "docno": "docid"})
-    means = evaluate(run.assign(q0="Q0", system="it"), read_qrels(qrels))[list(MEASURES)].mean()
+    means = evaluate(run.assign(q0="Q0", system="it"), judgments)[list(MEASURES)].mean()
     return ", ".join(f"{measure} {value:.3f}" for measure, value in means.items())
