@@ -10,11 +10,13 @@ positions, T positions of a piece with its query, E dimensions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import BertConfig, BertModel
+from transformers.models.bert.modeling_bert import BertLayer
 
 from submission.rankers.base import Ranker
 
@@ -63,13 +65,39 @@ class Encoded:
         return _full(torch.stack([layer[rows, columns + self._query + 2] for layer in self._layers], dim=1))
 
 
+class BlockForCls(BertLayer):  # type: ignore[no-untyped-call]
+    """A last block of which nothing but [CLS] is read: all positions' keys and values, and the rest for [CLS] alone.
+
+    In training it is a whole block, so that dropout falls where it falls in one.
+    """
+
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, *others: Any, **named: Any) -> Tensor:
+        """(R, 1, E) of (R, T, E)."""
+        if self.training:
+            whole: Tensor = super().forward(hidden_states, attention_mask, *others, **named)
+            return whole
+        cls, attention = hidden_states[:, :1], self.attention.self
+        query, key, value = (
+            vectors.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+            for vectors in (attention.query(cls), attention.key(hidden_states), attention.value(hidden_states))
+        )
+        mask = None if attention_mask is None else attention_mask[:, :, :1]
+        read = scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
+        attended = self.attention.output(read, cls)
+        block: Tensor = self.output(self.intermediate(attended), attended)
+        return block
+
+
 class PairEncoder(nn.Module):
     """BERT over pairs."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, cls_alone: bool = False) -> None:
+        """From its configuration, and whether [CLS] is all that is read of the last block."""
         super().__init__()
         self.special = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
+        if cls_alone:
+            self.bert.encoder.layer[-1].__class__ = BlockForCls  # the same tensors, computed otherwise
         self.frozen = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
         for module in self.frozen:
             module.requires_grad_(False)
@@ -121,10 +149,11 @@ class BERTRanker(Ranker):
 
     form = "bert"
     stored_in_half = ("encoder.",)
+    cls_alone: ClassVar[bool] = False  # whether the network reads nothing but [CLS] of the last block
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.encoder = PairEncoder(config)
+        self.encoder = PairEncoder(config, self.cls_alone)
 
     def use_half_precision(self) -> None:
         """The encoder in float16; its vectors are float32 again where similarities are made of them."""

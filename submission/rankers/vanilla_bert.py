@@ -16,6 +16,8 @@ from submission.rankers.bert import ENCODER_REMARK, BERTRanker, EncoderConfig
 class VanillaBERT(BERTRanker):
     """One linear layer over the mean of the pieces' last [CLS] vectors."""
 
+    cls_alone = True
+
     @dataclass(frozen=True)
     class Config(EncoderConfig):
         """The encoder, whose width is the head's, and the dropout before the head."""
