@@ -94,7 +94,7 @@ def read_corpus(files: list[Path]) -> pd.DataFrame:
         sizes.append(len(found))
     corpus = _frame(arguments)
     docnos = corpus["docno"].tolist()
-    together, unique = "".join(docnos), set(docnos)
+    together, unique = "".join(docnos), set(docnos)  # one text of all ids shows whether there is a blank in any
     if not docnos or (together.split() == [together] and "" not in unique and len(unique) == len(docnos)):
         return corpus
     for fault in _id_faults(corpus, np.repeat(np.array(files, dtype=object), sizes)):

@@ -54,7 +54,7 @@ class KNRM(Ranker):
         def topic(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             terms, place = distinct(document * known(document, document_mask), self.config.vocabulary)
             found = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
-            kernels = self.pooling.values(found.t().contiguous())  # (T, Q, K)
+            kernels = self.pooling.values(found.t().contiguous())  # (T, Q, K), a word's together: they are added up as one row
             kernels[0] = 0  # padding
             matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
             return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
