@@ -16,19 +16,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import safetensors.torch
 import torch
 
+from submission.encoders import Pretrained
 from submission.encoding import Encoder, Lengths, load_encoder, pad
 from submission.errors import CheckpointError, UsageError
 from submission.files import sha256, write_directory
 from submission.rankers import find
 from submission.rankers.base import Ranker
-
-if TYPE_CHECKING:
-    from submission.encoders import Pretrained
 
 CONFIG, WEIGHTS, PROBE = "config.json", "model.safetensors", "probe.json"
 METRICS, PROVENANCE, CARD = "metrics.json", "provenance.json", "README.md"
@@ -133,8 +131,6 @@ def _frozen(directory: Path, ranker: Ranker, pretrained: Mapping[str, str] | Non
     absent = ranker.not_stored()
     if not absent or not pretrained:
         return {}
-    from submission.encoders import Pretrained  # transformers: seconds that word networks need not wait
-
     folder = Pretrained(pretrained["name"])
     if folder.sha256 != pretrained["sha256"]:
         raise CheckpointError(

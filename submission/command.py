@@ -13,11 +13,10 @@ from types import FrameType
 from typing import NoReturn, TypeVar
 
 from submission.errors import SubmissionError
-from submission.systems import CHECKPOINTS
+from submission.paths import CHECKPOINTS, SAMPLE
 
 T = TypeVar("T")
 
-SAMPLE = Path(__file__).parent / "sample" / "input"
 TERMINATED = 128 + signal.SIGTERM  # the exit code that shells give it
 
 

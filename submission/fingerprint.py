@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 from submission.files import sha256
+from submission.paths import PACKAGE, STOP_WORDS
 
 
 def fingerprint(hashes: Mapping[str, str]) -> str:
@@ -18,6 +18,5 @@ def fingerprint(hashes: Mapping[str, str]) -> str:
 @cache
 def code_fingerprint() -> str:
     """The hash of everything in this package that decides what a run says."""
-    root = Path(__file__).parent
-    files = sorted([*root.rglob("*.py"), root / "nltk_data/corpora/stopwords/english"])
-    return fingerprint({str(file.relative_to(root)): sha256(file) for file in files})
+    files = sorted([*PACKAGE.rglob("*.py"), STOP_WORDS])
+    return fingerprint({str(file.relative_to(PACKAGE)): sha256(file) for file in files})

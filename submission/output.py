@@ -20,7 +20,7 @@ from submission.work import TEMPORARY
 log = logging.getLogger(__name__)
 
 RECORD = "fingerprint.json"
-PRIMARY = "run.txt"
+RUN_FILE = "run.txt"  # the run of the primary system
 
 
 class Output:
@@ -73,7 +73,7 @@ class Output:
             OutputError: the directory holds the runs of another fingerprint, or runs without one, and overwrite is false.
         """
         old = self._read_record()
-        found = sorted({PRIMARY, *names, *old.get("runs", {})} & {file.name for file in self.directory.iterdir()})
+        found = sorted({RUN_FILE, *names, *old.get("runs", {})} & {file.name for file in self.directory.iterdir()})
         differing = [key for key in fingerprint if old.get("fingerprint", {}).get(key) != fingerprint[key]]
         if found and differing and not overwrite:
             why = f"another {' and '.join(differing)}" if old else "unknown origin"

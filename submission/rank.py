@@ -14,7 +14,7 @@ from submission.errors import InputError, OutputError, SubmissionError, SystemsF
 from submission.fingerprint import code_fingerprint
 from submission.making import Maker
 from submission.metadata import earlier_entries, run_entry, write_metadata
-from submission.output import PRIMARY, Output
+from submission.output import RUN_FILE, Output
 from submission.runs import check_tag, run_text
 from submission.work import Work
 
@@ -48,7 +48,7 @@ def rank(job: Job) -> None:
     """
     check_tag(job.team)
     chosen = systems.choose(job.systems, job.checkpoints)
-    primary = job.systems[0] if job.systems else systems.PRIMARY
+    primary = job.systems[0] if job.systems else systems.PRIMARY_SYSTEM
     device = choose_device(job.device)
     log.info("computing on %s with %d threads", device.type, limit_threads())
     data = Data(job.input, job.input_run)
@@ -93,7 +93,7 @@ def _one(system: systems.System, job: Job, maker: Maker, output: Output, primary
     if not reused:
         output.write(name, text, key)
     if primary:
-        output.write(PRIMARY, text, f"{name} {key}")
+        output.write(RUN_FILE, text, f"{name} {key}")
     return reused
 
 

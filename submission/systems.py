@@ -10,8 +10,7 @@ from submission import ensemble, rankers
 from submission.errors import UsageError, nearest
 
 BM25 = "bm25"
-PRIMARY = "knrm"
-CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+PRIMARY_SYSTEM = "knrm"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def choose(names: list[str], checkpoints: Path) -> list[System]:
             raise UsageError(f"unknown system {name!r}; {nearest(name, systems)}")
     if names:
         return [systems[name] for name in dict.fromkeys(names)]
-    return [system for system in systems.values() if system.present or system.name == PRIMARY]  # without it: no run.txt
+    return [system for system in systems.values() if system.present or system.name == PRIMARY_SYSTEM]  # without it: no run.txt
 
 
 def _first_line(ranker: str) -> str:

@@ -6,12 +6,12 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 import inflect
 
-NLTK_DATA = Path(__file__).parent / "nltk_data"
+from submission.paths import STOP_WORDS
+
 # What begins with a set of characters is found several times as fast: hence the first letter of "http" or "www" apart, and the
 # letter before an apostrophe looked for after it.
 URL = re.compile(r"[HhWw](?i:(?<=h)ttps?://|(?<=w)ww\.)\S+")
@@ -108,7 +108,7 @@ def stop_words() -> frozenset[str]:
     """NLTK's English stop words as of 2020 (179, shipped in nltk_data), without apostrophes as in normalised text."""
     # Not by NLTK: it takes seconds to import, and its loader refuses folders of another owner or writable by a group, as a
     # clone or a mount may well be, and goes on to other lists of the machine.
-    text = (NLTK_DATA / "corpora/stopwords/english").read_text(encoding="utf-8")
+    text = STOP_WORDS.read_text(encoding="utf-8")
     return frozenset(word.translate(_REMOVED) for word in text.split())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
 
-from submission.rankers.base import UNKNOWN
+from submission.ids import UNKNOWN
 
 FIRST = 2
 

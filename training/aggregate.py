@@ -20,14 +20,15 @@ from submission.errors import CheckpointError
 from submission.files import write_directory
 from submission.rankers import find, names
 from submission.rankers.base import LatentRanker
+from training.protocol import RELATED, UNRELATED, VALIDATION
 from training.tables import load_validation
-from training.validation import RELATED, UNRELATED, by_ranker
+from training.validation import by_ranker
 from training.work import read_record
 
 log = logging.getLogger(__name__)
 
 # Of a query's candidates: its related premises, and the first unrelated one of each.
-COLUMNS = np.concatenate([np.arange(RELATED), RELATED + np.arange(RELATED) * (UNRELATED // RELATED)])
+COLUMNS = np.concatenate([np.arange(RELATED), RELATED + np.arange(RELATED) * UNRELATED[VALIDATION]])
 LABELS = np.repeat([1.0, 0.0], RELATED)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -11,12 +9,10 @@ from torch.nn import functional
 from transformers import BertConfig, BertModel
 
 from submission.encoders import Pretrained
+from submission.encoding import Padded
 from submission.scoring import BATCH
-
-if TYPE_CHECKING:
-    from submission.encoding import Padded
-    from training.tables import Queries
-    from training.validation import Scorer
+from training.tables import Queries
+from training.validation import Scorer
 
 
 def by_cosine(pretrained: Pretrained, device: torch.device) -> Scorer:

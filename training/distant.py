@@ -10,6 +10,7 @@ from rapidfuzz import fuzz, process
 
 from submission.errors import InputError
 from submission.progress import progress
+from training.seeds import Stream, generator
 
 SAMPLED = 20  # arguments looked at for each unrelated premise that is needed
 CHUNK = 500_000  # comparisons at a time
@@ -43,7 +44,7 @@ def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
             "conclusions are needed for one; use a larger part of the corpus"
         )
     result = np.empty((len(conclusions), each), dtype=np.int64)
-    rng = np.random.default_rng([seed, 2, each])
+    rng = generator(seed, Stream.UNRELATED, each)
     chunks = list(_chunks(starts, ends, each))
     for group in progress(chunks, "unrelated premises", "conclusions", [len(group) for group in chunks]):
         samples = [_sample(rng, starts[i], ends[i], len(conclusions), each) for i in group]

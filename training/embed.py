@@ -21,6 +21,7 @@ from submission.corpus import input_hashes
 from submission.errors import InputError
 from submission.text import query_words
 from submission.vocabulary import Vocabulary
+from training.seeds import Stream, generator
 from training.work import Work, read_record, write_text
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: Settings) ->
     known = vectors.vectors[[vectors.key_to_index[t] for t, is_known in zip(vocabulary.terms, found, strict=True) if is_known]]
     if not len(known):
         raise InputError("the vectors have no word of the vocabulary; are they of English, lower-cased words?")
-    rng = np.random.default_rng([settings.seed, 3])
+    rng = generator(settings.seed, Stream.VECTORS)
     table = rng.normal(0, known.std(), (len(found), settings.dimensions)).astype(np.float32)
     table[found] = known
     log.info("vectors: %d of %d terms have one, the others a random one", len(known), len(found))

@@ -27,6 +27,7 @@ from training.cosine import by_cosine
 from training.curves import draw
 from training.network import Network, build
 from training.recipe import Optimisation, Recipe
+from training.seeds import Stream, generator
 from training.tables import Pairs, Queries, load_pairs, load_validation
 from training.validation import Scorer, by_bm25, by_ranker, sparsity, validate
 from training.work import hash_of, read_record
@@ -224,12 +225,12 @@ class _Run:
 @lru_cache(maxsize=1)
 def _order(size: int, seed: int, epoch: int) -> np.ndarray:
     """The order of the arguments in an epoch: a function of seed and epoch, so that there is nothing to save."""
-    return np.random.default_rng([seed, 4, epoch]).permutation(size)
+    return generator(seed, Stream.ORDER, epoch).permutation(size)
 
 
 def _some(queries: np.ndarray, number: int, seed: int) -> np.ndarray:
     """A fixed seeded part of the queries; all for 0."""
-    return np.sort(np.random.default_rng([seed, 5]).permutation(queries)[:number]) if number else queries
+    return np.sort(generator(seed, Stream.QUERIES).permutation(queries)[:number]) if number else queries
 
 
 def _save(file: Path, state: State, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:

@@ -18,14 +18,14 @@ from submission.corpus import corpus_files, input_hashes, long_enough, read_corp
 from submission.progress import progress
 from submission.text import drop_urls, normalise, premise_words
 from training.distant import unrelated
+from training.protocol import TRAIN, UNRELATED, VALIDATION
+from training.seeds import Stream, generator
 from training.split import split
 from training.statistics import write_statistics
 from training.work import Work
 
 log = logging.getLogger(__name__)
 
-TRAIN, VALIDATION = "train", "validation"
-UNRELATED = {TRAIN: 1, VALIDATION: 20}  # a premise
 ROWS = 2_000  # a group of a Parquet file: what is in memory at a time
 
 FORMS: dict[str, Callable[[str], str]] = {  # as rankers name them
@@ -69,7 +69,7 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
 
     arguments = long_enough(read_corpus(files)).rename(columns={"docno": "id"})
     if settings.sample:
-        rng = np.random.default_rng([settings.seed, 0])
+        rng = generator(settings.seed, Stream.SAMPLE)
         arguments = arguments.sort_values("id").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]
     normalised = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
     arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised)

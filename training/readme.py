@@ -10,15 +10,15 @@ import pandas as pd
 from submission.checkpoint import METRICS
 from submission.errors import InputError
 from submission.files import write_whole
+from submission.paths import CHECKPOINTS
 from training.analysis import system
+from training.paths import MEASURED, README
 
-README = Path(__file__).parent.parent / "README.md"
-MEASURED = Path(__file__).parent / "measured" / "means.csv"
 BEGIN, END = "<!-- results: written by `python -m training results` -->", "<!-- end of results -->"
 SHOWN = ("nDCG@5 judged", "nDCG@5 all", "nDCG@10 all", "MAP all", "judged@5")
 
 
-def update(measured: Path = MEASURED, checkpoints: Path = README.parent / "checkpoints", readme: Path = README) -> None:
+def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: Path = README) -> None:
     """Write the table into the README, between its two marks.
 
     Raises:

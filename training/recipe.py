@@ -12,10 +12,10 @@ import msgspec
 from submission.encoding import Lengths
 from submission.errors import UsageError, nearest
 from submission.rankers import find
-from submission.rankers.bert import QUERY_LENGTH
+from submission.rankers.bert_config import QUERY_LENGTH
+from training.paths import RECIPES
 
 GIVEN = {"vocabulary", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from vocabulary and encoder
-RECIPES = Path(__file__).parent / "recipes"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from submission.files import write_whole
 from submission.output import RECORD
 from submission.systems import BM25
 from training import analysis, curves, evaluate
+from training.paths import REPORT
 from training.significance import compare, intervals
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,6 @@ MEASURE = "nDCG@5"
 WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
 COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
-TEMPLATE = "report.html.jinja"
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, out
     similarity = analysis.compare({system: lists[system] for system in systems})
     topics = _topics(data, qrels, {system: runs[system] for system in systems}, values, coverage)
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(REPORT.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    html = environment.get_template(TEMPLATE).render(
+    html = environment.get_template(REPORT.name).render(
         directory=directory.resolve().name,
         qrels=qrels_file.name,
         note=data.note,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from submission.errors import InputError
-
-PREMISES = 5
-MOST = 4_885  # arguments, the thesis' number
+from training.protocol import ARGUMENTS, RELATED
+from training.seeds import Stream, generator
 
 
 def split(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -23,16 +21,14 @@ def split(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFram
     """
     arguments = arguments.sort_values(["normalised_conclusion", "id"], ignore_index=True)
     sizes = arguments.groupby("normalised_conclusion", sort=True).size()
-    fitting = sizes.index[sizes == PREMISES].to_numpy()
+    fitting = sizes.index[sizes == RELATED].to_numpy()
     if not len(fitting):
         raise InputError(
-            f"no conclusion has exactly {PREMISES} premises of sufficient length (the most has {sizes.max()}), so nothing can "
+            f"no conclusion has exactly {RELATED} premises of sufficient length (the most has {sizes.max()}), so nothing can "
             "validate; use a larger part of the corpus"
         )
-    chosen = np.random.default_rng([seed, 1]).permutation(fitting)[: MOST // PREMISES]
+    chosen = generator(seed, Stream.SPLIT).permutation(fitting)[: ARGUMENTS // RELATED]
     if len(chosen) == len(sizes):
-        raise InputError(
-            f"all conclusions have exactly {PREMISES} premises, so nothing trains; use a larger part of the corpus"
-        )
+        raise InputError(f"all conclusions have exactly {RELATED} premises, so nothing trains; use a larger part of the corpus")
     validates = arguments["normalised_conclusion"].isin(set(chosen))
     return arguments[~validates].reset_index(drop=True), arguments[validates].reset_index(drop=True)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from submission.encoding import Encoder, Padded
 from submission.errors import InputError
 from submission.text import query_words
-from training.validation import RELATED, UNRELATED
+from training.protocol import CANDIDATES
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def load_validation(work: Path, form: str, encoder: Encoder) -> Queries:
     return Queries(
         queries=Padded.of([encoder.query(text) for text in conclusions]),
         premises=Padded.of([encoder.prepared(row["premise"]) for row in table]),
-        candidates=np.array(candidates).reshape(len(groups), RELATED + UNRELATED),
+        candidates=np.array(candidates).reshape(len(groups), CANDIDATES),
         ties=np.argsort(order),
         texts=[text.split() for text in words],
         words=[query_words(text) for text in conclusions],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,13 +10,10 @@ from rank_bm25 import BM25Okapi
 
 from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring import BATCH, PaddedPairs, score_pairs
+from training.protocol import DEPTH, RELATED
+from training.tables import Queries
 
-if TYPE_CHECKING:
-    from training.tables import Queries
-
-RELATED, UNRELATED, DEPTH = 5, 100, 20
-
-Scorer = Callable[["Queries", np.ndarray], np.ndarray]  # numbers of queries → scores (queries, 105)
+Scorer = Callable[[Queries, np.ndarray], np.ndarray]  # numbers of queries → scores (queries, 105)
 
 
 def measures(scores: np.ndarray, ties: np.ndarray) -> dict[str, float]:

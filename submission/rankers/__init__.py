@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from submission.errors import UsageError, nearest
 from submission.rankers.base import Ranker
 
-SHARED = {"base", "layers", "bert"}
+SHARED = {"base", "layers", "bert", "bert_config"}
 
 
 def names() -> list[str]:

@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-PADDING, UNKNOWN = 0, 1  # ids; the vocabulary's terms follow
-
 
 @dataclass(frozen=True)
 class Part:

@@ -9,7 +9,6 @@ positions, T positions of a piece with its query, E dimensions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
@@ -19,25 +18,9 @@ from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
 from submission.rankers.base import Ranker
-
-QUERY_LENGTH = 20  # positions, always: after a shorter query some are empty
+from submission.rankers.bert_config import QUERY_LENGTH, EncoderConfig
 
 ENCODER_REMARK = "the encoder reads all pieces at once: its vectors are not sums over them"
-
-BERT_FIELDS = (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
-    "max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """A BERT-type encoder: its own configuration (BERT_FIELDS), its special pieces, and how much of it is not trained."""
-
-    bert: dict[str, Any]
-    cls: int = 101
-    sep: int = 102
-    frozen: int = -1  # so many lowest blocks are frozen, and the embeddings with them; -1: nothing
 
 
 class Encoded:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part
-from submission.rankers.bert import ENCODER_REMARK, QUERY_LENGTH, BERTRanker, EncoderConfig
+from submission.rankers.bert import ENCODER_REMARK, BERTRanker
+from submission.rankers.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.rankers.layers import cosine, log_histogram
 
 BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5

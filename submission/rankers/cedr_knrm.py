@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from submission.rankers.base import Explanation, Part
-from submission.rankers.bert import ENCODER_REMARK, BERTRanker, Encoded, EncoderConfig
+from submission.rankers.bert import ENCODER_REMARK, BERTRanker, Encoded
+from submission.rankers.bert_config import EncoderConfig
 from submission.rankers.layers import Kernels, cosine, kernel_parts
 
 MUS = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import PADDING, UNKNOWN, Explanation, Part, Ranker, best
+from submission.ids import PADDING, UNKNOWN
+from submission.rankers.base import Explanation, Part, Ranker, best
 from submission.rankers.layers import PART, FrozenTable, bins_of, cosine, known, log_histogram
 
 RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "from .5"), (0.3, 0.5, "from .3"), (0, 0.3, "from 0"), (-1.1, 0, "below"))

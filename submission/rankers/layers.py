@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import PADDING, UNKNOWN, Part, best
+from submission.ids import PADDING, UNKNOWN
+from submission.rankers.base import Part, best
 
 PART = 512  # words of a table that are compared at a time: few, so that what is made of them stays in the processor's cache
 

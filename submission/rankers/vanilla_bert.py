@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from submission.rankers.base import Explanation, Part
-from submission.rankers.bert import ENCODER_REMARK, BERTRanker, EncoderConfig
+from submission.rankers.bert import ENCODER_REMARK, BERTRanker
+from submission.rankers.bert_config import EncoderConfig
 
 
 class VanillaBERT(BERTRanker):

@@ -13,10 +13,10 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from submission.checkpoint import open_checkpoint
 from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.paths import CHECKPOINTS
 from submission.retrieval.bm25 import ConclusionIndex, candidates
 from submission.scoring import BATCH, score
 from submission.stopwatch import Stopwatch
-from submission.systems import CHECKPOINTS
 from submission.tokens import Tokens
 from submission.topics import read_topics, topic_files
 from tests.benchmarks.measure import Benchmark

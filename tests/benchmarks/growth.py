@@ -14,10 +14,10 @@ from matplotlib.ticker import NullFormatter
 from submission.checkpoint import open_checkpoint
 from submission.data import Data
 from submission.encoding import pad
+from submission.paths import CHECKPOINTS
 from submission.rankers import names
 from submission.rankers.base import LatentRanker
 from submission.scoring import score
-from submission.systems import CHECKPOINTS
 from tests.benchmarks.inputs import part_of
 
 CPU = torch.device("cpu")

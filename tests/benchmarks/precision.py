@@ -15,10 +15,10 @@ from torch import nn
 
 from submission.checkpoint import Checkpoint, open_checkpoint
 from submission.data import Data
+from submission.paths import CHECKPOINTS
 from submission.progress import progress
 from submission.runs import ranked
 from submission.scoring import score
-from submission.systems import CHECKPOINTS
 from tests.benchmarks.measure import Result
 from training.evaluate import evaluate, read_qrels
 

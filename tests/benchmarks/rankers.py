@@ -17,9 +17,9 @@ from torch.nn import functional
 from submission.checkpoint import Checkpoint, open_checkpoint
 from submission.data import Data
 from submission.encoding import Encoder, pad
+from submission.paths import CHECKPOINTS
 from submission.rankers.base import LatentRanker
 from submission.scoring import score
-from submission.systems import CHECKPOINTS
 from submission.tokens import Tokens
 from tests.benchmarks.measure import Benchmark
 

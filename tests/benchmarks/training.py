@@ -11,7 +11,7 @@ import safetensors.numpy
 import torch
 
 from submission.encoding import Padded
-from submission.rankers.base import UNKNOWN
+from submission.ids import UNKNOWN
 from submission.vocabulary import Vocabulary
 from tests.benchmarks.measure import Benchmark
 from training.embed import VECTORS, VOCABULARY

@@ -10,8 +10,9 @@ import yaml
 
 from submission.corpus import corpus_files
 from submission.metadata import FILE
+from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
-from submission.systems import BM25, CHECKPOINTS
+from submission.systems import BM25
 from tests.benchmarks.inputs import halves_of_topics
 from tests.benchmarks.measure import Process, Result, execute
 

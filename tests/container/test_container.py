@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from submission import __version__
-from submission.systems import CHECKPOINTS, all_systems
+from submission.paths import CHECKPOINTS
+from submission.systems import all_systems
 from tests.conftest import ROOT, SAMPLE
 from tests.container.image import Image, missing, revision
 from tests.unit.test_readme import tira_commands

@@ -58,7 +58,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a two-block BERT over letters and a few words."""
-    monkeypatch.setattr("submission.encoders.FOLDERS", tmp_path / "encoders")
+    monkeypatch.setattr("submission.encoders.ENCODERS", tmp_path / "encoders")
     folder = tmp_path / "encoders" / "tiny"
     folder.mkdir(parents=True)
     tokenizer = tiny_tokenizer()

@@ -14,7 +14,8 @@ from tira.check_format import check_format
 from submission.__main__ import main
 from submission.corpus import corpus_files, read_corpus
 from submission.output import Output
-from submission.systems import CHECKPOINTS, all_systems
+from submission.paths import CHECKPOINTS
+from submission.systems import all_systems
 from tests.conftest import REAL, ROOT, SAMPLE, argument
 
 Make = Callable[..., Path]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from submission.__main__ import main as submission
 from submission.checkpoint import open_checkpoint
-from submission.rankers.base import PADDING, UNKNOWN
+from submission.ids import PADDING, UNKNOWN
 from submission.rankers.knrm import KNRM
 from submission.text import premise_words
 from tests.conftest import REAL, ROOT, SAMPLE, argument

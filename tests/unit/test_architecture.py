@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from submission.rankers import SHARED
 from tests.conftest import ROOT
 
 FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob("*.py")])
@@ -35,7 +36,7 @@ def test_arrows(file: Path) -> None:
         assert not {name for name in found if name.split(".")[0] == "training"}
     if place.parts[:2] == ("submission", "rankers") and place.name != "__init__.py":
         own = {name for name in found if name.split(".")[0] == "submission"}
-        assert own <= {f"submission.rankers.{shared}" for shared in ("base", "layers", "bert")}
+        assert own <= {"submission.ids", *(f"submission.rankers.{shared}" for shared in SHARED)}
         assert not found & {"pandas", "pathlib", "json", "nltk", "transformers.tokenization_utils"}
     if place.name not in ("text.py", "encoding.py"):
         assert not {name for name in found if name.split(".")[0] == "nltk"}

@@ -15,12 +15,14 @@ from tira.check_format import check_format
 
 from submission import __version__
 from submission.errors import InputError
-from submission.systems import CHECKPOINTS, all_systems
+from submission.paths import CHECKPOINTS
+from submission.systems import all_systems
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.test_all_systems import write_tiny
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.aggregate import aggregate
-from training.readme import BEGIN, END, MEASURED, SHOWN, table, update
+from training.paths import MEASURED
+from training.readme import BEGIN, END, SHOWN, table, update
 
 SYSTEMS = [system.name for system in all_systems(CHECKPOINTS)]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from nltk.tokenize import line_tokenize
 
-from submission.text import NLTK_DATA, beginning, drop_urls, normalise, premise_words, query_words, stop_words
+from submission.paths import STOP_WORDS
+from submission.text import beginning, drop_urls, normalise, premise_words, query_words, stop_words
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_normalise(text: str, expected: str) -> None:
 
 
 def test_stop_list_is_the_one_of_2020() -> None:
-    data = (NLTK_DATA / "corpora/stopwords/english").read_bytes()
+    data = STOP_WORDS.read_bytes()
     assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
     assert len(data.split()) == 179
     assert {"any", "dont", "wouldnt", "i"} <= stop_words()
@@ -66,16 +67,16 @@ def test_bert_texts_keep_everything_but_urls() -> None:
 
 
 def test_the_stop_list_is_read_from_a_folder_that_a_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = Path(shutil.copytree(NLTK_DATA, tmp_path / "nltk_data"))
-    for path in [copy, *copy.rglob("*")]:
+    copy = Path(shutil.copytree(STOP_WORDS.parent, tmp_path / "stopwords")) / STOP_WORDS.name
+    for path in (copy.parent, copy):
         path.chmod(path.stat().st_mode | 0o020)
-    monkeypatch.setattr("submission.text.NLTK_DATA", copy)
+    monkeypatch.setattr("submission.text.STOP_WORDS", copy)
     stop_words.cache_clear()
     assert len(stop_words()) > 170
 
 
 def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
-    words = line_tokenize((NLTK_DATA / "corpora/stopwords/english").read_text())
+    words = line_tokenize(STOP_WORDS.read_text())
     assert {word.replace("'", "") for word in words} == stop_words()
 
 

@@ -1,0 +1,11 @@
+"""Where training's own files are."""
+
+from __future__ import annotations
+
+from submission.paths import ROOT
+
+TRAINING = ROOT / "training"
+RECIPES = TRAINING / "recipes"
+MEASURED = TRAINING / "measured" / "means.csv"  # what `evaluate -o` wrote for the README's table
+REPORT = TRAINING / "report.html.jinja"
+README = ROOT / "README.md"
