@@ -16,7 +16,7 @@ from scipy.stats import ConstantInputWarning, spearmanr
 
 from submission.errors import InputError
 from submission.files import make_directory, write_whole
-from training.evaluate import read_run
+from submission.runs import read_run
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def compare(lists: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
     """Means over topics for every two systems.
 
     Args:
-        lists: by system and topic, docnos in the order of their ranks.
+        lists: by system and qid, docnos in the order of their ranks.
 
     Returns:
         `jaccard`: over all topics of either system. `spearman`: over the topics where at least three documents are in both
@@ -66,8 +66,8 @@ def compare(lists: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
     counts = pd.DataFrame(0, index=names, columns=names)
     for one, other in combinations_with_replacement(names, 2):
         jaccards, correlations = [], []
-        for topic in sorted(lists[one].keys() | lists[other].keys()):
-            first, second = lists[one].get(topic, []), lists[other].get(topic, [])
+        for qid in sorted(lists[one].keys() | lists[other].keys()):
+            first, second = lists[one].get(qid, []), lists[other].get(qid, [])
             jaccards.append(jaccard(first, second))
             correlations.append(spearman(first, second))
         defined = [value for value in correlations if value is not None]
@@ -130,5 +130,5 @@ def system(stem: str) -> str:
 
 
 def lists(run: pd.DataFrame) -> dict[str, list[str]]:
-    """The first 100 docnos of a run by topic."""
-    return {str(topic): group["docid"].tolist()[:DEPTH] for topic, group in run.groupby("query", sort=False)}
+    """The first 100 docnos of a run by qid."""
+    return {str(qid): group["docno"].tolist()[:DEPTH] for qid, group in run.groupby("qid", sort=False)}

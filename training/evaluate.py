@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
-from submission import runs
 from submission.errors import InputError
+from submission.runs import is_number, numbered_lines, read_run, refuse_repeated
 
 log = logging.getLogger(__name__)
 
@@ -41,72 +41,66 @@ def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     """Measures of a run per topic.
 
     Args:
-        run: `query q0 docid rank score system`, as read_run gives it.
-        qrels: `query q0 docid rel`, as read_qrels gives them.
+        run: `qid docno rank score`, as `read_run` gives it.
+        qrels: `qid docno rel`, as `read_qrels` gives them.
 
     Returns:
         One row for each topic of the qrels that has a relevant document, 0 where the run lists none; columns
         `<measure> all` with unjudged documents counted as 0, `<measure> judged` with unjudged documents dropped, `Bpref`, and
         `judged@5`, `judged@10`, the shares of judged documents among the first ones.
     """
-    topics = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "query"].unique()), name="query")
-    run, qrels = run[run["query"].isin(topics)], qrels[qrels["query"].isin(topics)].reset_index(drop=True)
-    judged = run.merge(qrels[["query", "docid"]], on=["query", "docid"])
+    topics = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique()), name="qid")
+    run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
+    judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     columns = {}
     for way, documents in (("all", run), ("judged", judged)):
         for name, measure in MEASURES.items():
             columns[f"{name} {way}"] = _values(measure, documents, qrels, topics)
     columns[BPREF] = _bpref(judged, qrels, topics)
     for depth in JUDGED_DEPTHS:
-        top = run.groupby("query").head(depth)
-        found = top.merge(judged[["query", "docid"]], on=["query", "docid"]).groupby("query").size()
-        columns[f"judged@{depth}"] = (found / top.groupby("query").size()).reindex(topics).fillna(0.0)
+        top = run.groupby("qid").head(depth)
+        found = top.merge(judged[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+        columns[f"judged@{depth}"] = (found / top.groupby("qid").size()).reindex(topics).fillna(0.0)
     return pd.DataFrame(columns)
 
 
 def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: Path) -> None:
     """Raises InputError where the qrels judge none of a run's documents: scores of 0 would say nothing about the run."""
-    if run["docid"].isin(set(qrels["docid"])).any():
+    if run["docno"].isin(set(qrels["docno"])).any():
         return
-    of_run, of_qrels = (_version(frame["docid"].iloc[0]) for frame in (run, qrels))
+    of_run, of_qrels = (_version(frame["docno"].iloc[0]) for frame in (run, qrels))
     raise InputError(
-        f"{file}: none of its documents is judged; they are of {of_run} ({run['docid'].iloc[0]}), the judged ones of "
-        f"{of_qrels} ({qrels['docid'].iloc[0]}); take the qrels of the corpus that was ranked"
+        f"{file}: none of its documents is judged; they are of {of_run} ({run['docno'].iloc[0]}), the judged ones of "
+        f"{of_qrels} ({qrels['docno'].iloc[0]}); take the qrels of the corpus that was ranked"
     )
 
 
-def read_qrels(file: Path, collection: Set[str] | None = None) -> pd.DataFrame:
-    """Read qrels as `query q0 docid rel`; -2 (spam) becomes 0.
+def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
+    """Read qrels as `qid docno rel`; -2 (spam) becomes 0.
 
     Args:
         file: four columns, labels whole or like `4.0`.
-        collection: docnos; judgments of other documents are left out.
+        documents: docnos; judgments of other documents are left out.
 
     Raises:
         InputError: a malformed line, a document judged twice for a topic, nothing relevant left.
     """
     rows = []
-    for place, line in runs.numbered_lines(file):
+    for place, line in numbered_lines(file):
         match line.split():
-            case [query, q0, docid, label] if runs.is_number(label) and float(label).is_integer():
-                rows.append((query, q0, docid, max(0, int(float(label)))))
+            case [qid, _, docno, label] if is_number(label) and float(label).is_integer():
+                rows.append((qid, docno, max(0, int(float(label)))))
             case _:
                 raise InputError(f"{place}: expected `topic 0 docno label`, found {line!r}")
-    qrels = pd.DataFrame(rows, columns=["query", "q0", "docid", "rel"])
-    runs.refuse_repeated(file, qrels.rename(columns={"query": "qid", "docid": "docno"}))
-    if collection is not None:
-        present = qrels["docid"].isin(collection)
+    qrels = pd.DataFrame(rows, columns=["qid", "docno", "rel"])
+    refuse_repeated(file, qrels)
+    if documents is not None:
+        present = qrels["docno"].isin(documents)
         log.info("%s: %d of %d judgments are of documents in the input", file.name, present.sum(), len(qrels))
         qrels = qrels[present].reset_index(drop=True)
     if not (qrels["rel"] > 0).any():
         raise InputError(f"{file}: no relevant document; are these the qrels of this corpus version?")
     return qrels
-
-
-def read_run(file: Path) -> pd.DataFrame:
-    """Read a run as `query q0 docid rank score system`, topics in the file's order, ranks ascending. Raises InputError."""
-    names = {"qid": "query", "docno": "docid", "tag": "system"}
-    return runs.read_run(file).rename(columns=names).assign(q0="Q0")
 
 
 def table(files: list[Path], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -139,9 +133,9 @@ def _bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Se
     values = _values(lambda e: e.get_bpref(depth=1000, per_query=True, trec_eval=False), judged, qrels, topics)
     # trectools divides by 0 where nothing is judged irrelevant; there bpref is the share of the relevant that is found.
     relevant = qrels[qrels["rel"] > 0]
-    only = ~topics.isin(qrels.loc[qrels["rel"] == 0, "query"])
-    found = judged.merge(relevant[["query", "docid"]], on=["query", "docid"]).groupby("query").size()
-    share = (found / relevant.groupby("query").size()).reindex(topics).fillna(0.0)
+    only = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
+    found = judged.merge(relevant[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+    share = (found / relevant.groupby("qid").size()).reindex(topics).fillna(0.0)
     return pd.Series(np.where(only, share, values), index=topics)
 
 
@@ -152,5 +146,7 @@ def _version(docno: str) -> str:
 def _engine(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:
     # Built in memory: trectools' own reader of qrels drops negative labels, and its removeUnjudged is ignored by MRR.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
-    trec_run.run_data, trec_qrels.qrels_data = run.reset_index(drop=True), qrels
+    names = {"qid": "query", "docno": "docid", "tag": "system"}  # its own
+    trec_run.run_data = run.rename(columns=names).reset_index(drop=True).assign(q0="Q0")
+    trec_qrels.qrels_data = qrels.rename(columns=names).assign(q0="0")
     return TrecEval(trec_run, trec_qrels)

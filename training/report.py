@@ -22,6 +22,7 @@ from submission.data import Data
 from submission.errors import InputError
 from submission.files import write_whole
 from submission.output import RECORD
+from submission.runs import read_run
 from submission.systems import BM25
 from training import analysis, curves, evaluate
 from training.paths import REPORT
@@ -70,7 +71,7 @@ def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, out
         raise InputError(f"{directory}: expected <team>-{BM25}.txt and other runs, as `rank` writes them")
     _refuse_other_input(directory, data)
     qrels = evaluate.read_qrels(qrels_file, set(data.documents["docno"]))
-    runs = {system: evaluate.read_run(file) for system, file in files.items()}
+    runs = {system: read_run(file) for system, file in files.items()}
     for system, file in files.items():
         evaluate.refuse_other_collection(runs[system], qrels, file)
     values = {system: evaluate.evaluate(run, qrels) for system, run in runs.items()}
@@ -138,10 +139,10 @@ def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.D
 def _coverage(qrels: pd.DataFrame, data: Data) -> pd.DataFrame:
     """By topic: how many relevant documents the input has, and how many of them are candidates of the rankers."""
     relevant = qrels[qrels["rel"] > 0]
-    candidates = data.candidates[["qid", "docno"]].rename(columns={"qid": "query", "docno": "docid"})
-    found = relevant.merge(candidates, on=["query", "docid"]).groupby("query").size()
-    table = pd.DataFrame({"relevant": relevant.groupby("query").size(), "found": found}).fillna(0).astype(int)
-    table["candidates"] = candidates.groupby("query").size().reindex(table.index).fillna(0).astype(int)
+    candidates = data.candidates[["qid", "docno"]]
+    found = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
+    table = pd.DataFrame({"relevant": relevant.groupby("qid").size(), "found": found}).fillna(0).astype(int)
+    table["candidates"] = candidates.groupby("qid").size().reindex(table.index).fillna(0).astype(int)
     return table.loc[[qid for qid in data.topics["qid"] if qid in table.index]]
 
 
@@ -152,9 +153,9 @@ def _topics(
     values: Mapping[str, pd.DataFrame],
     coverage: pd.DataFrame,
 ) -> list[Topic]:
-    labels = dict(zip(zip(qrels["query"], qrels["docid"], strict=True), qrels["rel"], strict=True))
-    tops = {system: dict(iter(run.groupby("query").head(SHOWN).groupby("query"))) for system, run in runs.items()}
-    wanted = {docno for by_topic in tops.values() for frame in by_topic.values() for docno in frame["docid"]}
+    labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
+    tops = {system: dict(iter(run.groupby("qid").head(SHOWN).groupby("qid"))) for system, run in runs.items()}
+    wanted = {docno for by_topic in tops.values() for frame in by_topic.values() for docno in frame["docno"]}
     documents = data.documents[data.documents["docno"].isin(wanted)].set_index("docno")
     unknown = sorted(wanted - set(documents.index))
     if unknown:
@@ -188,12 +189,12 @@ def _cell(
     if listed is None or len(listed) <= place:
         return None
     row = listed.iloc[place]
-    text = documents.loc[row["docid"]]
+    text = documents.loc[row["docno"]]
     premise = text["premise"] if len(text["premise"]) <= EXCERPT else text["premise"][:EXCERPT].rsplit(" ", 1)[0] + " …"
     return {
-        "docno": row["docid"],
+        "docno": row["docno"],
         "score": row["score"],
-        "label": labels.get((qid, row["docid"])),
+        "label": labels.get((qid, row["docno"])),
         "conclusion": text["conclusion"],
         "premise": premise,
     }

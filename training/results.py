@@ -43,9 +43,9 @@ def tests(values: Values, baseline: str) -> pd.DataFrame:
 
 
 def per_topic(values: Values) -> pd.DataFrame:
-    """Rows (qrels, run, topic), columns measures."""
+    """Rows (qrels, run, qid), columns measures."""
     parts = {(qrels, run): table for qrels, tables in values.items() for run, table in tables.items()}
-    return pd.concat(parts, names=["qrels", "run", "topic"])
+    return pd.concat(parts, names=["qrels", "run", "qid"])
 
 
 def report(values: Values, baseline: str | None, output: Path | None) -> str:

@@ -10,16 +10,16 @@ from training.seeds import Stream, generator
 
 
 def split(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train and validation arguments, both sorted by normalised conclusion, then id.
+    """Train and validation arguments, both sorted by normalised conclusion, then docno.
 
     Args:
-        arguments: with columns `id` and `normalised_conclusion`.
+        arguments: with columns `docno` and `normalised_conclusion`.
         seed: of the choice among the conclusions with exactly five premises, where they are more than 977.
 
     Raises:
         InputError: no normalised conclusion has exactly five premises.
     """
-    arguments = arguments.sort_values(["normalised_conclusion", "id"], ignore_index=True)
+    arguments = arguments.sort_values(["normalised_conclusion", "docno"], ignore_index=True)
     sizes = arguments.groupby("normalised_conclusion", sort=True).size()
     fitting = sizes.index[sizes == RELATED].to_numpy()
     if not len(fitting):

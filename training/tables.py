@@ -43,27 +43,28 @@ def load_pairs(work: Path, form: str, encoder: Encoder) -> Pairs:
     premises: list[list[int]] = []
     unrelated: list[str] = []
     rows: dict[str, int] = {}
-    for row in _rows(work / f"train.{form}.parquet", ["id", "conclusion", "premise", "unrelated_ids"]):
-        rows[row["id"]] = len(queries)
+    for row in _rows(work / f"train.{form}.parquet", ["docno", "conclusion", "premise", "unrelated_docnos"]):
+        rows[row["docno"]] = len(queries)
         queries.append(encoder.query(row["conclusion"]))
         premises.append(encoder.prepared(row["premise"]))
-        unrelated.append(row["unrelated_ids"][0])
+        unrelated.append(row["unrelated_docnos"][0])
     return Pairs(Padded.of(queries), Padded.of(premises), np.array([rows[docno] for docno in unrelated]))
 
 
 def load_validation(work: Path, form: str, encoder: Encoder) -> Queries:
     """The validation table, grouped into queries. Raises InputError where `prepare` has not been run."""
     table = list(_rows(work / f"validation.{form}.parquet", None))
-    rows = {row["id"]: number for number, row in enumerate(table)}
+    rows = {row["docno"]: number for number, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
     for number, row in enumerate(table):
         groups.setdefault(row["normalised_conclusion"], []).append(number)
     candidates = [
-        members + [rows[docno] for member in members for docno in table[member]["unrelated_ids"]] for members in groups.values()
+        members + [rows[docno] for member in members for docno in table[member]["unrelated_docnos"]]
+        for members in groups.values()
     ]
     conclusions = [table[members[0]]["conclusion"] for members in groups.values()]
     words = [row["premise"] for row in _rows(work / "validation.words.parquet", ["premise"])]
-    order = np.argsort(np.array([row["id"] for row in table], dtype=object), kind="stable")
+    order = np.argsort(np.array([row["docno"] for row in table], dtype=object), kind="stable")
     return Queries(
         queries=Padded.of([encoder.query(text) for text in conclusions]),
         premises=Padded.of([encoder.prepared(row["premise"]) for row in table]),

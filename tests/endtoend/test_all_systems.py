@@ -27,12 +27,12 @@ from submission.command import TERMINATED
 from submission.encoding import Encoder, Lengths, PieceEncoder, WordEncoder
 from submission.ensemble import open_ensemble
 from submission.rankers import find, names
+from submission.runs import read_run
 from submission.vocabulary import Vocabulary
 from submission.work import Work
 from tests.conftest import ROOT, tiny_tokenizer
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.__main__ import main as training
-from training.evaluate import read_run
 
 BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
         "max_position_embeddings": 64}  # fmt: skip
@@ -140,7 +140,7 @@ def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int],
     ensemble = open_ensemble(checkpoints / "ensemble")
     runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in (*NETWORKS, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
-    lists = [{(row.query, row.docid): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
+    lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
     for pair in set().union(*lists):
         parts = [
             m.coefficient * min(1, max(0, (found[pair] - m.minimum) / (m.maximum - m.minimum)))
@@ -149,8 +149,8 @@ def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int],
         ]
         expected[pair] = ensemble.intercept + sum(parts)
     for row in runs["ensemble"].itertuples():
-        assert row.score == pytest.approx(expected[row.query, row.docid], abs=1e-5)
-    assert set(runs["ensemble"]["query"]) == {"1", "2", "3"}
+        assert row.score == pytest.approx(expected[row.qid, row.docno], abs=1e-5)
+    assert set(runs["ensemble"]["qid"]) == {"1", "2", "3"}
 
 
 def test_the_ensemble_alone_is_the_same(rank: Callable[..., int], tmp_path: Path) -> None:

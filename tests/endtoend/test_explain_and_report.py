@@ -17,7 +17,6 @@ from tests.endtoend.test_all_systems import SYSTEMS, checkpoints, everything, ra
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.__main__ import main as training
 from training.evaluate import evaluate, read_qrels
-from training.evaluate import read_run as read_for_scoring
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
@@ -117,9 +116,9 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
     assert HOSTILE in page.text  # as text
     judgments = read_qrels(qrels)
-    judgments = judgments[judgments["docid"] != "elsewhere"]
+    judgments = judgments[judgments["docno"] != "elsewhere"]
     for system in SYSTEMS:
-        values = evaluate(read_for_scoring(directory / f"aragorn-{system}.txt"), judgments).mean()
+        values = evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments).mean()
         for way in ("judged", "all"):
             row = re.search(rf'scope="row">{system}</th><td><strong>([\d.]+)</strong>', html[html.index(f"<caption>{way}:") :])
             assert row is not None
@@ -164,7 +163,7 @@ def test_evaluate_writes_its_tables(
     assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(topics), *runs]) == 0
     restricted = pd.read_csv(tmp_path / "own" / "topics.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
     whole = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
-    assert (restricted.set_index("topic")["Bpref"] > whole.set_index("topic")["Bpref"])[3]  # `elsewhere` cannot be found
+    assert (restricted.set_index("qid")["Bpref"] > whole.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found
     capsys.readouterr()
     assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
     assert "baseline 'bm25': expected one of two runs or more; did you mean" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -95,27 +96,24 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_tables_hold_the_same_arguments_in_both_forms(prepared: Path) -> None:
     for part, number in (("train", 1), ("validation", 20)):
         words, bert = (pq.read_table(prepared / f"{part}.{form}.parquet").to_pylist() for form in ("words", "bert"))
-        premises = {row["id"]: row["premise"] for row in bert}
+        docnos = {row["docno"] for row in bert}
         for word_row, bert_row in zip(words, bert, strict=True):
-            assert word_row["id"] == bert_row["id"]
+            assert word_row["docno"] == bert_row["docno"]
             assert word_row["premise"] == " ".join(premise_words(bert_row["premise"]))
-            assert len(set(bert_row["unrelated_ids"])) == number
-            assert bert_row["unrelated_premises"] == [premises[docno] for docno in bert_row["unrelated_ids"]]
+            assert word_row["unrelated_docnos"] == bert_row["unrelated_docnos"]
+            assert len(set(bert_row["unrelated_docnos"]) & docnos) == number
 
 
 def test_validation_is_5_related_and_100_unrelated(prepared: Path) -> None:
-    qrels = [line.split() for line in (prepared / "validation.qrels").read_text().splitlines()]
-    candidates = [line.split() for line in (prepared / "validation.candidates").read_text().splitlines()]
-    queries = {qid for qid, *_ in qrels}
-    texts = dict(line.split("\t") for line in (prepared / "validation.queries.tsv").read_text().splitlines())
-    assert list(texts) == [f"v{number}" for number in range(1, 26)]
-    assert all(text.startswith("topic") for text in texts.values())
+    table = pd.read_parquet(prepared / "validation.words.parquet")
+    queries = list(table.groupby("normalised_conclusion"))
     assert len(queries) == 25
-    for query in queries:
-        related = {docno for qid, _, docno, label in qrels if qid == query and label == "1"}
-        listed = [docno for qid, docno in candidates if qid == query]
-        assert (len(related), len(listed), len(set(listed))) == (5, 105, 105)
-        assert related <= set(listed)
+    for conclusion, related in queries:
+        unrelated = {docno for docnos in related["unrelated_docnos"] for docno in docnos}
+        assert (len(related), len(unrelated)) == (5, 100)
+        others = table[table["docno"].isin(unrelated)]
+        assert len(others) == 100
+        assert conclusion not in set(others["normalised_conclusion"])
 
 
 def test_statistics(prepared: Path, tmp_path: Path) -> None:

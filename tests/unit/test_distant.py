@@ -16,7 +16,7 @@ from training.split import split
 def arguments(**sizes: int) -> pd.DataFrame:
     """Arguments sorted by conclusion: so many for each normalised conclusion (underscores are blanks)."""
     rows = [(f"{name}-{number}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for number in range(size)]
-    return pd.DataFrame(rows, columns=["id", "normalised_conclusion"])
+    return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 
 
 MANY = arguments(

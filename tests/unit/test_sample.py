@@ -27,7 +27,7 @@ def test_qrels_are_graded_and_of_this_corpus() -> None:
     labels = [line.split() for line in QRELS.read_text().splitlines()]
     assert {label[3] for label in labels} == {"-2", "0", "1", "2"}
     assert {label[2] for label in labels} <= set(read_corpus(corpus_files(SAMPLE))["docno"])
-    assert read_qrels(QRELS)["query"].nunique() == len(read_topics(topic_files(SAMPLE)))
+    assert read_qrels(QRELS)["qid"].nunique() == len(read_topics(topic_files(SAMPLE)))
 
 
 def test_ids_are_hashes_of_the_texts() -> None:
