@@ -5,18 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from submission import command, systems
-from submission.check import check
-from submission.command import add_checkpoints, add_input, add_input_run, from_environment
-from submission.data import Data
-from submission.device import choose_device
-from submission.ensemble import NAME as ENSEMBLE
-from submission.ensemble import open_ensemble
-from submission.explain import explain
-from submission.rank import Job, rank
-
-EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
-6 some systems failed, the others are written"""
+from submission import command
+from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, from_environment, whole_number
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,78 +15,89 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="submission", description=__doc__, epilog=EXIT_CODES)
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = Verbs("submission", __doc__)
 
-    verb = verbs.add_parser("rank", help="write one run per system", epilog=EXIT_CODES,
-                            formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    verb = verbs.add("rank", _rank, "write one run per system")
     add_input(verb)
     add_input_run(verb)
-    verb.add_argument("-o", "--output", type=Path, default=from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs")),
-                      metavar="DIR", help="directory for the runs")  # fmt: skip
-    verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems",
-                      help="repeatable; the first is the primary one (default: all present, knrm primary)")  # fmt: skip
+    output = from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
+    verb.add_argument("-o", "--output", type=Path, default=output, metavar="DIR", help="directory for the runs")
+    what = "repeatable; the first is the primary one (default: all whose checkpoints are there, knrm primary)"
+    verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=what)
     verb.add_argument("--team", default="aragorn", help="run files and tags are named <team>-<system>")
-    verb.add_argument("--depth", type=_depth, default=100, metavar="N", help="documents a topic in a run, at most 1000")
-    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+    what = "documents a topic in a run, at most 1000"
+    verb.add_argument("--depth", type=whole_number(1, 1000), default=100, metavar="N", help=what)
+    add_device(verb)
     add_checkpoints(verb)
-    verb.add_argument("--work", type=Path, metavar="DIR", help="where finished parts and SNRM's index are kept, so that a "
-                      "restarted execution goes on where it stopped (default: a temporary directory)")  # fmt: skip
+    what = "where finished parts, lists and indexes are kept, so that a restarted execution goes on where it stopped"
+    verb.add_argument("--work", type=Path, metavar="DIR", help=f"{what} (default: a temporary directory)")
     verb.add_argument("--overwrite", action="store_true", help="replace the runs of another input, setting or version")
-    verb.set_defaults(verb=_rank)
 
-    verb = verbs.add_parser("check", help="all faults of an input, of the checkpoints and of run files; scores nothing",
-                            epilog=EXIT_CODES, formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    verb = verbs.add("check", _check, "all faults of an input, of the checkpoints and of run files; scores nothing")
     add_input(verb)
     add_checkpoints(verb)
-    verb.add_argument("--run", action="append", type=Path, default=[], metavar="FILE", dest="runs",
-                      help="repeatable; a run made from this input")  # fmt: skip
+    what = "repeatable; a run made from this input"
+    verb.add_argument("--run", action="append", type=Path, default=[], metavar="FILE", dest="runs", help=what)
     verb.add_argument("--differing", type=Path, metavar="FILE", help="write the ids there whose texts are not the judged ones")
-    verb.set_defaults(verb=_check)
 
-    verb = verbs.add_parser("explain", help="why a document has its score: the parts that sum to it", epilog=EXIT_CODES,
-                            formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    verb = verbs.add("explain", _explain, "why a document has its score: the parts that sum to it")
     add_input(verb)
     add_input_run(verb)
     verb.add_argument("--system", required=True, metavar="NAME", help="whose score")
     verb.add_argument("--topic", required=True, metavar="N", help="the topic's number")
     verb.add_argument("--document", required=True, metavar="ID", help="the argument's id")
-    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+    add_device(verb)
     add_checkpoints(verb)
-    verb.set_defaults(verb=_explain)
 
-    verb = verbs.add_parser("systems", help="list the systems, what each is, and whether its checkpoint is there")
+    verb = verbs.add("systems", _systems, "list the systems, what each is, and whether its checkpoints are there")
     add_checkpoints(verb)
-    verb.set_defaults(verb=_systems)
-    return parser
+    return verbs.parser
+
+
+# What a verb needs is imported when it is called: torch alone takes two seconds, and --help needs nothing.
 
 
 def _rank(options: argparse.Namespace) -> None:
-    flags = {name: value for name, value in vars(options).items() if name != "verb"}
-    rank(Job(**flags))
+    from submission.rank import Job, rank
+
+    rank(Job(**{name: value for name, value in vars(options).items() if name != "verb"}))
 
 
 def _check(options: argparse.Namespace) -> None:
-    check(options.input, options.runs, options.checkpoints, options.differing)
+    from submission.check import check
+
+    report = check(options.input, options.runs, options.checkpoints, options.differing)
+    print("\n".join(report.lines))
+    report.refuse_faults()
 
 
 def _explain(options: argparse.Namespace) -> None:
-    data, device = Data(options.input, options.input_run), choose_device(options.device)
-    explain(options.system, options.topic, options.document, data, options.checkpoints, device)
+    from submission.device import choose_device
+    from submission.disk.work import Work
+    from submission.explain import explain
+    from submission.input.directory import Input
+    from submission.systems.catalogue import find
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+
+    system, device = find(options.system), choose_device(options.device)
+    source = Input(options.input, options.input_run, options.topic)
+    with Work(None, Path()) as work:
+        print(explain(system, options.document, Execution(source, Checkpoints(options.checkpoints), device, work)), end="")
 
 
 def _systems(options: argparse.Namespace) -> None:
-    for system in systems.all_systems(options.checkpoints):
-        state = "ready" if system.present else f"no checkpoint at {system.checkpoint}"
-        print(f"{system.name:14} {state:14} {system.description}")
-        if system.name == ENSEMBLE and system.checkpoint and system.present:
-            print(f"{'':14} {'':14} score = {open_ensemble(system.checkpoint).formula()}")
+    from submission.systems.catalogue import SYSTEMS
+    from submission.systems.remembered import Checkpoints
 
-
-def _depth(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to 1000")
-    return int(text)
+    checkpoints = Checkpoints(options.checkpoints)
+    for system in SYSTEMS.values():
+        missing = system.missing(checkpoints)
+        state = f"no checkpoint {', '.join(missing)} in {checkpoints.directory}" if missing else "ready"
+        print(f"{system.name:14} {state:14} {system.about}")
+        formula = "" if missing else system.stage.formula(checkpoints)
+        if formula:
+            print(f"{'':14} {'':14} {formula}")
 
 
 if __name__ == "__main__":

@@ -10,17 +10,17 @@ import pandas as pd
 HASHED = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
-def differing(corpus: pd.DataFrame) -> tuple[pd.Series, int]:
+def differing(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     """Arguments whose id is not made of their text, so that judgments of that id are of another text.
 
     Args:
-        corpus: `docno conclusion premise`.
+        documents: `docno conclusion premise`.
 
     Returns:
         The docnos that differ, and the number of ids that have this form at all (those of corpus version 1 do not).
     """
-    found = [HASHED.fullmatch(docno) for docno in corpus["docno"]]
-    with_hash = corpus[[match is not None for match in found]]
+    found = [HASHED.fullmatch(docno) for docno in documents["docno"]]
+    with_hash = documents[[match is not None for match in found]]
     expected = [match[1] for match in found if match]
     pairs = zip(with_hash["premise"], with_hash["conclusion"], strict=True)
     own = [f"{(31 * java_hash(premise) + java_hash(conclusion)) % 2**32:x}" for premise, conclusion in pairs]

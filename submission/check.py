@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from submission import systems
 from submission.argument_ids import differing
-from submission.checkpoint import open_checkpoint
 from submission.corpus import corpus_faults, corpus_files, long_enough
-from submission.data import Data
-from submission.ensemble import NAME as ENSEMBLE
-from submission.ensemble import open_ensemble
+from submission.disk.files import write_whole
 from submission.errors import CheckpointError, FaultsError, InputError
-from submission.files import write_whole
+from submission.input.directory import Input
+from submission.input.given import given_lists
 from submission.runs import TAG
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import walk
+from submission.systems.remembered import Checkpoints
 from submission.tirex import Tirex
 from submission.topics import read_topics, topic_faults, topic_files
 
@@ -43,6 +42,11 @@ class Report:
         """Something that may well be meant."""
         self.lines.append(f"note   {what}")
 
+    def refuse_faults(self) -> None:
+        """Raises FaultsError: something is wrong; its exit code is that of the first kind of fault."""
+        if self.number:
+            raise FaultsError(f"{self.number} faults, listed above", self.exit_code)
+
     def faults(self, found: list[str], exit_code: int) -> None:
         """What is wrong; of many faults the first ones."""
         self.lines += [f"FAULT  {fault}" for fault in found[:SHOWN]]
@@ -53,8 +57,8 @@ class Report:
             self.number += len(found)
 
 
-def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> None:
-    """Print what is wrong with an input directory, with all checkpoints that are there, and with run files.
+def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> Report:
+    """What is wrong with an input directory, with all checkpoints that are there, and with run files.
 
     Args:
         directory: the input.
@@ -63,23 +67,20 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
         differing_file: gets the ids whose text is not the judged one, one a line.
 
     Raises:
-        FaultsError: something is wrong; its exit code is that of the first kind of fault.
         OutputError: differing_file cannot be written.
     """
     report = Report()
     if Tirex.is_in(directory):
-        topics, corpus = _check_tirex(directory, report)
+        topics, documents = _check_tirex(directory, report)
     else:
-        topics, corpus = _check_topics(directory, report), _check_corpus(directory, report)
-        if corpus is not None:
-            _check_texts(corpus, differing_file, report)
-    _check_checkpoints(checkpoints, report)
-    docnos = None if corpus is None else set(corpus["docno"])
+        topics, documents = _check_topics(directory, report), _check_documents(directory, report)
+        if documents is not None:
+            _check_texts(documents, differing_file, report)
+    _check_checkpoints(Checkpoints(checkpoints), report)
+    docnos = None if documents is None else set(documents["docno"])
     for run in runs:
         _report(report, str(run), run_faults(run, topics, docnos), InputError.exit_code)
-    print("\n".join(report.lines))
-    if report.number:
-        raise FaultsError(f"{report.number} faults, listed above", report.exit_code)
+    return report
 
 
 def run_faults(file: Path, topics: list[str] | None, corpus: set[str] | None) -> list[str]:
@@ -143,13 +144,15 @@ def run_faults(file: Path, topics: list[str] | None, corpus: set[str] | None) ->
 
 def _check_tirex(directory: Path, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
     try:
-        data = Data(directory)
-        topics, documents, _ = data.topics["qid"].tolist(), data.documents, data.candidates
+        source = Input(directory)
+        topics, documents = source.topics["qid"].tolist(), source.documents
+        if source.listed is not None:
+            given_lists(source.listed, source.topics, set(source.listed["docno"]) - set(documents["docno"]), source.list_file)
     except InputError as error:
         report.faults([str(error)], InputError.exit_code)
         return None, None
     report.ok(f"{len(topics)} topics, {len(documents)} documents")
-    report.note(data.note)
+    report.note(source.note)
     return topics, documents
 
 
@@ -164,28 +167,27 @@ def _check_topics(directory: Path, report: Report) -> list[str] | None:
     return None if found else read_topics(files)["qid"].tolist()
 
 
-def _check_corpus(directory: Path, report: Report) -> pd.DataFrame | None:
+def _check_documents(directory: Path, report: Report) -> pd.DataFrame | None:
     try:
         files = corpus_files(directory)
     except InputError as error:
         report.faults([str(error)], InputError.exit_code)
         return None
-    corpus, found = corpus_faults(files)
+    documents, found = corpus_faults(files)
     if not found:
         try:
-            kept = long_enough(corpus)
+            collection = long_enough(documents)
         except InputError as error:
             found = [str(error)]
         else:
-            report.note(
-                f"{len(kept)} of {len(corpus)} arguments are in the collection, the premises of the others are too short"
-            )
+            words = f"{len(collection)} of {len(documents)} arguments are in the collection"
+            report.note(f"{words}, the premises of the others are too short")
     _report(report, f"{len(files)} corpus files", found, InputError.exit_code)
-    return corpus
+    return documents
 
 
-def _check_texts(corpus: pd.DataFrame, file: Path | None, report: Report) -> None:
-    docnos, number = differing(corpus)
+def _check_texts(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
+    docnos, number = differing(documents)
     if not number:
         report.note("ids are not of args.me 2020-04-01, whose ids prove their texts; qrels of that version do not fit")
     elif len(docnos):
@@ -199,29 +201,20 @@ def _check_texts(corpus: pd.DataFrame, file: Path | None, report: Report) -> Non
         write_whole(file, "".join(f"{docno}\n" for docno in docnos))
 
 
-def _check_checkpoints(directory: Path, report: Report) -> None:
-    fingerprints: dict[str, str] = {}
-
-    def network(path: Path) -> None:
-        fingerprints[path.name] = open_checkpoint(path).fingerprint
-
-    def ensemble(path: Path) -> None:
-        opened = open_ensemble(path)
-        missing = [member.name for member in opened.members if member.name not in fingerprints]
-        if missing:
-            raise CheckpointError(f"{path}: was fitted with {', '.join(missing)}, which cannot be opened")
-        opened.refuse_others(fingerprints)
-
-    for system in systems.all_systems(directory):
-        if system.checkpoint is None or not system.present:
+def _check_checkpoints(checkpoints: Checkpoints, report: Report) -> None:
+    """Open all that are there, each once."""
+    stages = dict.fromkeys(stage for system in SYSTEMS.values() for stage in walk(system.stage))
+    told = set()
+    for stage in stages:
+        if stage.checkpoint is None or stage.checkpoint in told or not checkpoints.has(stage.checkpoint):
             continue
-        opens: Callable[[Path], None] = ensemble if system.name == ENSEMBLE else network
+        told.add(stage.checkpoint)
         try:
-            opens(system.checkpoint)
+            stage.opened(checkpoints)
         except CheckpointError as error:
-            report.faults([str(error)], CheckpointError.exit_code)
+            report.faults([f"checkpoint {stage.checkpoint}: {error}"], CheckpointError.exit_code)
         else:
-            report.ok(f"checkpoint {system.name}")
+            report.ok(f"checkpoint {stage.checkpoint}")
 
 
 def _report(report: Report, what: str, found: list[str], exit_code: int) -> None:

@@ -21,10 +21,10 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from submission.disk.files import sha256, write_directory
 from submission.encoders import Pretrained
 from submission.encoding import Encoder, Lengths, load_encoder, pad
 from submission.errors import CheckpointError, UsageError
-from submission.files import sha256, write_directory
 from submission.rankers import find
 from submission.rankers.base import Ranker
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
-from submission.errors import SubmissionError
+from submission.errors import EXIT_CODES, SubmissionError
 from submission.paths import CHECKPOINTS, SAMPLE
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ TERMINATED = 128 + signal.SIGTERM  # the exit code that shells give it
 
 
 def program(main: Callable[[], int]) -> NoReturn:
-    """Be the process of a command line: end with its exit code, and in order when asked to (a container that is stopped)."""
+    """Run a command line as this process: end with its exit code, and in order when asked to (a container that is stopped)."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(main())
 
@@ -47,6 +47,32 @@ def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     return 0
 
 
+class _Help(argparse.HelpFormatter):
+    """Says a flag's default where there is one to say."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        words = action.help or ""
+        silent = action.default in (None, False, [], argparse.SUPPRESS) or not action.option_strings
+        return words if silent else f"{words} (default: %(default)s)"
+
+
+class Verbs:
+    """A command line of verbs."""
+
+    def __init__(self, name: str, about: str) -> None:
+        """Nothing but its name and what it is."""
+        self.parser = argparse.ArgumentParser(prog=name, description=about, epilog=EXIT_CODES)
+        self._verbs = self.parser.add_subparsers(required=True, metavar="VERB")
+
+    def add(self, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
+        """A verb, to which flags are added; `run` gets them."""
+        verb: argparse.ArgumentParser = self._verbs.add_parser(
+            name, help=what, description=what, epilog=EXIT_CODES, formatter_class=_Help
+        )
+        verb.set_defaults(verb=run)
+        return verb
+
+
 def add_input(verb: argparse.ArgumentParser) -> None:
     """The flag --input."""
     default = from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE)
@@ -57,13 +83,29 @@ def add_input(verb: argparse.ArgumentParser) -> None:
 def add_input_run(verb: argparse.ArgumentParser) -> None:
     """The flag --input-run."""
     default = from_environment(["inputRun"], None)
-    what = "a run (run.txt), or the directory that holds it, whose documents are re-ranked instead of BM25's"
+    what = "a run (run.txt), or the directory that holds it, of whose documents every system ranks exactly these"
     verb.add_argument("--input-run", type=Path, default=default, metavar="DIR", help=what)
 
 
 def add_checkpoints(verb: argparse.ArgumentParser) -> None:
     """The flag --checkpoints."""
     verb.add_argument("--checkpoints", type=Path, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+
+
+def add_device(verb: argparse.ArgumentParser) -> None:
+    """The flag --device."""
+    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """What reads a whole number in these bounds."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {least} to {most}")
+        return int(text)
+
+    return number
 
 
 def from_environment(names: list[str], default: T) -> Path | T:

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from submission.disk.files import sha256
 from submission.errors import InputError
-from submission.files import sha256
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 @_no_garbage_collection()
-def read_corpus(files: list[Path]) -> pd.DataFrame:
+def read_documents(files: list[Path]) -> pd.DataFrame:
     """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), as they come.
 
     An argument that is repeated with equal text is dropped and counted.
@@ -92,19 +92,19 @@ def read_corpus(files: list[Path]) -> pd.DataFrame:
         log.info("%s: %d arguments", file.name, len(found))
         arguments += found
         sizes.append(len(found))
-    corpus = _frame(arguments)
-    docnos = corpus["docno"].tolist()
+    documents = _frame(arguments)
+    docnos = documents["docno"].tolist()
     together, unique = "".join(docnos), set(docnos)  # one text of all ids shows whether there is a blank in any
     if not docnos or (together.split() == [together] and "" not in unique and len(unique) == len(docnos)):
-        return corpus
-    for fault in _id_faults(corpus, np.repeat(np.array(files, dtype=object), sizes)):
+        return documents
+    for fault in _id_faults(documents, np.repeat(np.array(files, dtype=object), sizes)):
         raise InputError(fault)
-    log.warning("%d arguments are repeated with the same text: dropped", len(corpus) - len(unique))
-    return corpus.drop_duplicates("docno", ignore_index=True)
+    log.warning("%d arguments are repeated with the same text: dropped", len(documents) - len(unique))
+    return documents.drop_duplicates("docno", ignore_index=True)
 
 
 def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """What can be read of corpus files, as a frame like read_corpus gives, and all that is wrong with them."""
+    """What can be read of corpus files, as a frame as read_documents gives, and all that is wrong with them."""
     parts, readable, faults = [], [], []
     for file in files:
         try:
@@ -115,26 +115,26 @@ def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
         else:
             parts.append(part)
             readable.append(file)
-    corpus = pd.concat([pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), *parts], ignore_index=True)
-    faults += _id_faults(corpus, np.repeat(np.array(readable, dtype=object), [len(part) for part in parts]))
-    return corpus.drop_duplicates("docno", ignore_index=True), faults
+    documents = pd.concat([pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), *parts], ignore_index=True)
+    faults += _id_faults(documents, np.repeat(np.array(readable, dtype=object), [len(part) for part in parts]))
+    return documents.drop_duplicates("docno", ignore_index=True), faults
 
 
-def long_enough(corpus: pd.DataFrame) -> pd.DataFrame:
+def long_enough(documents: pd.DataFrame) -> pd.DataFrame:
     """The collection: arguments whose premise has at least 15 whitespace tokens (thesis 3.3). Counts what it leaves out.
 
     Raises:
         InputError: nothing is left.
     """
-    tokens = np.array([_tokens(premise) for premise in corpus["premise"]], dtype=int)
-    kept = corpus[tokens >= SHORTEST_PREMISE].reset_index(drop=True)
+    tokens = np.array([_tokens(premise) for premise in documents["premise"]], dtype=int)
+    kept = documents[tokens >= SHORTEST_PREMISE].reset_index(drop=True)
     log.info(
         "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)",
-        len(kept), len(corpus), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(), SHORTEST_PREMISE,
+        len(kept), len(documents), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(), SHORTEST_PREMISE,
     )  # fmt: skip
     if not kept["conclusion"].str.strip().any():
         expected = f"expected some with a conclusion and a premise of {SHORTEST_PREMISE} words or more"
-        raise InputError(f"no argument is left of {len(corpus)}; {expected}: is this the args.me corpus?")
+        raise InputError(f"no argument is left of {len(documents)}; {expected}: is this the args.me corpus?")
     return kept
 
 
@@ -225,12 +225,12 @@ def _argument_faults(file: Path) -> list[str]:
     return faults
 
 
-def _id_faults(corpus: pd.DataFrame, owners: np.ndarray) -> Iterator[str]:
+def _id_faults(documents: pd.DataFrame, owners: np.ndarray) -> Iterator[str]:
     """What is wrong with the ids; owners are the files of the rows."""
-    for owner, docno in zip(owners, corpus["docno"], strict=True):
+    for owner, docno in zip(owners, documents["docno"], strict=True):
         if docno.split() != [docno]:
             yield f"{owner}: argument id {docno!r}; expected an id without blanks, as run files need"
-    repeated = corpus[corpus["docno"].duplicated(keep=False)]
+    repeated = documents[documents["docno"].duplicated(keep=False)]
     for docno, group in repeated.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             places = ", ".join(sorted({str(file) for file in owners[group.index]}))

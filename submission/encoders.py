@@ -11,8 +11,8 @@ from typing import Any
 import safetensors.torch
 from torch import Tensor
 
+from submission.disk.files import sha256
 from submission.errors import CheckpointError
-from submission.files import sha256
 from submission.paths import ENCODERS
 from submission.rankers.bert_config import BERT_FIELDS, EncoderConfig
 

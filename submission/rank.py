@@ -1,4 +1,4 @@
-"""The main job: topics and corpus in, one TREC run per system out."""
+"""The main job: topics and documents in, one TREC run per system out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission import systems
-from submission.data import Data
 from submission.device import choose_device, limit_threads
+from submission.disk.fingerprint import code_fingerprint
+from submission.disk.work import Work
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
-from submission.fingerprint import code_fingerprint
-from submission.making import Maker
+from submission.input.directory import Input
+from submission.lists import cut
 from submission.metadata import earlier_entries, run_entry, write_metadata
 from submission.output import RUN_FILE, Output
 from submission.runs import check_tag, run_text
-from submission.work import Work
+from submission.systems import catalogue
+from submission.systems.catalogue import System
+from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
 
 log = logging.getLogger(__name__)
 
@@ -40,32 +43,32 @@ class Job:
 def rank(job: Job) -> None:
     """Write `<team>-<system>.txt` for every system and `run.txt`, the run of the primary one (the first named, else knrm).
 
-    A system whose run is already there, made from the same inputs, settings, checkpoint and code, is not computed again.
+    A system whose run is already there, made from the same inputs, settings, checkpoints and code, is not computed again.
 
     Raises:
         UsageError, InputError, CheckpointError, OutputError: nothing could be written.
         SystemsFailedError: some systems failed, the others are written.
     """
     check_tag(job.team)
-    chosen = systems.choose(job.systems, job.checkpoints)
-    primary = job.systems[0] if job.systems else systems.PRIMARY_SYSTEM
+    checkpoints = Checkpoints(job.checkpoints)
+    chosen = catalogue.choose(job.systems, checkpoints)
+    primary = catalogue.find(job.systems[0] if job.systems else catalogue.PRIMARY_SYSTEM)
     device = choose_device(job.device)
     log.info("computing on %s with %d threads", device.type, limit_threads())
-    data = Data(job.input, job.input_run)
-    log.info("%s", data.note)
+    source = Input(job.input, job.input_run)
+    log.info("%s", source.note)
     failed: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as work:
-        data.keep_in(work)
-        maker = Maker(job.checkpoints, job.depth, device, data, work)
-        settings = {"input": data.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
+        execution = Execution(source, checkpoints, device, work)
+        settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         earlier = earlier_entries(job.output)
         entries = {tag: entry for tag, entry in earlier.items() if output.holds(f"{tag}.txt")}
         for system in chosen:
             start = time.monotonic()
             try:
-                with data.stopwatch.stage(system.name):
-                    reused = _one(system, job, maker, output, system.name == primary)
+                with source.stopwatch.stage(system.name):
+                    reused = _one(system, job, execution, output, system == primary)
             except (InputError, OutputError):
                 raise  # not this system's fault: the others would fail alike
             except Exception as error:
@@ -74,10 +77,9 @@ def rank(job: Job) -> None:
             else:
                 log.info("%s: %s (%.1f s)", system.name, "already there" if reused else "done", time.monotonic() - start)
                 if not reused or _tag(job, system) not in entries:
-                    entries[_tag(job, system)] = run_entry(system, maker, data.stopwatch.seconds[system.name])
+                    entries[_tag(job, system)] = run_entry(system, checkpoints, source.stopwatch.seconds[system.name])
         if entries != earlier:  # otherwise the file tells of the execution that made the runs
-            [first] = [system for system in chosen if system.name == primary]
-            write_metadata(job.output, job.team, first, entries, data, device)
+            write_metadata(job.output, job.team, primary, entries, execution)
     if failed and len(failed) == len(chosen):
         raise next(iter(failed.values()))
     if failed:
@@ -85,11 +87,11 @@ def rank(job: Job) -> None:
     log.info("%d runs in %s", len(chosen), job.output)
 
 
-def _one(system: systems.System, job: Job, maker: Maker, output: Output, primary: bool) -> bool:
+def _one(system: System, job: Job, execution: Execution, output: Output, primary: bool) -> bool:
     """Make sure that a system's run is there; true if it was already."""
-    key, name = maker.key(system.name), f"{_tag(job, system)}.txt"
+    key, name = execution.key(system.stage), f"{_tag(job, system)}.txt"
     reused = output.finished(name, key)
-    text = output.read(name) if reused else run_text(maker.run(system.name), _tag(job, system))
+    text = output.read(name) if reused else run_text(cut(execution.lists(system.stage), job.depth), _tag(job, system))
     if not reused:
         output.write(name, text, key)
     if primary:
@@ -97,5 +99,5 @@ def _one(system: systems.System, job: Job, maker: Maker, output: Output, primary
     return reused
 
 
-def _tag(job: Job, system: systems.System) -> str:
+def _tag(job: Job, system: System) -> str:
     return f"{job.team}-{system.name}"

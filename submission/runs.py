@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from submission.errors import InputError, UsageError
+from submission.lists import by_topic
 
 TAG = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -20,22 +21,6 @@ def check_tag(tag: str) -> str:
     if not TAG.fullmatch(tag):
         raise UsageError(f"tag {tag!r}: expected letters, digits, - and _ only, no blanks; choose another --team")
     return tag
-
-
-def ranked(scores: pd.DataFrame, topics: pd.DataFrame, depth: int) -> pd.DataFrame:
-    """The best `depth` documents a topic as `qid docno rank score`: score descending, ties by docno ascending.
-
-    Topics come in the order of the topics frame.
-    """
-    order = scores.sort_values(["score", "docno"], ascending=[False, True], kind="stable")
-    return cut(order.assign(rank=order.groupby("qid").cumcount() + 1), topics, depth)
-
-
-def cut(candidates: pd.DataFrame, topics: pd.DataFrame, depth: int) -> pd.DataFrame:
-    """The first `depth` documents a topic by their ranks, topics in the order of the topics frame."""
-    kept = candidates[candidates["rank"] <= depth]
-    position = kept["qid"].map({qid: number for number, qid in enumerate(topics["qid"])})
-    return kept.assign(position=position).sort_values(["position", "rank"], ignore_index=True).drop(columns="position")
 
 
 def run_text(run: pd.DataFrame, tag: str) -> str:
@@ -78,8 +63,7 @@ def read_run(file: Path) -> pd.DataFrame:
     refuse_repeated(file, run)
     if run.empty:
         raise InputError(f"{file}: an empty run")
-    order = run["qid"].map({qid: number for number, qid in enumerate(run["qid"].unique())})
-    return run.assign(order=order).sort_values(["order", "rank"], kind="stable", ignore_index=True).drop(columns="order")
+    return by_topic(run, run[["qid"]].drop_duplicates(), ["rank"], ascending=[True])
 
 
 def numbered_lines(file: Path) -> list[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,51 +13,48 @@ from torch import Tensor
 
 from submission.checkpoint import Checkpoint
 from submission.device import in_halves
+from submission.disk.kept import Kept
 from submission.encoding import Padded, batches
 from submission.progress import progress
 from submission.rankers.base import Ranker, SiameseRanker
 from submission.tokens import Tokens
-from submission.work import kept
 
 BATCH = {"words": 512, "bert": 32}  # documents computed at a time
 BATCH_ON_GPU = 512
-PART = {"words": 4096, "bert": 512}  # documents at least whose scores or vectors are kept together: what a kill can cost
+KEPT_TOGETHER = {
+    "words": 4096,
+    "bert": 512,
+}  # documents at least whose scores or vectors are kept together: what a kill can cost
 
 
-def score(
-    candidates: pd.DataFrame, tokens: Tokens, checkpoint: Checkpoint, device: torch.device, directory: Path
-) -> pd.DataFrame:
-    """Score candidates `qid docno` with a ranker.
+def score(pairs: pd.DataFrame, tokens: Tokens, checkpoint: Checkpoint, device: torch.device, kept: Kept) -> np.ndarray:
+    """The scores (N,) float32 of pairs of topics and documents.
 
     Args:
-        candidates: pairs that tokens has.
+        pairs: `qid docno`, which tokens has.
         tokens: the texts.
         checkpoint: the ranker and its encoder.
         device: where to compute; a GPU computes BERT encoders in half precision.
-        directory: where what finished parts give is kept; it must be of these very arguments.
-
-    Returns:
-        `qid docno score`, in the order of the candidates.
+        kept: where what finished parts give is kept; it must be of these very arguments.
 
     Raises:
         FloatingPointError: a score is not finite.
-        OutputError: the directory cannot be written.
+        OutputError: that place cannot be written.
     """
     ranker, encoder = checkpoint.ranker.to(device), checkpoint.encoder
     if device.type == "cuda":
         ranker.use_half_precision()
-    queries, premises = tokens.queries(encoder), tokens.premises(encoder, candidates["docno"])
-    pairs = PaddedPairs(
+    queries, premises = tokens.queries(encoder), tokens.premises(encoder, pairs["docno"])
+    padded = PaddedPairs(
         Padded.of(list(queries.values())), Padded.of(list(premises.values())),
-        _places(candidates["qid"], queries), _places(candidates["docno"], premises),
+        _places(pairs["qid"], queries), _places(pairs["docno"], premises),
     )  # fmt: skip
-    scores = score_pairs(ranker, pairs, device, directory)
-    result = candidates[["qid", "docno"]].assign(score=scores)
-    faulty = result[~np.isfinite(result["score"])]
+    scores = score_pairs(ranker, padded, device, kept)
+    faulty = pairs[~np.isfinite(scores)]
     if len(faulty):
         qid, docno = faulty["qid"].iloc[0], faulty["docno"].iloc[0]
         raise FloatingPointError(f"the score of argument {docno} for topic {qid} is not finite")
-    return result
+    return scores
 
 
 @dataclass(frozen=True)
@@ -81,32 +77,32 @@ class PaddedPairs:
         return np.split(order, np.flatnonzero(np.diff(self.query[order])) + 1) if len(order) else []
 
 
-def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device, directory: Path | None = None) -> np.ndarray:
+def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device, kept: Kept | None = None) -> np.ndarray:
     """Scores (N,) float32, by the way that suits the ranker.
 
     Args:
         ranker: in evaluation mode, on the device.
         pairs: what to score.
         device: where to compute.
-        directory: where what finished parts give is kept; nothing is without.
+        kept: where what finished parts give is kept; nothing is without.
     """
     size = BATCH_ON_GPU if device.type == "cuda" else BATCH[ranker.form]
     with torch.inference_mode():
         if isinstance(ranker, SiameseRanker):
-            return _by_vectors(ranker, pairs, size, device, directory)
-        return (_by_topics if ranker.form == "words" else _by_pairs)(ranker, pairs, size, device, directory)
+            return _by_vectors(ranker, pairs, size, device, kept)
+        return (_by_topics if ranker.form == "words" else _by_pairs)(ranker, pairs, size, device, kept)
 
 
-def _by_pairs(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.device, directory: Path | None) -> np.ndarray:
+def _by_pairs(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.device, kept: Kept | None) -> np.ndarray:
     """In batches of similar lengths, of all topics: BERT networks share nothing between pairs."""
 
     def compute(rows: np.ndarray) -> Tensor:
         return ranker(*pairs.queries.take(pairs.query[rows], device), *pairs.premises.take(pairs.premise[rows], device)).cpu()
 
-    return _in_parts(batches(pairs.lengths(), size), compute, ranker, "pairs", directory)
+    return _in_parts(batches(pairs.lengths(), size), compute, ranker, "pairs", kept)
 
 
-def _by_topics(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.device, directory: Path | None) -> np.ndarray:
+def _by_topics(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.device, kept: Kept | None) -> np.ndarray:
     """In batches of one topic, because word networks share what its documents have in common."""
     scores = ranker.by_topic(pairs.queries.ids.long().to(device))
 
@@ -116,19 +112,17 @@ def _by_topics(ranker: Ranker, pairs: PaddedPairs, size: int, device: torch.devi
 
     lengths = pairs.lengths()
     work = [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)]
-    return _in_parts(work, compute, ranker, "pairs", directory)
+    return _in_parts(work, compute, ranker, "pairs", kept)
 
 
-def _by_vectors(
-    ranker: SiameseRanker, pairs: PaddedPairs, size: int, device: torch.device, directory: Path | None
-) -> np.ndarray:
+def _by_vectors(ranker: SiameseRanker, pairs: PaddedPairs, size: int, device: torch.device, kept: Kept | None) -> np.ndarray:
     """Each distinct premise being read once for all topics."""
     premises, place = np.unique(pairs.premise, return_inverse=True)
 
     def compute(rows: np.ndarray) -> Tensor:
         return ranker.represent_many(*pairs.premises.take(premises[rows], device)).cpu()
 
-    vectors = _in_parts(batches(pairs.premises.lengths.numpy()[premises], size), compute, ranker, "premises", directory)
+    vectors = _in_parts(batches(pairs.premises.lengths.numpy()[premises], size), compute, ranker, "premises", kept)
     scores = np.empty(len(pairs.premise), dtype=np.float32)
     for rows in pairs.topics():
         query = ranker.represent(*pairs.queries.take(pairs.query[rows[:1]], device))
@@ -144,12 +138,12 @@ def _places(names: pd.Series, among: Mapping[str, object]) -> np.ndarray:
 
 
 def _in_parts(
-    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], ranker: Ranker, unit: str, directory: Path | None
+    work: list[np.ndarray], compute: Callable[[np.ndarray], Tensor], ranker: Ranker, unit: str, kept: Kept | None
 ) -> np.ndarray:
     """What compute gives for all rows (rows, …), float32; work is their numbers in batches."""
     parts: list[list[np.ndarray]] = []
     for rows in work:
-        if not parts or sum(map(len, parts[-1])) >= PART[ranker.form]:
+        if not parts or sum(map(len, parts[-1])) >= KEPT_TOGETHER[ranker.form]:
             parts.append([])
         parts[-1].append(rows)
 
@@ -157,9 +151,9 @@ def _in_parts(
         return np.asarray(torch.cat([in_halves(compute, rows) for rows in part]), dtype=np.float32)
 
     sizes = [sum(map(len, part)) for part in parts]
-    if directory:
+    if kept:
         found = [
-            kept(directory / f"part-{number:05}.npy", partial(computed, part))
+            kept.array(f"part-{number:05}.npy", partial(computed, part))
             for number, part in enumerate(progress(parts, ranker.name(), unit, sizes))
         ]
     else:

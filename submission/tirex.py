@@ -59,7 +59,6 @@ class Tirex:
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.reranking or documents]))
-        self.retrieval = f"those of {self.reranking.name}" if self.reranking else "BM25 over the texts"
 
     @staticmethod
     def is_in(directory: Path) -> bool:
@@ -68,7 +67,7 @@ class Tirex:
 
     def topics(self) -> pd.DataFrame:
         """`qid query`. Raises InputError."""
-        topics = self._listed if self._queries == self.reranking else _read(self._queries, _Query)
+        topics = self._list if self._queries == self.reranking else _read(self._queries, _Query)
         topics = topics[["qid", "query"]].drop_duplicates()
         _refuse_repeated(self._queries, topics, "qid", "query")
         empty = topics["qid"][topics["query"].str.strip() == ""]
@@ -77,21 +76,21 @@ class Tirex:
             raise InputError(f"{self._queries}: {what}; expected lines like {{'qid': '1', 'query': 'a question'}}")
         return in_order(topics)
 
-    def corpus(self) -> pd.DataFrame:
+    def documents(self) -> pd.DataFrame:
         """`docno conclusion premise`, docno ascending; the text stands in both. Raises InputError."""
-        documents = self._listed if self._documents == self.reranking else _read(self._documents, _Document)
+        documents = self._list if self._documents == self.reranking else _read(self._documents, _Document)
         documents = documents[["docno", "text"]].drop_duplicates()
         _refuse_repeated(self._documents, documents, "docno", "text")
         log.info("%s: %d documents", self._documents.name, len(documents))
         texts = documents.sort_values("docno", ignore_index=True)
         return pd.DataFrame({"docno": texts["docno"], "conclusion": texts["text"], "premise": texts["text"]})
 
-    def given(self) -> pd.DataFrame | None:
+    def listed(self) -> pd.DataFrame | None:
         """`qid docno score` of the list to be re-ranked; None: there is none. Raises InputError."""
-        return self._listed[["qid", "docno", "score"]] if self.reranking else None
+        return self._list[["qid", "docno", "score"]] if self.reranking else None
 
     @cached_property
-    def _listed(self) -> pd.DataFrame:
+    def _list(self) -> pd.DataFrame:
         if not self.reranking:
             raise AssertionError("asked for only where there is one")
         return _read(self.reranking, _Listed)

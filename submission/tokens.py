@@ -15,11 +15,11 @@ from submission.stopwatch import Stopwatch
 class Tokens:
     """Topics and premises behind encoders: what an encoder reads of a text is kept for the next one that reads the same."""
 
-    def __init__(self, topics: pd.DataFrame, premises: Callable[[set[str]], dict[str, str]], stopwatch: Stopwatch) -> None:
-        """From `qid query` and what gives premises by docno; reading is timed as the stage "tokens"."""
+    def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
+        """From `qid query` and what gives `docno premise` of some docnos; reading is timed as the stage "tokens"."""
         self._stopwatch = stopwatch
         self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
-        self._premises = premises
+        self._texts = texts
         self._read: dict[str, dict[str, list[Any]]] = {}
 
     def queries(self, encoder: Encoder) -> dict[str, list[int]]:
@@ -32,5 +32,7 @@ class Tokens:
             wanted = set(docnos)
             read = self._read.setdefault(encoder.reading, {})
             missing = wanted - read.keys()
-            read |= {docno: encoder.read(text) for docno, text in self._premises(missing).items()} if missing else {}
+            if missing:
+                texts = self._texts(missing)
+                read |= {docno: encoder.read(text) for docno, text in zip(texts["docno"], texts["premise"], strict=True)}
             return {docno: np.array(encoder.ids(read[docno]), dtype=np.int32) for docno in sorted(wanted)}

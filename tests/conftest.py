@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,13 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.checkpoint import write_checkpoint
+from submission.disk.work import Work
 from submission.encoding import Lengths, WordEncoder
+from submission.input.directory import Input
+from submission.paths import CHECKPOINTS
 from submission.rankers.knrm import KNRM
+from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
 from submission.vocabulary import Vocabulary
 
 torch.set_num_threads(1)  # the tests' tensors are small
@@ -69,6 +75,20 @@ def checkpoints(tmp_path: Path) -> Path:
     ranker = KNRM(KNRM.Config(vocabulary=len(encoder.vocabulary), dimensions=8))
     write_checkpoint(tmp_path / "checkpoints" / "knrm", ranker, encoder, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
     return tmp_path / "checkpoints"
+
+
+@pytest.fixture
+def execute(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
+    """An execution on an input directory, in this process."""
+    with ExitStack() as stack:
+
+        def start(
+            directory: Path, input_run: Path | None = None, checkpoints: Path = CHECKPOINTS, qid: str | None = None
+        ) -> Execution:
+            work = stack.enter_context(Work(None, tmp_path))
+            return Execution(Input(directory, input_run, qid), Checkpoints(checkpoints), torch.device("cpu"), work)
+
+        yield start
 
 
 def tiny_tokenizer() -> Tokenizer:

@@ -1,11 +1,11 @@
-"""Networks' scores on validation pairs → the ensemble: ordinary least squares over normalised scores (thesis 3.6, 4.5)."""
+"""Networks' scores on validation pairs → a regression over them: ordinary least squares (thesis 3.6, 4.5)."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,18 @@ import numpy as np
 import torch
 from sklearn.linear_model import LinearRegression
 
-from submission.checkpoint import CARD, CONFIG, METRICS, PROVENANCE, open_checkpoint
-from submission.ensemble import Ensemble, Member
-from submission.errors import CheckpointError
-from submission.files import write_directory
-from submission.rankers import find, names
-from submission.rankers.base import LatentRanker
+from submission import __version__
+from submission.checkpoint import CARD, CONFIG, METRICS, PROVENANCE, Checkpoint
+from submission.disk.files import write_directory
+from submission.errors import CheckpointError, UsageError
+from submission.fusion.regression import Member, Regression
+from submission.systems.catalogue import System
+from submission.systems.remembered import Checkpoints
+from submission.systems.stages import Fuse
 from training.protocol import RELATED, UNRELATED, VALIDATION
 from training.tables import load_validation
 from training.validation import by_ranker
-from training.work import read_record
+from training.work import made
 
 log = logging.getLogger(__name__)
 
@@ -32,87 +34,90 @@ COLUMNS = np.concatenate([np.arange(RELATED), RELATED + np.arange(RELATED) * UNR
 LABELS = np.repeat([1.0, 0.0], RELATED)
 
 
-def networks() -> list[str]:
-    """The rankers that are aggregated: all that re-rank candidates."""
-    return [name for name in names() if not issubclass(find(name), LatentRanker)]
-
-
-def aggregate(work: Path, checkpoints: Path, output: Path, device: torch.device) -> Ensemble:
-    """Fit the ensemble on validation pairs and write its directory.
+def aggregate(system: System, work: Path, checkpoints: Checkpoints, output: Path, device: torch.device) -> Regression:
+    """Fit a system's regression on validation pairs and write its directory.
 
     Args:
+        system: one that fuses; its members are networks.
         work: what `prepare` wrote.
         checkpoints: where the networks' checkpoints are; all of them must be there.
-        output: the ensemble's directory.
+        output: the regression's directory.
         device: where to compute.
 
     Raises:
+        UsageError: the system fuses nothing, or something that does not score pairs of texts.
         CheckpointError: networks without a checkpoint, all named. InputError: nothing prepared.
         OutputError: it cannot be written.
     """
-    missing = [name for name in networks() if not (checkpoints / name).is_dir()]
+    stage = system.stage
+    if not isinstance(stage, Fuse):
+        raise UsageError(f"{system.name} is no fusion: it has no members to be weighed")
+    missing = [name for name in system.missing(checkpoints) if name != stage.checkpoint]
     if missing:
-        raise CheckpointError(f"{checkpoints}: no checkpoint of {', '.join(missing)}; `python -m training fit` makes one")
-    scores, fingerprints = {}, {}
-    for name in networks():
-        checkpoint = open_checkpoint(checkpoints / name)
+        names = ", ".join(missing)
+        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {names}; `python -m training fit` makes one")
+    scores = {}
+    for name, member in stage.members:
+        checkpoint = member.opened(checkpoints)
+        if not isinstance(checkpoint, Checkpoint):
+            raise UsageError(f"{name} is no network: it has no score for a pair of texts, which the fit needs")
         queries = load_validation(work, checkpoint.ranker.form, checkpoint.encoder)
         chosen = replace(queries, candidates=queries.candidates[:, COLUMNS])
         everything = np.arange(len(chosen.candidates))
         scores[name] = by_ranker(checkpoint.ranker.to(device), device)(chosen, everything)  # (queries, 10)
-        fingerprints[name] = checkpoint.fingerprint
         log.info("%s: %d pairs scored", name, scores[name].size)
-    ensemble, metrics = fitted(scores, fingerprints)
-    prepared = read_record(work)
-    write_ensemble(output, ensemble, metrics, {"trained on": prepared["fingerprint"]})
-    log.info("%s: R² %.3f on %d pairs; score = %s", output, metrics["R²"], metrics["pairs"], ensemble.formula())
-    return ensemble
+    regression, metrics = fitted(scores, stage.made_with(checkpoints))
+    write_regression(output, regression, metrics, {"trained on": made(work).decided_by})
+    log.info("%s: R² %.3f on %d pairs; score = %s", output, metrics["R²"], metrics["pairs"], regression.formula())
+    return regression
 
 
-def fitted(scores: Mapping[str, np.ndarray], fingerprints: Mapping[str, str]) -> tuple[Ensemble, dict[str, Any]]:
+def fitted(scores: Mapping[str, np.ndarray], made_with: Mapping[str, dict[str, str]]) -> tuple[Regression, dict[str, Any]]:
     """The regression, and how well it fits.
 
     Args:
-        scores: (queries, 10) of each network, related premises first.
-        fingerprints: of the networks' checkpoints.
+        scores: (queries, 10) of each member, related premises first.
+        made_with: the fingerprints of each member's checkpoints.
     """
     ranges = {name: (float(values.min()), float(values.max())) for name, values in scores.items()}
-    members = [Member(name, fingerprints[name], 0.0, *ranges[name]) for name in scores]
+    members = [Member(name, made_with[name], 0.0, *ranges[name]) for name in scores]
     features = np.stack([member.normalised(scores[member.name].ravel().astype(float)) for member in members], axis=1)
     labels = np.tile(LABELS, len(features) // len(LABELS))
     model = LinearRegression().fit(features, labels)
     members = [replace(member, coefficient=float(value)) for member, value in zip(members, model.coef_, strict=True)]
     metrics = {"pairs": len(labels), "R²": round(float(model.score(features, labels)), 4)}
-    return Ensemble(float(model.intercept_), tuple(members)), metrics
+    return Regression(__version__, float(model.intercept_), tuple(members)), metrics
 
 
-def write_ensemble(directory: Path, ensemble: Ensemble, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
-    """Write an ensemble's directory as a whole. Raises OutputError."""
+def write_regression(
+    directory: Path, regression: Regression, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
+) -> None:
+    """Write a regression's directory as a whole. Raises OutputError."""
     contents = {
-        CONFIG: msgspec.json.format(msgspec.json.encode(ensemble), indent=1) + b"\n",
+        CONFIG: msgspec.json.format(msgspec.json.encode(regression), indent=1) + b"\n",
         METRICS: msgspec.json.format(msgspec.json.encode(metrics), indent=1) + b"\n",
-        CARD: _card(ensemble, metrics, provenance).encode(),
+        CARD: _card(directory.name, regression, metrics, provenance).encode(),
     }
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     contents[PROVENANCE] = msgspec.json.format(msgspec.json.encode({**provenance, "files": hashes}), indent=1) + b"\n"
     write_directory(directory, contents)
 
 
-def _card(ensemble: Ensemble, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    rows = [asdict(member) for member in ensemble.members]
+def _card(name: str, regression: Regression, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     lines = [
-        "# ensemble",
+        f"# {name}",
         "",
-        "A linear regression over the networks' scores, each brought to [0, 1] by its range on the pairs of the fit; made by",
-        "`python -m training aggregate`. A document that a network does not list among its best 100 gets 0 from it.",
+        "A linear regression over the members' scores, each brought to [0, 1] by its range on the pairs of the fit; made by",
+        f"`python -m training aggregate {name}`. A document that a member does not list among its best 100 gets 0 from it.",
         "",
-        f"Intercept {ensemble.intercept:.6f}",
+        f"Intercept {regression.intercept:.6f}",
         "",
-        "| network | coefficient | minimum | maximum | checkpoint |",
+        "| member | coefficient | minimum | maximum | checkpoints |",
         "|---|---|---|---|---|",
         *(
-            f"| {r['name']} | {r['coefficient']:.6f} | {r['minimum']:.6f} | {r['maximum']:.6f} | {r['fingerprint'][:12]} |"
-            for r in rows
+            f"| {m.name} | {m.coefficient:.6f} | {m.minimum:.6f} | {m.maximum:.6f} "
+            f"| {', '.join(f'{name} {fingerprint[:12]}' for name, fingerprint in m.checkpoints.items())} |"
+            for m in regression.members
         ),
         "",
         *(f"- {name}: {value}" for name, value in metrics.items()),

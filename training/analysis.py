@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy.stats import ConstantInputWarning, spearmanr
 
+from submission.disk.files import make_directory, write_whole
 from submission.errors import InputError
-from submission.files import make_directory, write_whole
 from submission.runs import read_run
 
 log = logging.getLogger(__name__)

@@ -14,15 +14,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
-from gensim.models import FastText, Word2Vec
+from gensim.models import Word2Vec
 from gensim.models.keyedvectors import KeyedVectors
 
 from submission.corpus import input_hashes
+from submission.disk.kept import Kept
 from submission.errors import InputError
 from submission.text import query_words
 from submission.vocabulary import Vocabulary
 from training.seeds import Stream, generator
-from training.work import Work, read_record, write_text
+from training.work import made, write_text
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ LONGEST = 10_000  # words: gensim cuts longer texts
 class Settings:
     """The flags of `embed`."""
 
-    method: str = "word2vec"
     dimensions: int = 300
     minimum_frequency: int = 5
     epochs: int = 5
@@ -62,7 +62,7 @@ def embed(work: Path, directory: Path, settings: Settings, file: Path | None, ov
     Args:
         work: what `prepare` wrote.
         directory: where to write.
-        settings: method, dimensions, minimum frequency, epochs (of training), seed.
+        settings: dimensions, minimum frequency, epochs (of training), seed.
         file: vectors to read instead of training: word2vec binary (.bin), word2vec text or GloVe text.
         overwrite: replace vectors made with other settings.
 
@@ -70,12 +70,12 @@ def embed(work: Path, directory: Path, settings: Settings, file: Path | None, ov
         InputError: no prepared work; a vectors file that is damaged or of other dimensions.
         OutputError: it cannot be written.
     """
-    tables = read_record(work)["files"].get("train.words.parquet")
+    tables = made(work).files.get("train.words.parquet")
     if tables is None:
         raise InputError(f"{work}: holds no tables; `python -m training prepare -i INPUT -o {work}` makes them")
     source = input_hashes([file])[file.name] if file else "none"
-    fingerprint = {"tables": tables, **asdict(settings), "vectors file": source}
-    output = Work(directory, fingerprint, overwrite)
+    decided_by = {"tables": tables.xxh3, **asdict(settings), "vectors file": source}
+    output = Kept(directory, decided_by, overwrite)
     premises = Premises(work)
     counts = Counter(word for words in premises for word in words)
     frequent = [word for word, count in counts.items() if count >= settings.minimum_frequency]
@@ -88,8 +88,8 @@ def embed(work: Path, directory: Path, settings: Settings, file: Path | None, ov
         vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
         path.write_bytes(safetensors.numpy.save({"vectors": _table(vocabulary, vectors, settings)}))
 
-    output.make(VECTORS, write)
-    output.make(VOCABULARY, partial(write_text, vocabulary.dumps()))
+    output.make([VECTORS], write)
+    output.make([VOCABULARY], partial(write_text, vocabulary.dumps()))
 
 
 def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
@@ -101,7 +101,7 @@ def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
 
 
 def _train(premises: Premises, settings: Settings) -> KeyedVectors:
-    model = {"word2vec": Word2Vec, "fasttext": FastText}[settings.method](
+    model = Word2Vec(
         vector_size=settings.dimensions,
         min_count=settings.minimum_frequency,
         window=5,
@@ -109,7 +109,7 @@ def _train(premises: Premises, settings: Settings) -> KeyedVectors:
         negative=5,
         seed=settings.seed,
         workers=1,  # more than one makes the order of updates, and so the vectors, a matter of chance
-        **({"hashfxn": _hash} if settings.method == "word2vec" else {}),
+        hashfxn=_hash,
     )
     model.build_vocab(premises)
     model.train(premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30)  # gensim logs progress

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from submission.checkpoint import PROVENANCE, open_checkpoint, write_checkpoint
-from submission.errors import InputError, OutputError, SubmissionError, UsageError
-from submission.files import make_directory, restore_directory, write_whole
+from submission.disk.files import make_directory, restore_directory, write_whole
+from submission.errors import InputError, OutputError, TrainingError, UsageError
 from submission.rankers.base import LatentRanker, Ranker
 from training import losses
 from training.card import card
@@ -30,19 +30,13 @@ from training.recipe import Optimisation, Recipe
 from training.seeds import Stream, generator
 from training.tables import Pairs, Queries, load_pairs, load_validation
 from training.validation import Scorer, by_bm25, by_ranker, sparsity, validate
-from training.work import hash_of, read_record
+from training.work import hash_of, made
 
 log = logging.getLogger(__name__)
 
 STATE, LOG, CURVE, BEST = "state.pt", "log.jsonl", "curve.png", "best"
 BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # what a network is seen beside
 SECONDS_BETWEEN_LINES = 30.0
-
-
-class TrainingError(SubmissionError):
-    """A network that does not learn, or diverges."""
-
-    exit_code = 7
 
 
 @dataclass
@@ -88,15 +82,15 @@ def fit(
     folder = work / "fit" / name
     make_directory(folder)
     restore_directory(folder / BEST)
-    prepared = read_record(work)
+    prepared = made(work)
     provenance = {
         "recipe": {"name": name, **asdict(recipe)},
-        "trained on": prepared["fingerprint"],
+        "trained on": prepared.decided_by,
         **network.source,
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}",
     }
-    state = State(hash_of([provenance, prepared["files"]]))
+    state = State(hash_of([provenance, {name: file.xxh3 for name, file in prepared.files.items()}]))
     if (folder / STATE).exists() and not restart:
         _resume(folder / STATE, state, network.ranker, optimiser)
     _Run(recipe, pairs, queries, network, optimiser, state, folder, output, provenance, device).run()

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from submission.checkpoint import open_checkpoint
+from submission.disk.files import sha256
 from submission.encoders import TOKENIZER, Pretrained
 from submission.encoding import Encoder, PieceEncoder, WordEncoder
 from submission.errors import UsageError
@@ -21,7 +22,7 @@ from submission.vocabulary import Vocabulary
 from training import embed
 from training.adam import LazyAdam
 from training.recipe import Recipe
-from training.work import read_record
+from training.work import made
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> Network:
     for module in ranker.modules():
         if isinstance(module, nn.Embedding):
             module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
-    record = read_record(vectors)
-    source = {"vectors": {**record["fingerprint"], "sha256": record["files"][embed.VECTORS]}}
+    source = {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / embed.VECTORS)}}
     return Network(ranker, WordEncoder(vocabulary, recipe.lengths), None, source)
 
 

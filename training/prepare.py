@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from submission import text
-from submission.corpus import corpus_files, input_hashes, long_enough, read_corpus
+from submission.corpus import corpus_files, input_hashes, long_enough, read_documents
+from submission.disk.kept import Kept
 from submission.progress import progress
 from submission.text import drop_urls, normalise, premise_words
 from training.distant import unrelated
@@ -22,7 +23,6 @@ from training.protocol import TRAIN, UNRELATED, VALIDATION
 from training.seeds import Stream, generator
 from training.split import split
 from training.statistics import write_statistics
-from training.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +64,10 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
     files = corpus_files(input_directory)
     inputs = input_hashes(files)
     code = input_hashes([Path(str(text.__file__))])["text.py"]  # tables of another text processing are other tables
-    work = Work(directory, {"input": inputs, "text": code, "seed": settings.seed, "sample": settings.sample}, overwrite)
+    decided_by = {"input": inputs, "text": code, "seed": settings.seed, "sample": settings.sample}
+    work = Kept(directory, decided_by, overwrite)
 
-    arguments = long_enough(read_corpus(files))
+    arguments = long_enough(read_documents(files))
     if settings.sample:
         rng = generator(settings.seed, Stream.SAMPLE)
         arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]
@@ -80,7 +81,7 @@ def prepare(input_directory: Path, directory: Path, settings: Settings, overwrit
     ]
     for name, part, rows in splits:
         for form in FORMS:
-            work.make(f"{name}.{form}.parquet", partial(_write, part, rows, form, f"{name} {form}"))
+            work.make([f"{name}.{form}.parquet"], partial(_write, part, rows, form, f"{name} {form}"))
     write_statistics(work, train, validation)
 
 

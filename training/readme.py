@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from submission.checkpoint import METRICS
+from submission.disk.files import write_whole
 from submission.errors import InputError
-from submission.files import write_whole
 from submission.paths import CHECKPOINTS
 from training.analysis import system
 from training.paths import MEASURED, README

@@ -18,12 +18,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from submission.checkpoint import METRICS
-from submission.data import Data
+from submission.disk.files import write_whole
+from submission.disk.kept import read_record
 from submission.errors import InputError
-from submission.files import write_whole
+from submission.input.directory import Input
 from submission.output import RECORD
 from submission.runs import read_run
-from submission.systems import BM25
+from submission.systems.catalogue import BASELINE_SYSTEM, find
+from submission.systems.execution import Execution
 from training import analysis, curves, evaluate
 from training.paths import REPORT
 from training.significance import compare, intervals
@@ -52,34 +54,34 @@ class Topic:
     texts: list[dict[str, str]]
 
 
-def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, output: Path) -> None:
+def report(directory: Path, qrels_file: Path, execution: Execution, output: Path) -> None:
     """Write a report on the runs of a directory.
 
     Args:
         directory: with `<team>-<system>.txt` runs, as `rank` writes them, bm25 among them.
         qrels_file: the judgments; those of documents that the input does not have are left out.
-        data: the input that the runs were made from.
-        checkpoints: whose learning curves are shown.
+        execution: on the input that the runs were made from; the learning curves of its checkpoints are shown.
         output: the HTML file.
 
     Raises:
         InputError: no runs, no bm25 among them, runs of another input, malformed files.
         OutputError: it cannot be written.
     """
+    source = execution.input
     files = {analysis.system(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
-    if BM25 not in files or len(files) < 2:
-        raise InputError(f"{directory}: expected <team>-{BM25}.txt and other runs, as `rank` writes them")
-    _refuse_other_input(directory, data)
-    qrels = evaluate.read_qrels(qrels_file, set(data.documents["docno"]))
+    if BASELINE_SYSTEM not in files or len(files) < 2:
+        raise InputError(f"{directory}: expected <team>-{BASELINE_SYSTEM}.txt and other runs, as `rank` writes them")
+    _refuse_other_input(directory, source)
+    qrels = evaluate.read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file) for system, file in files.items()}
     for system, file in files.items():
         evaluate.refuse_other_collection(runs[system], qrels, file)
     values = {system: evaluate.evaluate(run, qrels) for system, run in runs.items()}
     systems = sorted(runs, key=lambda system: -values[system][f"{MEASURE} judged"].mean())
-    coverage = _coverage(qrels, data)
+    coverage = _coverage(qrels, execution)
     lists = {system: analysis.lists(run) for system, run in runs.items()}
     similarity = analysis.compare({system: lists[system] for system in systems})
-    topics = _topics(data, qrels, {system: runs[system] for system in systems}, values, coverage)
+    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -87,7 +89,7 @@ def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, out
     html = environment.get_template(REPORT.name).render(
         directory=directory.resolve().name,
         qrels=qrels_file.name,
-        note=data.note,
+        note=source.note,
         judged=len(qrels),
         measure=MEASURE,
         columns=COLUMNS,
@@ -101,7 +103,10 @@ def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, out
             name: {"image": _image(picture), "table": similarity[name].to_dict("index")}
             for name, picture in analysis.heat_maps(similarity).items()
         },
-        curves={system: _image(curves.draw(system, rows)) for system, rows in _logs(systems, checkpoints).items()},
+        curves={
+            system: _image(curves.draw(system, rows))
+            for system, rows in _logs(systems, execution.checkpoints.directory).items()
+        },
         topics=topics,
         worst=sorted(topics, key=lambda topic: topic.mean),
         shown=SHOWN,
@@ -110,20 +115,20 @@ def report(directory: Path, qrels_file: Path, data: Data, checkpoints: Path, out
     log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), len(html.encode()) / 1e6)
 
 
-def _refuse_other_input(directory: Path, data: Data) -> None:
+def _refuse_other_input(directory: Path, source: Input) -> None:
     try:
-        made_from = json.loads((directory / RECORD).read_text(encoding="utf-8"))["fingerprint"]["input"]
-    except (OSError, ValueError, LookupError, TypeError):
+        made_from = read_record(directory / RECORD).decided_by["input"]
+    except LookupError:
         log.warning("%s: no %s that says from which input the runs are", directory, RECORD)
         return
-    if made_from != data.fingerprint:
-        raise InputError(f"{directory}: the runs were made from another input than {data.directory}; give theirs with -i")
+    if made_from != source.fingerprint:
+        raise InputError(f"{directory}: the runs were made from another input than {source.directory}; give theirs with -i")
 
 
 def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """A table of results: means, the interval of the first measure, its tests against bm25."""
     measure = f"{MEASURE} {way}"
-    tested = compare({system: values[system][measure] for system in systems}, BM25)
+    tested = compare({system: values[system][measure] for system in systems}, BASELINE_SYSTEM)
     rows = []
     for system in systems:
         table = values[system]
@@ -131,23 +136,23 @@ def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.D
         row = {"system": system, "mean": bounds["mean"], "low": bounds["low"], "high": bounds["high"]}
         row["others"] = [table[f"{column} {way}"].mean() for column in COLUMNS]
         row |= {name: table[name].mean() for name in (evaluate.BPREF, "judged@5", "judged@10")}
-        row["p"] = None if system == BM25 else tested.loc[system, "randomisation (Holm)"]
+        row["p"] = None if system == BASELINE_SYSTEM else tested.loc[system, "randomisation (Holm)"]
         rows.append(row)
     return {"way": way, "words": words, "rows": rows}
 
 
-def _coverage(qrels: pd.DataFrame, data: Data) -> pd.DataFrame:
+def _coverage(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
     """By topic: how many relevant documents the input has, and how many of them are candidates of the rankers."""
     relevant = qrels[qrels["rel"] > 0]
-    candidates = data.candidates[["qid", "docno"]]
+    candidates = execution.lists(find(BASELINE_SYSTEM).stage)[["qid", "docno"]]
     found = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
     table = pd.DataFrame({"relevant": relevant.groupby("qid").size(), "found": found}).fillna(0).astype(int)
     table["candidates"] = candidates.groupby("qid").size().reindex(table.index).fillna(0).astype(int)
-    return table.loc[[qid for qid in data.topics["qid"] if qid in table.index]]
+    return table.loc[[qid for qid in execution.topics["qid"] if qid in table.index]]
 
 
 def _topics(
-    data: Data,
+    source: Input,
     qrels: pd.DataFrame,
     runs: Mapping[str, pd.DataFrame],
     values: Mapping[str, pd.DataFrame],
@@ -156,12 +161,12 @@ def _topics(
     labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     tops = {system: dict(iter(run.groupby("qid").head(SHOWN).groupby("qid"))) for system, run in runs.items()}
     wanted = {docno for by_topic in tops.values() for frame in by_topic.values() for docno in frame["docno"]}
-    documents = data.documents[data.documents["docno"].isin(wanted)].set_index("docno")
+    documents = source.documents[source.documents["docno"].isin(wanted)].set_index("docno")
     unknown = sorted(wanted - set(documents.index))
     if unknown:
-        raise InputError(f"{data.directory}: has no document {unknown[0]}, which a run lists; give the runs' input with -i")
+        raise InputError(f"{source.directory}: has no document {unknown[0]}, which a run lists; give the runs' input with -i")
     result = []
-    for qid, query in zip(data.topics["qid"], data.topics["query"], strict=True):
+    for qid, query in zip(source.topics["qid"], source.topics["query"], strict=True):
         if qid not in coverage.index:
             continue
         scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
@@ -212,7 +217,7 @@ def _logs(systems: list[str], checkpoints: Path) -> dict[str, list[dict[str, flo
 
 
 def _differences_plot(systems: list[str], values: Mapping[str, pd.DataFrame]) -> bytes:
-    others = [system for system in systems if system != BM25]
+    others = [system for system in systems if system != BASELINE_SYSTEM]
     columns = 2
     rows = -(-len(others) // columns)
     figure = Figure(figsize=(10, 1.9 * rows), layout="constrained")
@@ -220,7 +225,7 @@ def _differences_plot(systems: list[str], values: Mapping[str, pd.DataFrame]) ->
     for axes in (grid := figure.subplots(rows, columns, sharey=True, squeeze=False)).flat[len(others) :]:
         axes.set_visible(False)
     for axes, system in zip(grid.flat, others, strict=False):
-        difference = (values[system][f"{MEASURE} all"] - values[BM25][f"{MEASURE} all"]).sort_values(ascending=False)
+        difference = (values[system][f"{MEASURE} all"] - values[BASELINE_SYSTEM][f"{MEASURE} all"]).sort_values(ascending=False)
         axes.bar(range(len(difference)), difference, color=[BETTER if value > 0 else WORSE for value in difference])
         better, worse = (difference > 0).sum(), (difference < 0).sum()
         axes.set_title(f"{system}: {better} topics better, {worse} worse", fontsize=10)

@@ -14,21 +14,17 @@ import torch
 
 from submission.checkpoint import METRICS, PROVENANCE, WEIGHTS, verified_hashes
 from submission.corpus import corpus_files, input_hashes
-from submission.ensemble import NAME as ENSEMBLE
-from submission.errors import CheckpointError, SubmissionError, UsageError
+from submission.errors import CheckpointError, ReproductionError, UsageError
 from submission.rankers import find
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.remembered import Checkpoints
+from submission.systems.stages import Fuse
 from training import aggregate, embed, fit, prepare
 from training.recipe import Recipe, read_recipe
 
 log = logging.getLogger(__name__)
 
 OK, NEAR = 0.1, 2.0  # points of a hundred that a metric may differ by: another machine's rounding; another machine's training
-
-
-class ReproductionError(SubmissionError):
-    """A checkpoint that could not be reproduced."""
-
-    exit_code = 8
 
 
 def reproduce(
@@ -39,10 +35,10 @@ def reproduce(
     What is finished there already is used; settings of tables and vectors are those of the stored checkpoint.
 
     Args:
-        recipe_name: of the recipe, or a .toml file; the checkpoint has its name. Or `ensemble`.
+        recipe_name: of the recipe, or a .toml file; the checkpoint has its name. Or a system that fuses.
         directory: the input with the corpus that it was trained on.
         work: the working directory; the new checkpoint is in `work`/checkpoints.
-        checkpoints: where the stored one is; the ensemble is made from the networks there.
+        checkpoints: where the stored one is; a fusion is fitted to the networks there.
         device: where to compute.
 
     Returns:
@@ -62,16 +58,17 @@ def reproduce(
     made = provenance["trained on"]
     prepare.prepare(directory, work, prepare.Settings(seed=made["seed"], sample=made["sample"]))
     output = work / "checkpoints" / name
-    if name == ENSEMBLE:
-        aggregate.aggregate(work, checkpoints, output, device)
+    system = SYSTEMS.get(name)
+    if system and isinstance(system.stage, Fuse):
+        aggregate.aggregate(system, work, Checkpoints(checkpoints), output, device)
     else:
         _fit(recipe_name, provenance, work, output, device)
     table = compare(_json(stored / METRICS), _json(output / METRICS))
     same = hashes.get(WEIGHTS) == _json(output / PROVENANCE)["files"].get(WEIGHTS)
-    weights = "weights: the same bytes" if same else "weights: other bytes"
+    weights = f"weights: {'the same' if same else 'other'} bytes" if WEIGHTS in hashes else ""
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
-    return table, weights if name != ENSEMBLE else ""
+    return table, weights
 
 
 def compare(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from submission.disk.files import make_directory, write_whole
 from submission.errors import UsageError, nearest
-from submission.files import make_directory, write_whole
 from training.significance import compare, intervals
 
 Values = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: measures per topic, as `evaluate` gives them

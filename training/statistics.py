@@ -13,14 +13,15 @@ import pyarrow.parquet as pq
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from training.work import Work, write_text
+from submission.disk.kept import Kept
+from training.work import write_text
 
 log = logging.getLogger(__name__)
 
 FREQUENT = 20
 
 
-def write_statistics(work: Work, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+def write_statistics(work: Kept, train: pd.DataFrame, validation: pd.DataFrame) -> None:
     """Write statistics.json and two histograms of the lengths, and log the numbers."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique = conclusions.unique()
@@ -44,10 +45,10 @@ def write_statistics(work: Work, train: pd.DataFrame, validation: pd.DataFrame) 
     for name, value in numbers.items():
         log.info("%s: %s", name, value)
     text = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
-    work.make("statistics.json", partial(write_text, text))
+    work.make(["statistics.json"], partial(write_text, text))
     conclusions_label, premises_label = "words in a unique normalised conclusion", "words in a premise"
-    work.make("conclusion-lengths.png", partial(_histogram, conclusion_lengths, conclusions_label, 20))
-    work.make("premise-lengths.png", partial(_histogram, premise_lengths, premises_label, 1750))
+    work.make(["conclusion-lengths.png"], partial(_histogram, conclusion_lengths, conclusions_label, 20))
+    work.make(["premise-lengths.png"], partial(_histogram, premise_lengths, premises_label, 1750))
 
 
 def _premises(directory: Path) -> tuple[np.ndarray, int]:

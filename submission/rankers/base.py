@@ -29,6 +29,7 @@ class Explanation:
     parts: list[Part]
     output: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
     remark: str = ""  # what the parts cannot tell
+    by_omission: bool = False  # whether what changes when a piece is left out tells more than they do
 
 
 def best(values: Tensor, least: float, most: int = 3) -> tuple[int, ...]:

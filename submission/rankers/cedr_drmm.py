@@ -47,7 +47,7 @@ class CEDRDRMM(BERTRanker):
         parts = [Part("query piece", shares[place].item(), place) for place in range(length)]
         empty = Part(f"{QUERY_LENGTH - length} empty query positions", shares[length:].sum().item())
         remark = f"a position's share is a small network's reading of its histograms and [CLS] together; {ENCODER_REMARK}"
-        return Explanation([*parts, empty], remark=remark)
+        return Explanation([*parts, empty], remark=remark, by_omission=True)
 
     def shares(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """What each of the 20 query positions adds to the score (B, 20)."""

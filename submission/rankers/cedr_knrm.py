@@ -60,4 +60,4 @@ class CEDRKNRM(BERTRanker):
         similarity = similarity.masked_fill(~document_mask[0], -torch.inf)
         for layer, by_kernel in enumerate(weights.reshape(len(MUS), -1).T):
             parts += kernel_parts(self.kernels, similarity[layer], shares[layer] * by_kernel, f"layer {layer}, similarity")
-        return Explanation(parts, remark=ENCODER_REMARK)
+        return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

@@ -40,4 +40,4 @@ class VanillaBERT(BERTRanker):
         """What the [CLS] vector gives, and a bias."""
         cls = self.encoder(query, query_mask, document, document_mask).cls[0, -1]
         parts = [Part("[CLS]", (self.linear.weight[0] @ cls).item()), Part("bias", self.linear.bias.item())]
-        return Explanation(parts, remark=ENCODER_REMARK)
+        return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

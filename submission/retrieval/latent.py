@@ -1,21 +1,18 @@
 """SNRM's inverted index: latent term → the documents with a positive weight there, on disk and memory-mapped.
 
-Zamani et al. 2018, section 3.4; thesis eq. 3.22. An index is a directory:
+Zamani et al. 2018, section 3.4; thesis eq. 3.22. An index is three files:
 
 offsets.npy    (latent + 1,) int64: where the postings of a term begin
 documents.npy  (postings,) int32: row numbers in the collection, ascending within a term
 weights.npy    (postings,) float32
-index.json     what it is, written last: without it the directory is unfinished
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,44 +24,38 @@ from torch import Tensor
 
 from submission.checkpoint import Checkpoint
 from submission.device import in_halves
+from submission.disk.kept import Kept
 from submission.encoding import Encoder, batches, pad
-from submission.errors import OutputError
-from submission.files import make_directory, write_whole
+from submission.lists import DEEPEST
 from submission.progress import progress
 from submission.rankers.base import LatentRanker
-from submission.work import kept
 
 log = logging.getLogger(__name__)
 
 BATCH = 2048  # documents computed at a time: the more, the more often a word is met again
-PART = 4096  # documents whose vectors are kept together while building
+KEPT_TOGETHER = 4096  # documents, while building
 POSTING = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
-OFFSETS, DOCUMENTS, WEIGHTS, RECORD = "offsets.npy", "documents.npy", "weights.npy", "index.json"
-
-
-@dataclass(frozen=True)
-class Size:
-    """What index.json says."""
-
-    documents: int
-    latent_terms: int
-    postings: int
-    bytes: int
-    sparsity: float  # share of zeros in the documents' vectors (thesis eq. 3.19)
+OFFSETS, DOCUMENTS, WEIGHTS, PARTS = "offsets.npy", "documents.npy", "weights.npy", "parts"
 
 
 class LatentIndex:
     """The postings of a collection."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open a finished index; postings stay on disk until they are asked for."""
-        self.size = Size(**json.loads((directory / RECORD).read_text(encoding="utf-8")))
-        self._offsets = np.load(directory / OFFSETS)
-        self._documents, self._weights = (np.load(directory / name, mmap_mode="r") for name in (DOCUMENTS, WEIGHTS))
+    def __init__(self, files: Sequence[Path], size: int) -> None:
+        """Open the three files of a collection of so many documents; postings stay on disk until they are asked for."""
+        offsets, documents, weights = files
+        self._size = size
+        self._offsets = np.load(offsets)
+        self._documents, self._weights = (np.load(file, mmap_mode="r") for file in (documents, weights))
+
+    @property
+    def sparsity(self) -> float:
+        """The share of zeros in the documents' vectors (thesis eq. 3.19)."""
+        return 1 - len(self._documents) / (self._size * (len(self._offsets) - 1))
 
     def scores(self, query: np.ndarray) -> np.ndarray:
         """The dot products (documents,) float32 of a latent vector (latent,) with all documents' vectors."""
-        scores = np.zeros(self.size.documents, dtype=np.float32)
+        scores = np.zeros(self._size, dtype=np.float32)
         for term in np.flatnonzero(query):
             postings = slice(self._offsets[term], self._offsets[term + 1])
             scores[self._documents[postings]] += query[term] * self._weights[postings]
@@ -72,38 +63,34 @@ class LatentIndex:
 
 
 def latent_index(
-    premises: Callable[[], list[str]], checkpoint: Checkpoint, device: torch.device, directory: Path
+    collection: list[str], texts: Callable[[list[str]], pd.DataFrame], checkpoint: Checkpoint, device: torch.device, kept: Kept
 ) -> LatentIndex:
-    """The index of a collection, opened, and built before where that is not done.
+    """The index of a collection, made unless it is kept.
 
     Parts that an interrupted process finished are used.
 
     Args:
-        premises: gives those of the collection; asked only if there is something to build.
+        collection: the docnos.
+        texts: gives `docno premise` of some of them; asked only if there is something to build.
         checkpoint: of a LatentRanker.
         device: where to compute.
-        directory: where it is kept; it must be of these very arguments.
+        kept: where it is kept; it must be of these very arguments.
 
     Raises:
-        OutputError: the directory cannot be written.
+        OutputError: that place cannot be written.
     """
-    if not (directory / RECORD).exists():
-        _build(premises(), checkpoint, device, directory)
-    index = LatentIndex(directory)
-    size = index.size
-    log.info(
-        "latent index: %d documents, %d postings, %.2f %% zeros, %.1f MB",
-        size.documents, size.postings, 100 * size.sparsity, size.bytes / 1e6,
-    )  # fmt: skip
+    files = kept.make((OFFSETS, DOCUMENTS, WEIGHTS), partial(_build, collection, texts, checkpoint, device, kept))
+    shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
+    index = LatentIndex(files, len(collection))
+    size = sum(file.stat().st_size for file in files) / 1e6
+    log.info("latent index: %d documents, %.2f %% zeros, %.1f MB", len(collection), 100 * index.sparsity, size)
     return index
 
 
-def retrieve(
-    topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint, index: LatentIndex, depth: int
-) -> pd.DataFrame:
-    """The best documents of a collection for topics `qid query`: `qid docno score`, score above 0, at most `depth` a topic.
+def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint, index: LatentIndex) -> pd.DataFrame:
+    """The best documents of a collection for topics `qid query`: `qid docno score`, score above 0.
 
-    Equal scores are ordered by docno, in which the collection's docnos are sorted.
+    At most so many a topic as a run can have. Among equal scores those first that come first in the collection.
     """
     ranker = _latent(checkpoint).cpu()
     rows = []
@@ -111,39 +98,43 @@ def retrieve(
         with torch.inference_mode():
             query = ranker.represent(*pad([checkpoint.encoder.query(text)]))[0].numpy()
         scores = index.scores(query)
-        best = np.argsort(-scores, kind="stable")[:depth]
+        best = np.argsort(-scores, kind="stable")[:DEEPEST]
         if not scores.any():
             log.warning("topic %s (%s): no document shares a latent term with it; its list is empty", qid, text)
         rows += [(qid, collection[number], scores[number]) for number in best if scores[number] > 0]
-    return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float32})
+    return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
 
 
-def _build(premises: list[str], checkpoint: Checkpoint, device: torch.device, directory: Path) -> None:
+def _build(
+    collection: list[str],
+    texts: Callable[[list[str]], pd.DataFrame],
+    checkpoint: Checkpoint,
+    device: torch.device,
+    kept: Kept,
+    *files: Path,
+) -> None:
     """Vectors part by part, then the parts' postings put behind each other term by term."""
     ranker, encoder = _latent(checkpoint).cpu(), checkpoint.encoder
-    parts_directory = directory / "parts"
-    make_directory(parts_directory)
-    starts = range(0, len(premises), PART)
-    sizes = [min(PART, len(premises) - start) for start in starts]
     latent = ranker.represent(*pad([[]])).shape[1]
     ranker.to(device)
-    files, counts = [], []
+    parts = Kept(kept.directory / PARTS, {})
+    starts = range(0, len(collection), KEPT_TOGETHER)
+    sizes = [min(KEPT_TOGETHER, len(collection) - start) for start in starts]
+    counts = []
+
+    def part(start: int) -> np.ndarray:
+        docnos = collection[start : start + KEPT_TOGETHER]
+
+        def made() -> np.ndarray:
+            premises = texts(docnos).set_index("docno")["premise"].loc[docnos].tolist()
+            return _postings(premises, start, ranker, encoder, device)
+
+        return parts.array(f"{start:09}.npy", made)
+
     for start in progress(starts, "latent index", "documents", sizes):
-        texts = premises[start : start + PART]
-        file = parts_directory / f"{start:09}.npy"
-        part = kept(file, partial(_postings, texts, start, ranker, encoder, device))
-        files.append(file)
-        counts.append(np.bincount(part["term"], minlength=latent))
+        counts.append(np.bincount(part(start)["term"], minlength=latent))
     offsets = np.concatenate([[0], np.sum(counts, axis=0).cumsum()]).astype(np.int64)
-    try:
-        _merge(files, counts, offsets, directory)
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot be written ({error.strerror}); free space or choose another --work") from None
-    postings = int(offsets[-1])
-    total = sum((directory / name).stat().st_size for name in (OFFSETS, DOCUMENTS, WEIGHTS))
-    size = Size(len(premises), latent, postings, total, 1 - postings / (len(premises) * latent))
-    write_whole(directory / RECORD, json.dumps(asdict(size), indent=1) + "\n")
-    shutil.rmtree(parts_directory, ignore_errors=True)
+    _merge(map(part, starts), counts, offsets, *files)
 
 
 @torch.inference_mode()
@@ -165,13 +156,21 @@ def _postings(texts: list[str], start: int, ranker: LatentRanker, encoder: Encod
     return postings[np.lexsort((postings["document"], postings["term"]))]
 
 
-def _merge(files: list[Path], counts: list[np.ndarray], offsets: np.ndarray, directory: Path) -> None:
-    np.save(directory / OFFSETS, offsets)
-    documents = _allocated(directory / DOCUMENTS, np.int32, int(offsets[-1]))
-    weights = _allocated(directory / WEIGHTS, np.float32, int(offsets[-1]))
+def _merge(
+    parts: Iterable[np.ndarray],
+    counts: list[np.ndarray],
+    offsets: np.ndarray,
+    offsets_file: Path,
+    documents_file: Path,
+    weights_file: Path,
+) -> None:
+    with offsets_file.open("wb") as stream:  # np.save would add an ending to the name
+        np.save(stream, offsets)
+    documents, weights = (
+        _allocated(file, dtype, int(offsets[-1])) for file, dtype in ((documents_file, np.int32), (weights_file, np.float32))
+    )
     free = offsets[:-1].copy()
-    for file, count in zip(files, counts, strict=True):
-        part = np.load(file)
+    for part, count in zip(parts, counts, strict=True):
         # Where each posting goes: its term's first free place, and on from there within the part.
         places = np.repeat(free - (count.cumsum() - count), count) + np.arange(len(part))
         documents[places], weights[places] = part["document"], part["weight"]

@@ -12,9 +12,10 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from submission.checkpoint import open_checkpoint
-from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.corpus import corpus_files, long_enough, read_documents
+from submission.disk.kept import Kept
 from submission.paths import CHECKPOINTS
-from submission.retrieval.bm25 import ConclusionIndex, candidates
+from submission.retrieval.conclusions import ConclusionIndex, retrieve
 from submission.scoring import BATCH, score
 from submission.stopwatch import Stopwatch
 from submission.tokens import Tokens
@@ -31,14 +32,14 @@ def bert(name: str, directory: Path) -> Benchmark:
     """
     checkpoint = open_checkpoint(CHECKPOINTS / name)
     tokenizer, lengths = Tokenizer.from_str(checkpoint.encoder.dumps().decode()), checkpoint.encoder.lengths
-    topics, corpus = read_topics(topic_files(directory)), long_enough(read_corpus(corpus_files(directory)))
-    everything = candidates(topics, ConclusionIndex.of(corpus))
+    topics, collection = read_topics(topic_files(directory)), long_enough(read_documents(corpus_files(directory)))
+    everything = retrieve(topics, ConclusionIndex.of(collection))
     few = np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))
     chosen = everything.iloc[few].reset_index(drop=True)
-    corpus = corpus[corpus["docno"].isin(set(chosen["docno"]))].reset_index(drop=True)
-    corpus["premise"] = [_cut(tokenizer, text, lengths.premise) for text in corpus["premise"]]
+    documents = collection[collection["docno"].isin(set(chosen["docno"]))].reset_index(drop=True)
+    documents["premise"] = [_cut(tokenizer, text, lengths.premise) for text in documents["premise"]]
     topics["query"] = [_cut(tokenizer, text, lengths.query) for text in topics["query"]]
-    queries, premises = dict(zip(topics["qid"], topics["query"], strict=True)), corpus.set_index("docno")["premise"]
+    queries, premises = dict(zip(topics["qid"], topics["query"], strict=True)), documents.set_index("docno")["premise"]
     pairs = [(queries[qid], premises[docno]) for qid, docno in zip(chosen["qid"], chosen["docno"], strict=True)]
 
     with tempfile.TemporaryDirectory() as folder:
@@ -46,12 +47,10 @@ def bert(name: str, directory: Path) -> Benchmark:
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
     size = BATCH["bert"]
 
-    def premises_of(docnos: set[str]) -> dict[str, str]:
-        return {docno: premises[docno] for docno in docnos}
-
     def ours() -> None:
+        tokens = Tokens(topics, lambda docnos: documents, Stopwatch())
         with tempfile.TemporaryDirectory() as directory:  # nothing is kept from one round to the next
-            score(chosen, Tokens(topics, premises_of, Stopwatch()), checkpoint, torch.device("cpu"), Path(directory))
+            score(chosen, tokens, checkpoint, torch.device("cpu"), Kept(Path(directory), {}))
 
     return Benchmark(
         name=name,

@@ -12,13 +12,16 @@ import torch
 from matplotlib.ticker import NullFormatter
 
 from submission.checkpoint import open_checkpoint
-from submission.data import Data
+from submission.disk.kept import Kept
 from submission.encoding import pad
+from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers import names
 from submission.rankers.base import LatentRanker
 from submission.scoring import score
-from tests.benchmarks.inputs import part_of
+from submission.systems.catalogue import CONCLUSIONS
+from tests.benchmarks.inputs import execution, part_of
+from tests.benchmarks.rankers import candidates_of
 
 CPU = torch.device("cpu")
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
@@ -59,27 +62,28 @@ def draw(directory: Path, corpus: Path, file: Path) -> dict[str, Curves]:
 
 def _by_topics(directory: Path) -> Curves:
     """Scoring all candidates of so many topics."""
-    data, curves = Data(directory), Curves()
-    qids = data.topics["qid"].tolist()
+    curves = Curves()
     for name in _networks("words"):
         checkpoint = open_checkpoint(CHECKPOINTS / name)
+        candidates, ids = candidates_of(directory, checkpoint.encoder)
+        qids = list(ids.of_topics)
         for number in sorted({max(1, len(qids) * part // 8) for part in (1, 2, 4, 8)}):
-            chosen = data.candidates[data.candidates["qid"].isin(qids[:number])].reset_index(drop=True)
-            data.tokens.premises(checkpoint.encoder, chosen["docno"])
+            chosen = candidates[candidates["qid"].isin(qids[:number])].reset_index(drop=True)
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
-                score(chosen, data.tokens, checkpoint, CPU, Path(folder))
+                score(chosen, ids, checkpoint, CPU, Kept(Path(folder), {}))
                 curves.setdefault(name, []).append((number, time.perf_counter() - start))
     return curves
 
 
 def _by_candidates(directory: Path) -> Curves:
     """Scoring so many documents of one topic, ids to scores."""
-    data, curves = Data(directory), Curves()
+    source, curves = Input(directory), Curves()
+    premises = source.collection["premise"].tolist()[: max(CANDIDATES)]
     for name in [*_networks("words"), *_networks("bert")]:
         checkpoint = open_checkpoint(CHECKPOINTS / name)
-        texts = list(data.tokens.premises(checkpoint.encoder, data.collection[: max(CANDIDATES)]).values())
-        query = pad([checkpoint.encoder.query(data.topics["query"][0])])
+        texts = [checkpoint.encoder.premise(premise) for premise in premises]
+        query = pad([checkpoint.encoder.query(source.topics["query"][0])])
         for number in CANDIDATES:
             if checkpoint.ranker.form == "bert" and number > BERT_CANDIDATES:
                 continue
@@ -97,11 +101,10 @@ def _by_corpus(directory: Path) -> Curves:
     """Everything that is done with the corpus before scoring, at so many arguments."""
     curves = Curves()
     for share in SHARES:
-        with tempfile.TemporaryDirectory() as folder:
-            data = Data(part_of(directory, Path(folder), share))
-            _ = data.candidates, data.hashes
-            size, stages = len(data.documents), data.stopwatch.seconds
-        for name, stage in (("read", "corpus"), ("short premises out", "collection"), ("BM25 index", "index"),
+        with tempfile.TemporaryDirectory() as folder, execution(part_of(directory, Path(folder), share)) as running:
+            running.lists(CONCLUSIONS)
+            size, stages = running.documents.size, running.stopwatch.seconds
+        for name, stage in (("read", "documents"), ("short premises out", "collection"), ("BM25 index", "index"),
                             ("BM25, all topics", "candidates"), ("hashes", "hashes")):  # fmt: skip
             curves.setdefault(name, []).append((size, stages[stage]))
     return curves

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import numpy as np
 import pandas as pd
+import torch
 
-from submission.corpus import corpus_files, read_corpus
+from submission.corpus import corpus_files, read_documents
+from submission.disk.work import Work
+from submission.input.directory import Input
+from submission.paths import CHECKPOINTS
+from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
 from submission.topics import read_topics, topic_files
 
 ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
@@ -18,7 +26,7 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
 
 def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
     """An input as large as args.me: the premises of an input again and again, under conclusions of its conclusions' words."""
-    corpus, rng = read_corpus(corpus_files(directory)), np.random.default_rng(0)
+    corpus, rng = read_documents(corpus_files(directory)), np.random.default_rng(0)
     words = " ".join(corpus["conclusion"].unique()).split()
     number = max(1, arguments * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(number)]
@@ -40,9 +48,16 @@ def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
     return into
 
 
+@contextmanager
+def execution(directory: Path) -> Iterator[Execution]:
+    """An execution on an input, on the CPU, which keeps nothing."""
+    with Work(None, directory) as work:
+        yield Execution(Input(directory), Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
+
+
 def part_of(directory: Path, into: Path, share: float) -> Path:
     """An input with a share of the arguments of another, and its topics."""
-    corpus = read_corpus(corpus_files(directory)).sample(frac=share, random_state=0)
+    corpus = read_documents(corpus_files(directory)).sample(frac=share, random_state=0)
     rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
     arguments = [{"id": docno, "conclusion": c, "premises": [{"text": premise}]} for docno, c, premise in rows]
     into.mkdir(parents=True, exist_ok=True)

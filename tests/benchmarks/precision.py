@@ -14,12 +14,14 @@ import torch
 from torch import nn
 
 from submission.checkpoint import Checkpoint, open_checkpoint
-from submission.data import Data
+from submission.disk.kept import Kept
+from submission.input.directory import Input
+from submission.lists import cut, ranked
 from submission.paths import CHECKPOINTS
 from submission.progress import progress
-from submission.runs import ranked
 from submission.scoring import score
 from tests.benchmarks.measure import Result
+from tests.benchmarks.rankers import candidates_of
 from training.evaluate import evaluate, read_qrels
 
 NAME = "vanilla_bert"
@@ -28,23 +30,23 @@ MEASURES = ("nDCG@5 judged", "nDCG@5 all")
 
 def int8(directory: Path, qrels: Path) -> Result:
     """All candidates, topic by topic in both ways in turns; torch's dynamic quantisation of the encoder's linear layers."""
-    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / NAME)
-    candidates = data.candidates
-    data.tokens.premises(checkpoint.encoder, candidates["docno"])  # read before, for both
+    checkpoint, source = open_checkpoint(CHECKPOINTS / NAME), Input(directory)
+    candidates, ids = candidates_of(directory, checkpoint.encoder)
     ways = {"int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, list[pd.DataFrame]] = {way: [] for way in ways}
-    topics = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
-    for topic in progress(topics, f"{NAME} int8", "topics"):
+    pairs = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
+    for topic in progress(pairs, f"{NAME} int8", "topics"):
         for way, network in ways.items():
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
-                scores[way].append(score(topic, data.tokens, network, torch.device("cpu"), Path(folder)))
+                found = score(topic, ids, network, torch.device("cpu"), Kept(Path(folder), {}))
                 times[way].append(time.perf_counter() - start)
+                scores[way].append(topic.assign(score=found))
     seconds = {way: sum(values) for way, values in times.items()}
-    judgments = read_qrels(qrels, set(data.documents["docno"]))
+    judgments = read_qrels(qrels, set(source.documents["docno"]))
     sides = [
-        f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], data.topics, judgments)}" for way in ways
+        f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], source.topics, judgments)}" for way in ways
     ]
     what = f"{NAME}: {len(candidates):,} pairs, CPU, dynamic int8"
     return Result("int8", what, "float32", *sides, seconds["float32"] / seconds["int8"], None, times)
@@ -59,6 +61,6 @@ def _quantised(checkpoint: Checkpoint) -> nn.Module:
 
 
 def _effectiveness(scores: list[pd.DataFrame], topics: pd.DataFrame, judgments: pd.DataFrame) -> str:
-    run = ranked(pd.concat(scores, ignore_index=True), topics, 100).rename(columns={"qid": "query", "docno": "docid"})
-    means = evaluate(run.assign(q0="Q0", system="it"), judgments)[list(MEASURES)].mean()
+    run = cut(ranked(pd.concat(scores, ignore_index=True), topics), 100)
+    means = evaluate(run.assign(tag="it"), judgments)[list(MEASURES)].mean()
     return ", ".join(f"{measure} {value:.3f}" for measure, value in means.items())

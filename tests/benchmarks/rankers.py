@@ -10,17 +10,21 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from submission.checkpoint import Checkpoint, open_checkpoint
-from submission.data import Data
+from submission.disk.kept import Kept
 from submission.encoding import Encoder, pad
+from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers.base import LatentRanker
 from submission.scoring import score
+from submission.systems.catalogue import CONCLUSIONS
 from submission.tokens import Tokens
+from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark
 
 BATCH = 32
@@ -43,19 +47,23 @@ class Ids(Tokens):
         return self.of_premises
 
 
+def candidates_of(directory: Path, encoder: Encoder) -> tuple[pd.DataFrame, Ids]:
+    """The networks' candidates on an input, and their texts' ids."""
+    with execution(directory) as running:
+        candidates = running.lists(CONCLUSIONS)
+        return candidates, Ids(running.tokens.queries(encoder), running.tokens.premises(encoder, candidates["docno"]))
+
+
 def scoring(name: str, directory: Path) -> Benchmark:
     """Scores of all candidates.
 
     Raises:
         AssertionError: the two sides differ.
     """
-    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / name)
-    candidates = data.candidates
-    queries = data.tokens.queries(checkpoint.encoder)
-    premises = data.tokens.premises(checkpoint.encoder, candidates["docno"])
+    checkpoint = open_checkpoint(CHECKPOINTS / name)
+    candidates, ids = candidates_of(directory, checkpoint.encoder)
+    queries, premises = ids.of_topics, ids.of_premises
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
-
-    ids = Ids(queries, premises)
 
     @torch.inference_mode()
     def baseline() -> Tensor:
@@ -67,8 +75,7 @@ def scoring(name: str, directory: Path) -> Benchmark:
 
     def ours() -> Tensor:
         with tempfile.TemporaryDirectory() as folder:  # nothing is kept from one round to the next
-            scores = score(candidates, ids, checkpoint, CPU, Path(folder))["score"]
-        return torch.from_numpy(scores.to_numpy())
+            return torch.from_numpy(score(candidates, ids, checkpoint, CPU, Kept(Path(folder), {})))
 
     _refuse_other(ours(), baseline(), 1e-5)
     return Benchmark(name, AGAINST, "pairs", len(pairs), ours, baseline)
@@ -77,9 +84,9 @@ def scoring(name: str, directory: Path) -> Benchmark:
 def on_gpu(name: str, directory: Path) -> Benchmark:
     """A BERT network on a GPU against itself in float32, batches of 32 padded to the longest there can be. Needs CUDA."""
     cuda = torch.device("cuda")
-    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / name)
-    encoder, candidates = checkpoint.encoder, data.candidates
-    ids = Ids(data.tokens.queries(encoder), data.tokens.premises(encoder, candidates["docno"]))
+    checkpoint = open_checkpoint(CHECKPOINTS / name)
+    encoder = checkpoint.encoder
+    candidates, ids = candidates_of(directory, encoder)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
     plain = deepcopy(checkpoint.ranker).to(cuda)
 
@@ -97,8 +104,7 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
 
     def ours() -> Tensor:
         with tempfile.TemporaryDirectory() as folder:
-            scores = score(candidates, ids, checkpoint, cuda, Path(folder))["score"]
-        return torch.from_numpy(scores.to_numpy())
+            return torch.from_numpy(score(candidates, ids, checkpoint, cuda, Kept(Path(folder), {})))
 
     _refuse_other(ours(), baseline(), 0.1)
     return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH}", "pairs", len(pairs), ours, baseline)
@@ -106,8 +112,8 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
 
 def snrm_index(directory: Path) -> Benchmark:
     """The vectors of documents for an index; texts are ids already on neither side."""
-    data, checkpoint = Data(directory), open_checkpoint(CHECKPOINTS / "snrm")
-    premises = (data.corpus["premise"].tolist() * (1 + DOCUMENTS // len(data.corpus)))[:DOCUMENTS]
+    checkpoint, collection = open_checkpoint(CHECKPOINTS / "snrm"), Input(directory).collection
+    premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.encoder.premise(text), dtype=np.int32) for text in premises]
     ranker = _latent(checkpoint)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from submission.files import write_whole
+from submission.disk.files import write_whole
 from tests.benchmarks.measure import ROOT
 
 README = ROOT / "README.md"

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from submission.data import Data
-from submission.retrieval.bm25 import CONCLUSIONS
+from submission.retrieval.conclusions import CONCLUSIONS, ConclusionIndex
 from submission.text import normalise
+from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark
 
 
 def bm25(directory: Path) -> Benchmark:
     """Both sides give the same conclusions and scores, which is checked here."""
-    data = Data(directory)
-    queries, index = data.topics["query"].tolist(), data.index
+    with execution(directory) as running:
+        queries, index = running.topics["query"].tolist(), ConclusionIndex.of(running.documents.collected())
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
 
     def baseline() -> list[list[tuple[int, float]]]:

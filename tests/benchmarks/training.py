@@ -10,6 +10,7 @@ import numpy as np
 import safetensors.numpy
 import torch
 
+from submission.disk.kept import Kept
 from submission.encoding import Padded
 from submission.ids import UNKNOWN
 from submission.vocabulary import Vocabulary
@@ -19,7 +20,7 @@ from training.fit import take_step
 from training.network import build
 from training.recipe import Recipe
 from training.tables import Pairs
-from training.work import Work, write_text
+from training.work import write_text
 
 ROWS, DIMENSIONS = 100_000, 300
 CPU = torch.device("cpu")
@@ -68,9 +69,9 @@ def _training(name: str, steps: int) -> Benchmark:
 def _write_vectors(directory: Path) -> None:
     vocabulary = Vocabulary([f"word{number}" for number in range(ROWS - UNKNOWN - 1)])
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary.terms), DIMENSIONS)).astype(np.float32)
-    work = Work(directory, {})
-    work.make(VECTORS, lambda file: safetensors.numpy.save_file({"vectors": vectors}, file))
-    work.make(VOCABULARY, lambda file: write_text(vocabulary.dumps(), file))
+    work = Kept(directory, {})
+    work.make([VECTORS], lambda file: safetensors.numpy.save_file({"vectors": vectors}, file))
+    work.make([VOCABULARY], lambda file: write_text(vocabulary.dumps(), file))
 
 
 def _pairs(number: int, recipe: Recipe) -> Pairs:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -24,20 +23,19 @@ from submission import encoding
 from submission.__main__ import main as submission
 from submission.checkpoint import write_checkpoint
 from submission.command import TERMINATED
+from submission.disk.work import Work
 from submission.encoding import Encoder, Lengths, PieceEncoder, WordEncoder
-from submission.ensemble import open_ensemble
+from submission.fusion.regression import open_regression
 from submission.rankers import find, names
 from submission.runs import read_run
+from submission.systems.catalogue import NETWORKS, SYSTEMS
 from submission.vocabulary import Vocabulary
-from submission.work import Work
 from tests.conftest import ROOT, tiny_tokenizer
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.__main__ import main as training
 
 BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
         "max_position_embeddings": 64}  # fmt: skip
-NETWORKS = ["cedr_drmm", "cedr_knrm", "conv_knrm", "drmm", "gru", "knrm", "vanilla_bert"]
-SYSTEMS = ["bm25", *NETWORKS, "snrm", "ensemble"]
 
 
 def write_tiny(directory: Path, name: str, seed: int) -> None:
@@ -101,8 +99,8 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def test_the_ensemble_is_of_the_seven_networks(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ensemble = open_ensemble(everything / "ensemble")
-    assert [member.name for member in ensemble.members] == NETWORKS
+    ensemble = open_regression(everything / "ensemble")
+    assert [member.name for member in ensemble.members] == list(NETWORKS)
     assert all(member.minimum < member.maximum for member in ensemble.members)
     assert json.loads((everything / "ensemble" / "metrics.json").read_text())["pairs"] == 250
     assert submission(["systems", "--checkpoints", str(everything)]) == 0
@@ -137,7 +135,7 @@ def test_the_order_of_the_arguments_changes_no_run(rank: Callable[..., int], top
 
 def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int], tmp_path: Path, checkpoints: Path) -> None:
     assert rank() == 0
-    ensemble = open_ensemble(checkpoints / "ensemble")
+    ensemble = open_regression(checkpoints / "ensemble")
     runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in (*NETWORKS, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
@@ -190,7 +188,7 @@ def test_aggregate_names_all_missing_networks(
     (tmp_path / "some").mkdir()
     shutil.copytree(everything / "knrm", tmp_path / "some" / "knrm")
     assert training(["aggregate", "--work", str(prepared), "--checkpoints", str(tmp_path / "some")]) == 4
-    assert "no checkpoint of cedr_drmm, cedr_knrm, conv_knrm, drmm, gru, vanilla_bert;" in capsys.readouterr().err
+    assert "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm;" in capsys.readouterr().err
 
 
 def test_texts_are_read_once(rank: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +206,8 @@ def test_kept_parts_and_indexes_are_used_again(
 ) -> None:
     work = ["--work", str(tmp_path / "work")]
     assert rank("first", *work) == 0
-    monkeypatch.setattr("submission.scoring.kept", lambda file, make: np.load(file))  # nothing may be made again …
-    monkeypatch.setattr("submission.retrieval.latent._build", None)
+    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.form.read_documents"):
+        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again …
     assert rank("second", *work) == 0
     assert contents(tmp_path / "second") == contents(tmp_path / "first")
     write_tiny(checkpoints, "knrm", seed=50)  # … but for another checkpoint

@@ -13,7 +13,8 @@ import pytest
 
 from submission.__main__ import main as submission
 from submission.runs import read_run
-from tests.endtoend.test_all_systems import SYSTEMS, checkpoints, everything, rank, topics  # noqa: F401 fixtures
+from submission.systems.catalogue import SYSTEMS
+from tests.endtoend.test_all_systems import checkpoints, everything, rank, topics  # noqa: F401 fixtures
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.__main__ import main as training
 from training.evaluate import evaluate, read_qrels

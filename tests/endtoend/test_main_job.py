@@ -12,10 +12,9 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main
-from submission.corpus import corpus_files, read_corpus
+from submission.corpus import corpus_files, read_documents
 from submission.output import Output
-from submission.paths import CHECKPOINTS
-from submission.systems import all_systems
+from submission.systems.catalogue import SYSTEMS
 from tests.conftest import REAL, ROOT, SAMPLE, argument
 
 Make = Callable[..., Path]
@@ -56,8 +55,7 @@ def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert first.stdout == ""
     runs = tmp_path / "runs"
-    names = {system.name for system in all_systems(CHECKPOINTS)}
-    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in names)}
+    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()
     [message] = [message for message in check_format(runs, "run.txt") if isinstance(message, str)]
     assert "correct format" in message
@@ -203,7 +201,7 @@ def test_an_output_with_the_runs_of_another_input_is_exit_code_5(
     assert rank(first)[0] == 0
     before = contents(tmp_path / "out")
     code, said = rank(second)
-    assert (code, "holds runs of another input" in said) == (5, True)
+    assert (code, "holds files of another input" in said) == (5, True)
     assert contents(tmp_path / "out") == before
     assert rank(second, "--overwrite", "--system", "bm25")[0] == 0
     assert set(contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
@@ -276,4 +274,4 @@ def test_the_sample_is_the_default_input(
         monkeypatch.delenv(name, raising=False)
     caplog.set_level("INFO")
     assert main(["rank", "-o", str(tmp_path / "o"), "--system", "bm25"]) == 0
-    assert f"collection: 461 of {len(read_corpus(corpus_files(SAMPLE)))} arguments" in caplog.text
+    assert f"collection: 461 of {len(read_documents(corpus_files(SAMPLE)))} arguments" in caplog.text

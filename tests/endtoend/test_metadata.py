@@ -13,10 +13,11 @@ from tira.check_format import check_format
 from submission import __version__
 from submission.__main__ import main
 from submission.checkpoint import open_checkpoint
-from submission.ensemble import open_ensemble
-from submission.files import sha256
+from submission.disk.files import sha256
+from submission.fusion.regression import open_regression
 from submission.stopwatch import Stopwatch
-from tests.endtoend.test_all_systems import NETWORKS, SYSTEMS, checkpoints, everything, topics  # noqa: F401 fixtures
+from submission.systems.catalogue import NETWORKS, SYSTEMS
+from tests.endtoend.test_all_systems import checkpoints, everything, topics  # noqa: F401 fixtures
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 
 
@@ -60,13 +61,13 @@ def test_all_that_made_the_runs(
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
     stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
-    assert set(stages) == {"hashes", "topics", "corpus", "collection", "index", "candidates", "tokens", *SYSTEMS}
+    assert set(stages) == {"hashes", "topics", "documents", "collection", "index", "candidates", "tokens", *SYSTEMS}
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoint" not in told["me-bm25"]
     assert told["me-gru"]["checkpoint"] == open_checkpoint(checkpoints / "gru").fingerprint
-    assert told["me-ensemble"]["checkpoint"] == open_ensemble(checkpoints / "ensemble").fingerprint
-    assert told["me-ensemble"]["interpolates"] == NETWORKS
+    assert told["me-ensemble"]["checkpoint"] == open_regression(checkpoints / "ensemble").fingerprint
+    assert told["me-ensemble"]["interpolates"] == list(NETWORKS)
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [f"me-{name}" for name in NETWORKS]
     assert all("  " not in entry["description"] for entry in told.values())
 

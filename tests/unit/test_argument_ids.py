@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from submission.argument_ids import differing, java_hash
-from submission.corpus import corpus_files, read_corpus
+from submission.corpus import corpus_files, read_documents
 from tests.conftest import REAL
 
 
@@ -35,5 +35,5 @@ def test_differing_texts_are_named() -> None:
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real excerpt is not beside this checkout")
 def test_real_ids_prove_their_texts() -> None:
-    docnos, number = differing(read_corpus(corpus_files(REAL / "touche-2020" / "input")))
+    docnos, number = differing(read_documents(corpus_files(REAL / "touche-2020" / "input")))
     assert (len(docnos), number) == (0, 20364)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from rank_bm25 import BM25Okapi
 
-from submission.retrieval import bm25
-from submission.retrieval.bm25 import ConclusionIndex
+from submission.retrieval import conclusions
+from submission.retrieval.conclusions import ConclusionIndex
 from submission.text import normalise
 
 CONCLUSIONS = {
@@ -24,7 +24,7 @@ CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSION
 
 
 def candidates(topics: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    return bm25.candidates(topics, ConclusionIndex.of(corpus))
+    return conclusions.retrieve(topics, ConclusionIndex.of(corpus))
 
 
 def topics(*queries: str) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def test_scores_are_okapi() -> None:
 
 
 def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bm25.CONCLUSIONS == 100
+    assert conclusions.CONCLUSIONS == 100
     many = pd.DataFrame(
         {"docno": [f"d{n:03}" for n in range(400)], "conclusion": [f"zoo w{n:03}" for n in range(150)] + ["x"] * 250}
     )
@@ -84,11 +84,11 @@ def test_scores_and_order_are_those_of_rank_bm25() -> None:
     for query in (*texts[:40], "waa waa wab", "unheard of", "unheard wdp"):
         expected = reference.get_scores(normalise(query).split())
         assert (index.scores(query) == expected).all()  # to the last bit
-        order = np.argsort(-expected, kind="stable")[: bm25.CONCLUSIONS]
+        order = np.argsort(-expected, kind="stable")[: conclusions.CONCLUSIONS]
         assert index.best(query) == [(number, expected[number]) for number in order if expected[number] > 0]
         lists.append(len(index.best(query)))
     assert min(lists) == 0
-    assert max(lists) == bm25.CONCLUSIONS
+    assert max(lists) == conclusions.CONCLUSIONS
 
 
 def test_an_index_that_was_stored_is_the_same() -> None:
@@ -98,3 +98,17 @@ def test_an_index_that_was_stored_is_the_same() -> None:
     assert again.best("Are zoos cruel people?") == index.best("Are zoos cruel people?") != []
     with pytest.raises(msgspec.MsgspecError):
         ConclusionIndex.loads(index.dumps()[:-3])
+
+
+def test_shares_sum_to_the_score_in_the_index_and_outside() -> None:
+    index = ConclusionIndex.of(CORPUS)
+    for number, conclusion in enumerate(index.conclusions):
+        for query in ("Are zoos cruel?", "cruel cruel people", "golf and quux"):
+            shares = index.shares(query, conclusion)
+            assert sum(value for _, value in shares) == index.scores(query)[number]
+            assert [word for word, _ in shares] == normalise(query).split()
+    # Not in the index: "zoos" with its statistics there, in a text of one term.
+    idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
+    length = 3.0  # on average
+    expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / length)))
+    assert index.shares("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]

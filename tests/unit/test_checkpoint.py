@@ -7,8 +7,8 @@ import pytest
 import safetensors.torch
 
 from submission.checkpoint import open_checkpoint
+from submission.disk.files import sha256
 from submission.errors import CheckpointError
-from submission.files import sha256
 from submission.rankers.knrm import KNRM
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.corpus import corpus_files, long_enough, read_documents
 from submission.errors import InputError
 from tests.conftest import WORDS, argument
 
@@ -16,7 +16,7 @@ from tests.conftest import WORDS, argument
 def read(directory: Path, content: str | bytes, name: str = "args-me.json") -> list[dict[str, str]]:
     data = content if isinstance(content, bytes) else content.encode()
     (directory / name).write_bytes(data)
-    return read_corpus(corpus_files(directory)).to_dict("records")  # type: ignore[return-value]
+    return read_documents(corpus_files(directory)).to_dict("records")  # type: ignore[return-value]
 
 
 def corpus(*arguments: dict[str, object]) -> str:
@@ -110,7 +110,7 @@ def test_short_premises_are_not_in_the_collection(tmp_path: Path, caplog: pytest
     caplog.set_level(logging.INFO)
     texts = {"a": " ".join(["w"] * 15), "b": " ".join(["w"] * 14), "c": " ", "d": WORDS}
     (tmp_path / "args-me.json").write_text(corpus(*(argument(docno, premise=text) for docno, text in texts.items())))
-    kept = long_enough(read_corpus(corpus_files(tmp_path)))
+    kept = long_enough(read_documents(corpus_files(tmp_path)))
     assert list(kept["docno"]) == ["a", "d"]
     assert "2 of 4 arguments (1 premises empty, 1 shorter than 15 words)" in caplog.text
 
@@ -118,4 +118,4 @@ def test_short_premises_are_not_in_the_collection(tmp_path: Path, caplog: pytest
 def test_nothing_long_enough(make_input: Callable[..., Path]) -> None:
     directory = make_input(arguments=[argument("a", premise="short")])
     with pytest.raises(InputError, match="15 words or more"):
-        long_enough(read_corpus(corpus_files(directory)))
+        long_enough(read_documents(corpus_files(directory)))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from submission.checkpoint import open_checkpoint
 from submission.device import in_halves, limit_threads
+from submission.disk.kept import Kept
 from submission.rankers.knrm import KNRM
 from submission.scoring import score
 from tests.conftest import ROOT
@@ -53,9 +54,7 @@ def test_a_single_row_that_is_too_large_is_an_error() -> None:
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    for name in ("whole", "halves"):
-        (tmp_path / name).mkdir()
-    whole = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path / "whole")
+    whole = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "whole", {}))
     of_features, sizes = KNRM.score, []
 
     def small(self: KNRM, features: Tensor) -> Tensor:
@@ -65,9 +64,9 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
         return of_features(self, features)
 
     monkeypatch.setattr(KNRM, "score", small)
-    halves = score(CANDIDATES, TOKENS, checkpoint, CPU, tmp_path / "halves")
+    halves = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "halves", {}))
     assert sizes == [4, 2, 1, 1, 2, 1, 1, 2, 1, 1]  # of four and of two documents
-    np.testing.assert_allclose(halves["score"], whole["score"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(halves, whole, rtol=0, atol=1e-5)
 
 
 def test_threads_are_never_more_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:

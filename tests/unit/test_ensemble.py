@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from submission.ensemble import Ensemble, Member, open_ensemble
 from submission.errors import CheckpointError
-from training.aggregate import write_ensemble
+from submission.fusion.regression import Member, Regression, open_regression
+from training.aggregate import write_regression
 
-ENSEMBLE = Ensemble(0.25, (Member("knrm", "k1", 0.5, -1.0, 1.0), Member("gru", "g1", -0.125, 10.0, 20.0)))
+REGRESSION = Regression(
+    "1.0", 0.25, (Member("knrm", {"knrm": "k1"}, 0.5, -1.0, 1.0), Member("gru", {"gru": "g1"}, -0.125, 10.0, 20.0))
+)
 
 
 def scores(rows: dict[tuple[str, str], float]) -> pd.DataFrame:
@@ -22,7 +25,7 @@ def test_combining_by_hand() -> None:
         "knrm": scores({("1", "a"): 0.0, ("1", "b"): 7.0, ("2", "a"): -1.0}),
         "gru": scores({("1", "a"): 14.0, ("1", "c"): 25.0, ("2", "a"): 3.0}),
     }
-    found = ENSEMBLE.combine(lists)
+    found = REGRESSION.combine(lists)
     assert {(row.qid, row.docno): row.score for row in found.itertuples()} == {
         ("1", "a"): pytest.approx(0.25 + 0.5 * 0.5 - 0.125 * 0.4),
         ("1", "b"): pytest.approx(0.25 + 0.5),  # clipped; gru does not list it
@@ -32,33 +35,35 @@ def test_combining_by_hand() -> None:
 
 
 def test_a_network_that_gives_one_score_counts_nothing() -> None:
-    ensemble = Ensemble(0.0, (Member("knrm", "k", 1.0, 3.0, 3.0),))
-    assert ensemble.combine({"knrm": scores({("1", "a"): 3.0})})["score"].tolist() == [0.0]
+    regression = Regression("1.0", 0.0, (Member("knrm", {"knrm": "k"}, 1.0, 3.0, 3.0),))
+    assert regression.combine({"knrm": scores({("1", "a"): 3.0})})["score"].tolist() == [0.0]
 
 
 def test_written_and_read(tmp_path: Path) -> None:
-    write_ensemble(tmp_path / "ensemble", ENSEMBLE, {"pairs": 4}, {"trained on": {"input": {"args-me.json": "12"}}})
-    assert open_ensemble(tmp_path / "ensemble") == ENSEMBLE
-    assert ENSEMBLE.formula() == "0.250 +0.500 knrm -0.125 gru"
+    write_regression(tmp_path / "ensemble", REGRESSION, {"pairs": 4}, {"trained on": {"input": {"args-me.json": "12"}}})
+    assert open_regression(tmp_path / "ensemble") == REGRESSION
+    assert REGRESSION.formula() == "0.250 +0.500 knrm -0.125 gru"
     assert "knrm" in (tmp_path / "ensemble" / "README.md").read_text()
-    other = Ensemble(0.25, (Member("knrm", "k2", 0.5, -1.0, 1.0),))
-    assert len({ENSEMBLE.fingerprint, other.fingerprint, open_ensemble(tmp_path / "ensemble").fingerprint}) == 2
+    other = replace(REGRESSION, members=(Member("knrm", {"knrm": "k2"}, 0.5, -1.0, 1.0),))
+    assert len({REGRESSION.fingerprint, other.fingerprint, open_regression(tmp_path / "ensemble").fingerprint}) == 2
 
 
 def test_other_checkpoints_are_refused_by_name() -> None:
-    ENSEMBLE.refuse_others({"knrm": "k1", "gru": "g1"})
+    REGRESSION.refuse_others({"knrm": {"knrm": "k1"}, "gru": {"gru": "g1"}})
     with pytest.raises(CheckpointError, match=r"other checkpoints of gru; run `python -m training aggregate`"):
-        ENSEMBLE.refuse_others({"knrm": "k1", "gru": "g2"})
+        REGRESSION.refuse_others({"knrm": {"knrm": "k1"}, "gru": {"gru": "g2"}})
+    with pytest.raises(CheckpointError, match=r"with the members gru, knrm, not with gru, snrm"):
+        REGRESSION.refuse_others({"snrm": {"snrm": "k1"}, "gru": {"gru": "g1"}})
 
 
 def test_faults(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no such ensemble"):
-        open_ensemble(tmp_path / "nowhere")
-    write_ensemble(tmp_path / "ensemble", ENSEMBLE, {}, {"trained on": {"input": {}}})
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        open_regression(tmp_path / "nowhere")
+    write_regression(tmp_path / "ensemble", REGRESSION, {}, {"trained on": {"input": {}}})
     config = tmp_path / "ensemble" / "config.json"
     config.write_text(config.read_text().replace("0.25", "0.26"))
     with pytest.raises(CheckpointError, match="damaged"):
-        open_ensemble(tmp_path / "ensemble")
+        open_regression(tmp_path / "ensemble")
     config.write_text(json.dumps({"intercept": "much"}))
     with pytest.raises(CheckpointError, match="damaged"):
-        open_ensemble(tmp_path / "ensemble")
+        open_regression(tmp_path / "ensemble")

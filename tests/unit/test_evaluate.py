@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
-from submission.data import Data
 from submission.errors import InputError
+from submission.input.directory import Input
 from submission.runs import read_run
 from tests.conftest import REAL, argument
 from training.evaluate import BPREF, evaluate, read_qrels, table
@@ -84,7 +84,7 @@ def test_labels_like_4_0_and_spam(tmp_path: Path) -> None:
 def test_restricted_to_a_collection(tmp_path: Path, make_input: object) -> None:
     directory = make_input(arguments=[argument("c"), argument("a", premise="short")])  # type: ignore[operator]
     (tmp_path / "qrels").write_text(QRELS)
-    assert read_qrels(tmp_path / "qrels", set(Data(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
+    assert read_qrels(tmp_path / "qrels", set(Input(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
 
 
 @pytest.mark.parametrize(

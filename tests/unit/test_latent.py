@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,11 @@ import pytest
 import torch
 
 from submission.checkpoint import Checkpoint
+from submission.disk.kept import Kept
 from submission.encoding import Lengths, WordEncoder, pad
 from submission.rankers.snrm import SNRM
 from submission.retrieval import latent
-from submission.retrieval.latent import LatentIndex, latent_index, retrieve
+from submission.retrieval.latent import LatentIndex, latent_index, nearest
 from submission.vocabulary import Vocabulary
 from tests.golden.test_snrm import TEXTS, load
 
@@ -45,6 +45,13 @@ def corpus() -> pd.DataFrame:
     return pd.DataFrame({"docno": [f"d{number:02}" for number in range(60)], "premise": premises})
 
 
+def build(checkpoint: Checkpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
+    def texts(docnos: list[str]) -> pd.DataFrame:
+        return corpus[corpus["docno"].isin(docnos)][::-1]  # in any order
+
+    return latent_index(corpus["docno"].tolist(), texts, checkpoint, CPU, Kept(directory, {}))
+
+
 @torch.no_grad()
 def dense(checkpoint: Checkpoint, texts: list[str], query: bool = False) -> np.ndarray:
     read = checkpoint.encoder.query if query else checkpoint.encoder.premise
@@ -52,26 +59,27 @@ def dense(checkpoint: Checkpoint, texts: list[str], query: bool = False) -> np.n
 
 
 def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(latent, "PART", 16)
+    monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
     monkeypatch.setattr(latent, "BATCH", 4)
-    index = latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path)
+    index = build(checkpoint, corpus, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
     assert 0.3 < (documents == 0).mean() < 0.99
-    assert index.size.postings == (documents > 0).sum()
-    assert index.size.sparsity == pytest.approx((documents == 0).mean())
+    assert len(index._documents) == (documents > 0).sum()
+    assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.scores(query), documents @ query, rtol=0, atol=1e-6)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["documents.npy", "index.json", "offsets.npy", "weights.npy"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["documents.npy", "kept.json", "offsets.npy", "weights.npy"]
 
 
-def test_retrieval(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    found = retrieve(
-        TOPICS,
-        corpus["docno"].tolist(),
-        checkpoint,
-        latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path),
-        depth=20,
-    )
+def test_retrieval(
+    checkpoint: Checkpoint,
+    corpus: pd.DataFrame,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(latent, "DEEPEST", 20)
+    found = nearest(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
     expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
     for number, qid in enumerate(["1", "2"]):
         group = found[found["qid"] == qid]
@@ -82,9 +90,9 @@ def test_retrieval(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path,
 
 
 def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
-    index = latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path)
+    index = build(checkpoint, corpus, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
-    index._weights = np.full(index.size.postings, np.nan, dtype=np.float32)
+    index._weights = np.full(len(index._documents), np.nan, dtype=np.float32)
     own = slice(index._offsets[used], index._offsets[used + 1])
     index._weights[own] = 1.0
     query = np.zeros(50, dtype=np.float32)
@@ -97,8 +105,8 @@ def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataF
 def test_building_goes_on_where_it_stopped(
     checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latent, "PART", 16)
-    whole = latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "whole")
+    monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
+    build(checkpoint, corpus, tmp_path / "whole")
     made, postings = [], latent._postings
 
     def stops(texts: list[str], start: int, *rest: object) -> np.ndarray:
@@ -109,16 +117,14 @@ def test_building_goes_on_where_it_stopped(
         return postings(texts, start, *rest)
 
     monkeypatch.setattr(latent, "_postings", stops)
-    (tmp_path / "stopped").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "stopped")
-    assert not (tmp_path / "stopped" / "index.json").exists()
-    latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "stopped")
+        build(checkpoint, corpus, tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / "kept.json").exists()
+    build(checkpoint, corpus, tmp_path / "stopped")
     assert made == [0, 16, 32, 32, 48]
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "stopped" / file.name).read_bytes() == file.read_bytes()
-    assert LatentIndex(tmp_path / "stopped").size == whole.size
-    latent_index(corpus["premise"].tolist, checkpoint, CPU, tmp_path / "stopped")
+    build(checkpoint, corpus, tmp_path / "stopped")
     assert len(made) == 5  # a finished index is only opened
 
 
@@ -130,13 +136,11 @@ def test_the_reference_index(tmp_path: Path) -> None:
     postings = np.zeros(len(term), dtype=latent.POSTING)
     postings["term"], postings["document"], postings["weight"] = term, document, vectors[document, term]
     postings = postings[np.lexsort((postings["document"], postings["term"]))]
-    np.save(tmp_path / "part.npy", postings)
     counts = np.bincount(term, minlength=24)
     assert counts.tolist() == expected["index_postings"].tolist()
-    latent._merge([tmp_path / "part.npy"], [counts], np.concatenate([[0], counts.cumsum()]), tmp_path)
-    size = {"documents": len(vectors), "latent_terms": 24, "postings": len(term), "bytes": 1, "sparsity": 0.5}
-    (tmp_path / "index.json").write_text(json.dumps(size))
-    index = LatentIndex(tmp_path)
+    files = [tmp_path / name for name in (latent.OFFSETS, latent.DOCUMENTS, latent.WEIGHTS)]
+    latent._merge([postings], [counts], np.concatenate([[0], counts.cumsum()]), *files)
+    index = LatentIndex(files, len(vectors))
     for row, scores in zip(query, expected["index_scores"].numpy(), strict=True):
         np.testing.assert_allclose(index.scores(row), scores, rtol=0, atol=1e-5)
         assert (index.scores(row) > 0).tolist() == (scores > 0).tolist()

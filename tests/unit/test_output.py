@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from submission.disk.files import write_directory, write_whole
 from submission.errors import OutputError
-from submission.files import write_directory, write_whole
 from submission.output import RECORD, Output
 
 PRINT = {"input": "i", "code": "c"}
@@ -42,7 +42,7 @@ def test_a_changed_or_lost_file_is_not_finished(tmp_path: Path) -> None:
 
 def test_another_input_is_refused_by_what_differs(tmp_path: Path) -> None:
     write(tmp_path)
-    with Output(tmp_path) as output, pytest.raises(OutputError, match=r"runs of another input \(a-x\.txt\).*--overwrite"):
+    with Output(tmp_path) as output, pytest.raises(OutputError, match=r"files of another input \(a-x\.txt\).*--overwrite"):
         output.begin({**PRINT, "input": "other"}, NAMES, overwrite=False)
     assert (tmp_path / "a-x.txt").read_text() == "x\n"
 
@@ -78,16 +78,16 @@ def test_overwrite_removes_all_old_runs_when_the_first_new_one_is_there(tmp_path
         assert (tmp_path / "a-y.txt").exists()
         output.write("a-x.txt", "new\n", "k")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-x.txt", RECORD]
-    assert json.loads((tmp_path / RECORD).read_text())["fingerprint"]["input"] == "other"
+    assert json.loads((tmp_path / RECORD).read_text())["decided_by"]["input"] == "other"
 
 
 def test_killed_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(file: Path, content: str) -> None:
+    def killed(file: Path, content: bytes) -> None:
         write_whole(file, content)
         if file.name == RECORD:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("submission.output.write_whole", killed)
+    monkeypatch.setattr("submission.disk.kept.write_whole", killed)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path)
     monkeypatch.undo()

@@ -16,15 +16,14 @@ from tira.check_format import check_format
 from submission import __version__
 from submission.errors import InputError
 from submission.paths import CHECKPOINTS
-from submission.systems import all_systems
+from submission.systems.catalogue import SYSTEMS, find
+from submission.systems.remembered import Checkpoints
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.test_all_systems import write_tiny
 from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.aggregate import aggregate
 from training.paths import MEASURED
 from training.readme import BEGIN, END, SHOWN, table, update
-
-SYSTEMS = [system.name for system in all_systems(CHECKPOINTS)]
 
 
 def tira_commands() -> dict[str, str]:
@@ -130,7 +129,8 @@ def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> No
     for seed, name in enumerate(("cedr_drmm", "cedr_knrm", "vanilla_bert")):
         shutil.rmtree(copy / "checkpoints" / name)
         write_tiny(copy / "checkpoints", name, seed)
-    aggregate(prepared, copy / "checkpoints", copy / "checkpoints" / "ensemble", torch.device("cpu"))
+    fitted = Checkpoints(copy / "checkpoints")
+    aggregate(find("ensemble"), prepared, fitted, copy / "checkpoints" / "ensemble", torch.device("cpu"))
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from submission.errors import UsageError
-from submission.runs import check_tag, cut, ranked, run_text
+from submission.lists import ranked
+from submission.runs import check_tag, run_text
 
 TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 
@@ -16,25 +17,10 @@ def scores(*rows: tuple[str, str, float]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=["qid", "docno", "score"]).astype({"score": np.float32})
 
 
-def test_rank_by_score_then_docno_and_topics_in_their_order() -> None:
-    run = ranked(scores(("1", "b", 1), ("1", "a", 1), ("1", "c", 2), ("2", "z", 0)), TOPICS, 100)
-    assert run[["qid", "docno", "rank"]].to_numpy().tolist() == [["2", "z", 1], ["1", "c", 1], ["1", "a", 2], ["1", "b", 3]]
-
-
-def test_depth() -> None:
-    run = ranked(scores(("1", "b", 1), ("1", "a", 3), ("2", "c", 2)), TOPICS, 1)
-    assert run["docno"].tolist() == ["c", "a"]
-
-
-def test_cut_keeps_the_candidates_order() -> None:
-    candidates = scores(("1", "b", 1), ("1", "a", 1)).assign(rank=[1, 2])
-    assert cut(candidates, TOPICS, 5)["docno"].tolist() == ["b", "a"]
-
-
 def test_written_scores_fall_strictly_and_are_positional() -> None:
     tiny = np.float32(1e-12)
     text = run_text(
-        ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", 1), ("1", "d", tiny), ("1", "e", -2e9)), TOPICS, 9), "t-x"
+        ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", 1), ("1", "d", tiny), ("1", "e", -2e9)), TOPICS), "t-x"
     )
     lines = [line.split(" ") for line in text.splitlines()]
     assert lines[0] == ["1", "Q0", "a", "1", "1.0", "t-x"]
@@ -49,7 +35,7 @@ def test_written_scores_fall_strictly_and_are_positional() -> None:
 
 def test_a_tie_pushes_the_next_ones_down_only_as_far_as_needed() -> None:
     below = np.nextafter(np.float32(1), np.float32(0))
-    text = run_text(ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", below), ("1", "d", 0.5)), TOPICS, 9), "t")
+    text = run_text(ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", below), ("1", "d", 0.5)), TOPICS), "t")
     assert [line.split()[4] for line in text.splitlines()] == ["1.0", "0.99999994", "0.9999999", "0.5"]
 
 

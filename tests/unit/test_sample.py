@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from submission.corpus import corpus_files, long_enough, read_corpus
+from submission.corpus import corpus_files, long_enough, read_documents
 from submission.topics import read_topics, topic_files
 from tests.conftest import REAL, SAMPLE
 from training.evaluate import read_qrels
@@ -16,7 +16,7 @@ QRELS = SAMPLE.parent / "sample.qrels"
 
 
 def test_size() -> None:
-    corpus = read_corpus(corpus_files(SAMPLE))
+    corpus = read_documents(corpus_files(SAMPLE))
     assert len(long_enough(corpus)) >= 300
     assert len(read_topics(topic_files(SAMPLE))) >= 12
     assert len(corpus) - len(long_enough(corpus)) >= 30  # short non-arguments
@@ -26,7 +26,7 @@ def test_size() -> None:
 def test_qrels_are_graded_and_of_this_corpus() -> None:
     labels = [line.split() for line in QRELS.read_text().splitlines()]
     assert {label[3] for label in labels} == {"-2", "0", "1", "2"}
-    assert {label[2] for label in labels} <= set(read_corpus(corpus_files(SAMPLE))["docno"])
+    assert {label[2] for label in labels} <= set(read_documents(corpus_files(SAMPLE))["docno"])
     assert read_qrels(QRELS)["qid"].nunique() == len(read_topics(topic_files(SAMPLE)))
 
 

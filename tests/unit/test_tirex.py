@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from submission.__main__ import main
-from submission.data import Data
 from submission.errors import InputError
+from submission.input.directory import Input
 from submission.runs import read_run
+from submission.systems.catalogue import CONCLUSIONS
+from submission.systems.execution import Execution
 from tests.conftest import WORDS
 
 QUERIES = [{"qid": "10", "query": "Is golf a sport?"}, {"qid": "2", "query": "Are zoos cruel?"}]
@@ -53,49 +56,52 @@ def reranking(tmp_path: Path) -> Path:
     return tmp_path / "reranking"
 
 
-def candidates(data: Data) -> list[tuple[str, str, int]]:
-    return list(data.candidates[["qid", "docno", "rank"]].itertuples(index=False, name=None))
+def candidates(execution: Execution) -> list[tuple[str, str, int]]:
+    return list(execution.lists(CONCLUSIONS)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
 
 
-def test_bm25_over_the_texts_of_the_collection(full: Path) -> None:
-    data = Data(full)
+def test_bm25_over_the_texts_of_the_collection(full: Path, execute: Callable[..., Execution]) -> None:
+    data = Input(full)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-    assert data.corpus["docno"].tolist() == ["d1", "d3", "d4"]  # d2 is too short
-    assert ("10", "d3", 1) in candidates(data)
-    assert "d2" not in set(data.candidates["docno"])
-    assert data.note.endswith("that is ranked; candidates: BM25 over the texts")
+    assert data.collection["docno"].tolist() == ["d1", "d3", "d4"]  # d2 is too short
+    found = candidates(execute(full))
+    assert ("10", "d3", 1) in found
+    assert "d2" not in {docno for _, docno, _ in found}
+    assert data.note.endswith("that is ranked; documents ranked: those that each system retrieves")
 
 
-def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path) -> None:
-    data = Data(reranking)
+def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, execute: Callable[..., Execution]) -> None:
+    data = Input(reranking)
     assert data.topics["qid"].tolist() == ["2", "10"]
     assert data.documents["premise"].tolist() == [d["text"] for d in sorted(DOCUMENTS, key=lambda d: d["docno"])]
-    assert candidates(data) == [("2", "d2", 1), ("2", "d1", 2), ("10", "d3", 1), ("10", "d4", 2), ("10", "d2", 3)]
-    assert data.note.endswith("candidates: those of rerank.jsonl.gz")
+    assert candidates(execute(reranking)) == [("2", "d2", 1), ("2", "d1", 2), ("10", "d3", 1), ("10", "d4", 2), ("10", "d2", 3)]
+    assert data.note.endswith(f"documents ranked: exactly those of {reranking / 'rerank.jsonl.gz'}")
 
 
-def test_the_list_beside_queries_and_documents_decides(full: Path) -> None:
+def test_the_list_beside_queries_and_documents_decides(full: Path, execute: Callable[..., Execution]) -> None:
     (full / "rerank.jsonl").write_text(lines(listed(LISTED[:1])))
-    assert candidates(Data(full)) == [("2", "d1", 1)]
+    assert candidates(execute(full)) == [("2", "d1", 1)]
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
-def test_a_run_of_an_earlier_stage_decides_over_all(reranking: Path, tmp_path: Path, name: str) -> None:
+def test_a_run_of_an_earlier_stage_decides_over_all(
+    reranking: Path, tmp_path: Path, name: str, execute: Callable[..., Execution]
+) -> None:
     run = b"10 Q0 d4 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n"
     (tmp_path / name).write_bytes(gzip.compress(run) if name.endswith("gz") else run)
     for path in (tmp_path, tmp_path / name):
-        data = Data(reranking, path)
-        assert candidates(data) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
-        assert data.note.endswith(f"candidates: those of {tmp_path / name}")
-    assert data.fingerprint != Data(reranking).fingerprint
-    assert data.corpus_fingerprint == Data(reranking).corpus_fingerprint
+        data = Input(reranking, path)
+        assert candidates(execute(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
+        assert data.note.endswith(f"exactly those of {tmp_path / name}")
+    assert data.fingerprint != Input(reranking).fingerprint
+    assert data.corpus_fingerprint == Input(reranking).corpus_fingerprint
 
 
 def test_numbers_as_ids(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"qid": 7, "query": "golf"}\n')
     (tmp_path / "documents.jsonl").write_text(lines(DOCUMENTS))
-    assert Data(tmp_path).topics["qid"].tolist() == ["7"]
+    assert Input(tmp_path).topics["qid"].tolist() == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -114,20 +120,22 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
         ("rerank.jsonl", lines(listed()).replace("9.5", "1e999"), "line 2: Number out of range"),
     ],
 )
-def test_faults_name_file_and_line_or_id(full: Path, file: str, content: str, message: str) -> None:
+def test_faults_name_file_and_line_or_id(
+    full: Path, file: str, content: str, message: str, execute: Callable[..., Execution]
+) -> None:
     (full / f"{file}.gz").unlink(missing_ok=True)
     (full / file).write_text(content, errors="surrogateescape")
-    data = Data(full)
+    execution = execute(full)
     with pytest.raises(InputError, match=message):
-        _ = data.topics, data.documents, data.candidates
+        _ = execution.topics, execution.input.documents, execution.lists(CONCLUSIONS)
 
 
 def test_what_is_missing_is_named(full: Path, reranking: Path, tmp_path: Path) -> None:
     (full / "queries.jsonl").unlink()
     with pytest.raises(InputError, match=r"no queries\.jsonl found"):
-        Data(full)
+        Input(full)
     with pytest.raises(InputError, match="no run found; expected"):
-        Data(reranking, tmp_path)
+        Input(reranking, tmp_path)
 
 
 @pytest.mark.parametrize("form", ["full", "reranking"])
@@ -139,6 +147,7 @@ def test_the_same_rankers_rank_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    execute: Callable[..., Execution],
 ) -> None:
     directory = {"full": full, "reranking": reranking}[form]
     (tmp_path / "run.txt").write_text("10 Q0 d4 1 7.5 t\n10 Q0 d2 2 7 t\n2 Q0 d1 1 1 t\n")
@@ -146,7 +155,7 @@ def test_the_same_rankers_rank_it(
     flags = ["-i", str(directory), "--checkpoints", str(checkpoints), "--system", "knrm", "--system", "bm25", "--device", "cpu"]
     assert main(["rank", *flags, "-o", str(tmp_path / "o")]) == 0
     run = read_run(tmp_path / "o" / "aragorn-knrm.txt")
-    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(Data(directory))}
+    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(execute(directory))}
     assert "premises and conclusion are one text" in caplog.text
     monkeypatch.setenv("inputRun", str(tmp_path))
     assert main(["rank", *flags, "-o", str(tmp_path / "of-run")]) == 0

@@ -14,14 +14,14 @@ TOPICS = pd.DataFrame({"qid": ["7"], "query": ["Are zoos cruel?"]})
 PREMISES = {"a": "Zoos, they say, are cruel.", "b": "golf"}
 
 
-def premises(docnos: Iterable[str]) -> dict[str, str]:
-    return {docno: PREMISES[docno] for docno in docnos}
+def texts(docnos: Iterable[str]) -> pd.DataFrame:
+    return pd.DataFrame({"docno": list(docnos), "premise": [PREMISES[docno] for docno in docnos]})
 
 
 def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr("submission.encoding.premise_words", lambda text: read.append(text) or text.lower().split())
-    tokens = Tokens(TOPICS, premises, Stopwatch())
+    tokens = Tokens(TOPICS, texts, Stopwatch())
 
     def ids(encoder: WordEncoder, docnos: list[str]) -> dict[str, list[int]]:
         return {docno: found.tolist() for docno, found in tokens.premises(encoder, docnos).items()}
@@ -36,4 +36,4 @@ def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_queries() -> None:
-    assert Tokens(TOPICS, premises, Stopwatch()).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}
+    assert Tokens(TOPICS, texts, Stopwatch()).queries(WordEncoder(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from submission.disk.work import Work
 from submission.errors import OutputError
 from submission.output import Output
-from submission.work import Work
 
 
 @pytest.fixture

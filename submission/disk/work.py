@@ -1,22 +1,18 @@
-"""The working directory: scores of finished parts and indexes, each under the hash of all that decides it."""
+"""The working directory: lists, scores of finished parts, indexes and texts, each under the hash of all that decides it."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import io
 import logging
-import os
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
-
+from submission.disk.files import make_directory, try_remove
+from submission.disk.kept import Kept
+from submission.disk.locked import locked
 from submission.errors import OutputError
-from submission.files import make_directory, try_remove, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +20,7 @@ TEMPORARY = ".aragorn-work-"
 
 
 class Work:
-    """A directory that outlives the process, or a temporary one; locked while in use. A context manager."""
+    """A directory that outlives the process, or a temporary one; held while in use. A context manager."""
 
     def __init__(self, directory: Path | None, last_resort: Path) -> None:
         """Nothing is made before it is entered.
@@ -40,15 +36,8 @@ class Work:
         with ExitStack() as stack:
             self.directory = self._given or Path(stack.enter_context(_temporary(self._last_resort)))
             make_directory(self.directory)
+            stack.enter_context(locked(self.directory))
             _lend_to_libraries(self.directory)
-            try:
-                lock = os.open(self.directory, os.O_RDONLY)
-                stack.callback(os.close, lock)
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise OutputError(f"{self.directory}: another process works there; wait or choose another --work") from None
-            except OSError as error:
-                raise OutputError(f"{self.directory}: not a directory to work in ({error.strerror}); choose another") from None
             self._open = stack.pop_all()
         return self
 
@@ -60,13 +49,12 @@ class Work:
         """Whether it outlives the process."""
         return self._given is not None
 
-    def place(self, name: str, key: str) -> Path:
-        """The directory for what `key` decides, made when it is not there. Raises OutputError."""
+    def place(self, name: str, key: str) -> Kept:
+        """The place for what `key` decides. Raises OutputError."""
         place = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        make_directory(place)
         for part in place.glob(".*.part"):  # of a process that was killed
             try_remove(part)
-        return place
+        return Kept(place, {"key": key}, overwrite=True)
 
 
 def _temporary(last_resort: Path) -> tempfile.TemporaryDirectory[str]:
@@ -86,15 +74,3 @@ def _lend_to_libraries(directory: Path) -> None:
         tempfile.gettempdir()
     except OSError:
         tempfile.tempdir = str(directory)
-
-
-def kept(file: Path, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The array in a .npy file; made and written when the file is not there or damaged. Raises OutputError."""
-    try:
-        found: np.ndarray = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        found = make()
-        buffer = io.BytesIO()
-        np.save(buffer, found, allow_pickle=False)
-        write_whole(file, buffer.getvalue())
-    return found

@@ -16,7 +16,7 @@ def make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{directory}: cannot be made ({error.strerror}); choose another directory") from None
+        raise OutputError(f"{directory}: not a directory to write to ({error.strerror}); choose another") from None
 
 
 def write_whole(file: Path, content: str | bytes) -> None:

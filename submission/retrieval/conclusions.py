@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
 from rank_bm25 import BM25Okapi
 
+from submission import lists
+from submission.disk.kept import Kept
 from submission.progress import progress
 from submission.text import normalise
 
 log = logging.getLogger(__name__)
 
 CONCLUSIONS = 100  # retrieved a topic, each with all its premises
+K1, B, EPSILON = 1.5, 0.75, 0.25  # rank-bm25's own
 POSTING = np.dtype([("conclusion", np.int32), ("weight", np.float64)])
 
 
@@ -28,42 +34,55 @@ class ConclusionIndex:
     """
 
     def __init__(
-        self, conclusions: list[str], docnos: list[list[str]], terms: list[str], offsets: np.ndarray, postings: np.ndarray
+        self,
+        conclusions: list[str],
+        docnos: list[list[str]],
+        length: float,
+        terms: list[str],
+        idf: np.ndarray,
+        offsets: np.ndarray,
+        postings: np.ndarray,
     ) -> None:
         """See `of`.
 
         Args:
             conclusions: normalised, ascending.
             docnos: of each conclusion's arguments, ascending.
+            length: mean number of terms of a conclusion.
             terms: of all conclusions.
+            idf: (terms,) float64.
             offsets: (terms + 1,) int64, where the postings of a term begin.
             postings: (postings,) of POSTING, by term, then conclusion.
         """
-        self.conclusions, self.docnos = conclusions, docnos
-        self._terms, self._offsets, self._postings = terms, offsets, postings
+        self.conclusions, self.docnos, self._length = conclusions, docnos, length
+        self._terms, self._idf, self._offsets, self._postings = terms, idf, offsets, postings
         self._numbers = {term: number for number, term in enumerate(terms)}
 
     @classmethod
-    def of(cls, corpus: pd.DataFrame) -> ConclusionIndex:
+    def of(cls, collection: pd.DataFrame) -> ConclusionIndex:
         """Index a collection with columns `docno conclusion`."""
-        normalised = corpus["conclusion"].map({text: normalise(text) for text in corpus["conclusion"].unique()})
+        normalised = collection["conclusion"].map({text: normalise(text) for text in collection["conclusion"].unique()})
         documents: dict[str, list[str]] = {}
-        for conclusion, docno in zip(normalised, corpus["docno"], strict=True):
+        for conclusion, docno in zip(normalised, collection["docno"], strict=True):
             documents.setdefault(conclusion, []).append(docno)
         conclusions = sorted(documents)
         # Interned terms are one object each: the statistics of 66,000 conclusions stay small.
-        bm25 = BM25Okapi([[sys.intern(term) for term in conclusion.split()] for conclusion in conclusions])
-        terms = list(bm25.idf)
-        offsets, postings = _postings(bm25, {term: number for number, term in enumerate(terms)})
-        return cls(conclusions, [sorted(documents[conclusion]) for conclusion in conclusions], terms, offsets, postings)
+        texts = [[sys.intern(term) for term in conclusion.split()] for conclusion in conclusions]
+        bm25 = BM25Okapi(texts, k1=K1, b=B, epsilon=EPSILON)
+        terms, idf = list(bm25.idf), np.array(list(bm25.idf.values()))
+        offsets, postings = _postings(bm25, {term: number for number, term in enumerate(terms)}, idf)
+        docnos = [sorted(documents[conclusion]) for conclusion in conclusions]
+        return cls(conclusions, docnos, bm25.avgdl, terms, idf, offsets, postings)
 
     def shares(self, query: str, conclusion: str) -> list[tuple[str, float]]:
-        """What each word of a query adds to the score of a conclusion of the index, both as written."""
-        number = self.conclusions.index(normalise(conclusion))
+        """What each word of a query adds to the score of a conclusion, of the index or not, both as written."""
+        words = normalise(conclusion).split()
+        counts = Counter(words)
         shares = []
         for word in normalise(query).split():
-            postings = self._of_term(word)
-            shares.append((word, float(postings["weight"][postings["conclusion"] == number].sum())))
+            known = counts[word] and word in self._numbers
+            share = _weight(self._idf[self._numbers[word]], counts[word], len(words), self._length) if known else 0.0
+            shares.append((word, float(share)))
         return shares
 
     def scores(self, query: str) -> np.ndarray:
@@ -85,39 +104,48 @@ class ConclusionIndex:
 
     def dumps(self) -> bytes:
         """What `loads` makes an equal index of."""
-        arrays = self._offsets.tobytes(), self._postings.tobytes()
-        return msgspec.msgpack.encode((self.conclusions, self.docnos, self._terms, *arrays))
+        arrays = self._idf.tobytes(), self._offsets.tobytes(), self._postings.tobytes()
+        return msgspec.msgpack.encode((self.conclusions, self.docnos, self._length, self._terms, *arrays))
 
     @classmethod
     def loads(cls, data: bytes) -> ConclusionIndex:
         """Read what `dumps` gave. Raises msgspec.MsgspecError, ValueError."""
-        form = tuple[list[str], list[list[str]], list[str], bytes, bytes]
-        conclusions, docnos, terms, offsets, postings = msgspec.msgpack.decode(data, type=form)
-        return cls(conclusions, docnos, terms, np.frombuffer(offsets, np.int64), np.frombuffer(postings, POSTING))
+        parts = tuple[list[str], list[list[str]], float, list[str], bytes, bytes, bytes]
+        conclusions, docnos, length, terms, idf, offsets, postings = msgspec.msgpack.decode(data, type=parts)
+        arrays = np.frombuffer(idf, np.float64), np.frombuffer(offsets, np.int64), np.frombuffer(postings, POSTING)
+        return cls(conclusions, docnos, length, terms, *arrays)
 
     def _of_term(self, word: str) -> np.ndarray:
         number = self._numbers.get(word)
         return self._postings[:0] if number is None else self._postings[self._offsets[number] : self._offsets[number + 1]]
 
 
-def _postings(bm25: BM25Okapi, numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and postings of the terms with those numbers, the weights computed in the order of BM25Okapi's formula."""
+def _postings(bm25: BM25Okapi, numbers: dict[str, int], idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and postings of the terms with those numbers."""
     owners = np.repeat(np.arange(len(bm25.doc_freqs)), [len(frequencies) for frequencies in bm25.doc_freqs])
     terms = np.array([numbers[term] for frequencies in bm25.doc_freqs for term in frequencies], dtype=np.int64)
     frequency = np.array([count for frequencies in bm25.doc_freqs for count in frequencies.values()], dtype=np.int64)
-    idf = np.array(list(bm25.idf.values()))[terms]
-    length = np.array(bm25.doc_len)[owners]
-    saturated = frequency * (bm25.k1 + 1) / (frequency + bm25.k1 * (1 - bm25.b + bm25.b * length / bm25.avgdl))
     postings = np.empty(len(terms), dtype=POSTING)
-    postings["conclusion"], postings["weight"] = owners, idf * saturated
+    weights = _weight(idf[terms], frequency, np.array(bm25.doc_len)[owners], bm25.avgdl)
+    postings["conclusion"], postings["weight"] = owners, weights
     offsets = np.concatenate([[0], np.bincount(terms, minlength=len(numbers)).cumsum()]).astype(np.int64)
     return offsets, postings[np.argsort(terms, kind="stable")]
 
 
-def candidates(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
-    """Candidates `qid docno rank score` of all topics: the best conclusions' premises, in that order, then by docno.
+def _weight(idf: Any, frequency: Any, length: Any, mean: float) -> Any:
+    """What a term adds to the score of a conclusion, in the order of BM25Okapi's formula: numbers or arrays of them."""
+    return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / mean)))
 
-    A topic none of whose words occurs in any conclusion gets no candidates, and a warning.
+
+def conclusion_index(collected: Callable[[], pd.DataFrame], kept: Kept) -> ConclusionIndex:
+    """The index of a collection `docno conclusion`, made unless it is kept; the place must be of that very collection."""
+    return ConclusionIndex.loads(kept.content("conclusions.msgpack", lambda: ConclusionIndex.of(collected()).dumps()))
+
+
+def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
+    """Lists of all topics: the best conclusions' premises, in that order, then by docno.
+
+    A topic none of whose words occurs in any conclusion gets no documents, and a warning.
     """
     log.info("retrieval: %d unique normalised conclusions", len(index.conclusions))
     rows: list[tuple[str, str, int, float]] = []
@@ -126,4 +154,4 @@ def candidates(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
         if not found:
             log.warning("topic %s (%s): no conclusion shares a word with it; its list is empty", qid, query)
         rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(found, 1)]
-    return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]).astype({"rank": int, "score": float})
+    return lists.of_rows(rows)

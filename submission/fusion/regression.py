@@ -1,6 +1,6 @@
-"""The ensemble: a linear regression over the networks' normalised scores (thesis 3.6 and 4.5).
+"""A linear regression over the members' normalised scores (thesis 3.6 and 4.5).
 
-Its directory beside the checkpoints: config.json (what `Ensemble` holds), README.md, provenance.json (hashes).
+Its checkpoint: config.json (what `Regression` holds), metrics.json, provenance.json (hashes), README.md.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ import pandas as pd
 from submission.checkpoint import CONFIG, verified_hashes
 from submission.errors import CheckpointError
 
-NAME = "ensemble"
-LISTED = 100  # documents of a network that count, a topic
+LISTED = 100  # documents of a member that count, a topic
 
 
 @dataclass(frozen=True)
 class Member:
-    """A network: its checkpoint, its weight, and the range of its scores when the weights were fitted."""
+    """A member: the checkpoints that it is made with, its weight, and the range of its scores when the weights were fitted."""
 
     name: str
-    fingerprint: str  # of its checkpoint
+    checkpoints: dict[str, str]  # names and fingerprints
     coefficient: float
     minimum: float
     maximum: float
@@ -39,33 +38,34 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Regression:
     """score = intercept + Σ coefficient · normalised score of a member."""
 
+    version: str  # of the code that fitted it
     intercept: float
     members: tuple[Member, ...]
 
     @cached_property
     def fingerprint(self) -> str:
         """The hash of all its numbers and of its members' checkpoints."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+        return hashlib.sha256(msgspec.json.encode((self.intercept, self.members))).hexdigest()
 
     def formula(self) -> str:
         """For people."""
         return f"{self.intercept:.3f}" + "".join(f" {m.coefficient:+.3f} {m.name}" for m in self.members)
 
-    def combine(self, lists: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    def combine(self, listed: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Scores of all documents that any member lists.
 
         Args:
-            lists: the members' best documents `qid docno score` by their names.
+            listed: the members' best documents `qid docno score` by their names.
 
         Returns:
             `qid docno score`; a member that does not list a document contributes 0, its lowest.
         """
         table = pd.DataFrame(columns=["qid", "docno"], dtype=object)
         for member in self.members:
-            own = lists[member.name]
+            own = listed[member.name]
             scores = own[["qid", "docno"]].assign(**{member.name: member.normalised(own["score"].to_numpy(dtype=float))})
             table = table.merge(scores, on=["qid", "docno"], how="outer")
         weights = np.array([member.coefficient for member in self.members])
@@ -73,25 +73,31 @@ class Ensemble:
         # Products added one by one: a matrix product may round a row differently from its equal.
         return table[["qid", "docno"]].assign(score=self.intercept + (values * weights).sum(axis=1))
 
-    def refuse_others(self, fingerprints: Mapping[str, str]) -> None:
-        """Check that the members' checkpoints are those of the fit. Raises CheckpointError."""
-        newer = [member.name for member in self.members if fingerprints[member.name] != member.fingerprint]
+    def refuse_others(self, made_with: Mapping[str, Mapping[str, str]]) -> None:
+        """Check that the members and their checkpoints are those of the fit. Raises CheckpointError."""
+        fitted = {member.name: member.checkpoints for member in self.members}
+        if fitted.keys() != made_with.keys():
+            raise CheckpointError(
+                f"was fitted with the members {', '.join(sorted(fitted))}, not with {', '.join(sorted(made_with))}; "
+                "run `python -m training aggregate` again"
+            )
+        newer = [name for name, checkpoints in fitted.items() if made_with[name] != checkpoints]
         if newer:
             raise CheckpointError(
-                f"{NAME}: was fitted with other checkpoints of {', '.join(newer)}; run `python -m training aggregate` again"
+                f"was fitted with other checkpoints of {', '.join(newer)}; run `python -m training aggregate` again"
             )
 
 
-def open_ensemble(directory: Path) -> Ensemble:
-    """Read an ensemble's directory.
+def open_regression(directory: Path) -> Regression:
+    """Read a regression's directory.
 
     Raises:
         CheckpointError: it is missing or damaged.
     """
     if not directory.is_dir():
-        raise CheckpointError(f"{directory}: no such ensemble; `python -m training aggregate` makes it from the networks")
+        raise CheckpointError(f"{directory}: no such checkpoint; `python -m training aggregate` makes it")
     verified_hashes(directory, {CONFIG})
     try:
-        return msgspec.json.decode((directory / CONFIG).read_bytes(), type=Ensemble)
+        return msgspec.json.decode((directory / CONFIG).read_bytes(), type=Regression)
     except msgspec.MsgspecError as error:
         raise CheckpointError(f"{directory / CONFIG}: does not fit this version of the code ({error}); fit it again") from None

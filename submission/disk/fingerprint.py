@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 
-from submission.files import sha256
+from submission.disk.files import sha256
 from submission.paths import PACKAGE, STOP_WORDS
 
 

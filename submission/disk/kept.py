@@ -1,0 +1,166 @@
+"""Files that are made once, and again when what decides them has changed or their bytes are not those that were written."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import xxhash
+
+from submission.disk.files import make_directory, try_remove, write_whole
+from submission.errors import OutputError
+
+log = logging.getLogger(__name__)
+
+RECORD = "kept.json"
+BLOCK = 1 << 22  # bytes read at a time
+
+
+class KeptFile(msgspec.Struct):
+    """A file in a record: what decides it alone, and the XXH3 (128 bits) of its bytes."""
+
+    key: str
+    xxh3: str
+
+
+class Record(msgspec.Struct):
+    """What is known of the files of a directory: what decides all of them, and each by its name."""
+
+    decided_by: dict[str, Any] = msgspec.field(default_factory=dict)
+    files: dict[str, KeptFile] = msgspec.field(default_factory=dict)
+
+
+class Kept:
+    """A directory of such files, with a record beside them. A file that the record does not have is not there."""
+
+    def __init__(
+        self,
+        directory: Path,
+        decided_by: Mapping[str, Any],
+        overwrite: bool = False,
+        record: str = RECORD,
+        names: Iterable[str] = (),
+    ) -> None:
+        """Take up the files that are there, or start anew.
+
+        Args:
+            directory: made where it is not there.
+            decided_by: what decides all files; JSON can hold it.
+            overwrite: replace files that something else decided: they are removed when the first new one comes.
+            record: the name of the record's file.
+            names: files that are going to be written; without a record, what is there under these names is somebody else's.
+
+        Raises:
+            OutputError: the directory cannot be made, or holds other files and overwrite is false.
+        """
+        make_directory(directory)
+        self.directory, self._file = directory, directory / record
+        old = read_record(self._file)
+        found = sorted({*names, *old.files} & {file.name for file in directory.iterdir()})
+        differing = [name for name, value in decided_by.items() if old.decided_by.get(name) != value]
+        if found and differing and not overwrite:
+            other = f"another {' and '.join(differing)}" if old.files else "unknown origin"
+            raise OutputError(f"{directory}: holds files of {other} ({', '.join(found)}); choose another or give --overwrite")
+        self._stale = found if differing else []
+        self._record = Record(dict(decided_by), {} if differing else old.files)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the record has a file of that name."""
+        return name in self._record.files
+
+    def key(self, name: str) -> str | None:
+        """What decides a file; None where it is not there as it was written."""
+        try:
+            return self._record.files[name].key if self._is_sound(name, file_hash(self.directory / name)) else None
+        except OSError:
+            return None
+
+    def write(self, name: str, content: bytes | str, key: str = "") -> None:
+        """Write a file as a whole. Raises OutputError: that cannot be done; an older one is still there."""
+        data = content.encode() if isinstance(content, str) else content
+        self._enter(name, key, xxhash.xxh3_128_hexdigest(data))
+        write_whole(self.directory / name, data)
+
+    def content(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """The bytes of a file, made unless it is there. Raises OutputError as `write` does."""
+        try:
+            data = (self.directory / name).read_bytes()
+            if self._is_sound(name, xxhash.xxh3_128_hexdigest(data)):
+                return data
+        except OSError:
+            pass
+        data = make()
+        self.write(name, data)
+        return data
+
+    def array(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The array in a .npy file, made unless it is there. Raises OutputError as `write` does."""
+        found: np.ndarray = np.load(io.BytesIO(self.content(name, lambda: _npy(make()))), allow_pickle=False)
+        return found
+
+    def make(self, names: Sequence[str], write: Callable[..., None]) -> list[Path]:
+        """Files, made together unless all of them are there: `write` gets a temporary path for each. Raises OutputError."""
+        files = [self.directory / name for name in names]
+        if all(self.key(name) is not None for name in names):
+            return files
+        temporary = [file.with_name(f".{file.name}.{os.getpid()}.part") for file in files]
+        try:
+            write(*temporary)
+            for part, file in zip(temporary, files, strict=True):
+                with part.open("rb") as stream:
+                    os.fsync(stream.fileno())
+                self._enter(file.name, "", file_hash(part))
+                part.replace(file)
+        except OSError as error:
+            why = error.strerror or error
+            raise OutputError(f"{self.directory}: cannot be written ({why}); free space or choose another place") from None
+        finally:
+            for part in temporary:
+                try_remove(part)
+        return files
+
+    def _is_sound(self, name: str, found: str) -> bool:
+        entry = self._record.files.get(name)
+        if entry and entry.xxh3 != found:
+            log.warning("%s: not as it was written; made again", self.directory / name)
+        return entry is not None and entry.xxh3 == found
+
+    def _enter(self, name: str, key: str, found: str) -> None:
+        """The record comes first: killed in between, the file does not agree with it and is made again."""
+        for stale in self._stale:
+            try_remove(self.directory / stale)
+        self._stale = []
+        self._record.files[name] = KeptFile(key, found)
+        write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._record, order="sorted"), indent=1) + b"\n")
+
+
+def read_record(file: Path) -> Record:
+    """A record; an empty one where there is none, or a damaged one."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Record)
+    except FileNotFoundError:
+        return Record()
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        log.warning("%s is damaged: the files beside it are made again", file)
+        return Record()
+
+
+def file_hash(file: Path) -> str:
+    """The XXH3 (128 bits) of a file's bytes. Raises OSError."""
+    digest = xxhash.xxh3_128()
+    with file.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()

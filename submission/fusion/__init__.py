@@ -1,0 +1,3 @@
+"""Several lists → one."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""What is handed over: topics, documents, and a list where an earlier stage made one."""
+
+from __future__ import annotations

@@ -1,0 +1,85 @@
+"""An input directory: topics, documents, and the list to be ranked if one was handed over; each read when it is asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from submission.corpus import input_hashes, long_enough
+from submission.disk.fingerprint import fingerprint
+from submission.errors import UsageError, nearest
+from submission.input.form import find_form
+from submission.input.given import run_file
+from submission.runs import read_run
+from submission.stopwatch import Stopwatch
+
+
+class Input:
+    """What is ranked."""
+
+    def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None) -> None:
+        """Find the files.
+
+        Args:
+            directory: with topics and documents, in any form.
+            input_run: a run whose documents are ranked, or the directory that holds it.
+            qid: of the only topic that is asked for; None: all are.
+
+        Raises:
+            InputError: files are missing.
+        """
+        self.directory, self.stopwatch = directory, Stopwatch()
+        self.form, self._qid = find_form(directory), qid
+        self._run = None if input_run is None else run_file(input_run)
+        self.list_file = self._run or self.form.reranking  # whose documents every system ranks, and no others
+        ranked = f"exactly those of {self.list_file}" if self.list_file else "those that each system retrieves"
+        self.note = f"{self.form.name}; documents ranked: {ranked}"
+
+    @cached_property
+    def topics(self) -> pd.DataFrame:
+        """`qid query`. Raises InputError, UsageError: there is no such topic."""
+        with self.stopwatch.stage("topics"):
+            topics = self.form.topics()
+        if self._qid is None:
+            return topics
+        if self._qid not in set(topics["qid"]):
+            raise UsageError(f"unknown topic {self._qid!r}; {nearest(self._qid, topics['qid'])}")
+        return topics[topics["qid"] == self._qid].reset_index(drop=True)
+
+    @cached_property
+    def documents(self) -> pd.DataFrame:
+        """`docno conclusion premise`, of all lengths. Raises InputError."""
+        with self.stopwatch.stage("documents"):
+            return self.form.documents()
+
+    @cached_property
+    def collection(self) -> pd.DataFrame:
+        """`docno conclusion premise`, long enough premises only: what is retrieved from. Raises InputError."""
+        documents = self.documents
+        with self.stopwatch.stage("collection"):
+            return long_enough(documents)
+
+    @cached_property
+    def listed(self) -> pd.DataFrame | None:
+        """`qid docno score` of the list that was handed over; None: there is none. Raises InputError."""
+        listed = read_run(self._run) if self._run else self.form.listed()
+        return listed if listed is None or self._qid is None else listed[listed["qid"] == self._qid]
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """The SHA-256 of all input files by their names. Raises InputError."""
+        with self.stopwatch.stage("hashes"):
+            own = input_hashes(list(dict.fromkeys([*self.form.topic_files, *self.form.corpus_files])))
+            return own if self._run is None else own | {"input run": input_hashes([self._run])[self._run.name]}
+
+    @property
+    def corpus_fingerprint(self) -> str:
+        """The hash of the corpus files' names and bytes."""
+        return fingerprint({file.name: self.hashes[file.name] for file in self.form.corpus_files})
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of all input files' names and bytes, and of the topic that is asked for."""
+        return fingerprint(self.hashes if self._qid is None else {**self.hashes, "topic": self._qid})

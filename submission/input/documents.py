@@ -1,0 +1,153 @@
+"""The documents of an input: read from its files, or found in the working directory where an earlier execution kept them.
+
+documents.sqlite    documents(docno, conclusion, premise), all lengths
+collection.msgpack  the docnos of the collection, ascending
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+
+from submission.disk.fingerprint import code_fingerprint
+from submission.disk.kept import Kept
+from submission.disk.work import Work
+from submission.errors import OutputError
+from submission.input.directory import Input
+
+DOCUMENTS, COLLECTION = "documents.sqlite", "collection.msgpack"
+COLUMNS = ["docno", "conclusion", "premise"]
+
+
+class Documents(ABC):
+    """All documents, and which of them are the collection."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of documents, of all lengths."""
+
+    @property
+    @abstractmethod
+    def collection(self) -> list[str]:
+        """The docnos of the long enough documents, ascending: of all that is retrieved from."""
+
+    @abstractmethod
+    def collected(self) -> pd.DataFrame:
+        """The collection `docno conclusion premise`, in no particular order."""
+
+    @abstractmethod
+    def texts(self, docnos: Collection[str]) -> pd.DataFrame:
+        """Those of some documents that are there, `docno conclusion premise` in no particular order."""
+
+    def unknown(self, docnos: Iterable[str]) -> set[str]:
+        """Those of some docnos that no document has."""
+        asked = set(docnos)
+        return asked - set(self.texts(asked)["docno"])
+
+
+class ReadDocuments(Documents):
+    """From the input's files."""
+
+    def __init__(self, source: Input) -> None:
+        """Nothing is read before it is asked for."""
+        self._source = source
+
+    @property
+    def size(self) -> int:
+        """See above."""
+        return len(self._source.documents)
+
+    @cached_property
+    def collection(self) -> list[str]:
+        """See above."""
+        return sorted(self._source.collection["docno"])
+
+    def collected(self) -> pd.DataFrame:
+        """See above."""
+        return self._source.collection
+
+    def texts(self, docnos: Collection[str]) -> pd.DataFrame:
+        """See above."""
+        documents = self._source.documents
+        return documents[documents["docno"].isin(docnos)]
+
+
+class KeptDocuments(Documents):
+    """From the working directory."""
+
+    def __init__(self, kept: Kept) -> None:
+        """Both files must be there."""
+        self._kept = kept
+
+    @cached_property
+    def size(self) -> int:
+        """See above."""
+        return int(self._query("select count(*) from documents")[0][0])
+
+    @cached_property
+    def collection(self) -> list[str]:
+        """See above."""
+        return msgspec.msgpack.decode((self._kept.directory / COLLECTION).read_bytes(), type=list[str])
+
+    def collected(self) -> pd.DataFrame:
+        """See above."""
+        return self.texts(self.collection)
+
+    def texts(self, docnos: Collection[str]) -> pd.DataFrame:
+        """See above."""
+        asked = msgspec.json.encode(list(docnos)).decode()
+        rows = self._query("select * from documents where docno in (select value from json_each(?))", asked)
+        return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+
+    def unknown(self, docnos: Iterable[str]) -> set[str]:
+        """See above; the texts stay where they are."""
+        asked = msgspec.json.encode(list(docnos)).decode()
+        rows = self._query("select value from json_each(?) where value not in (select docno from documents)", asked)
+        return {row[0] for row in rows}
+
+    def _query(self, statement: str, *values: str) -> list[tuple[str, ...]]:
+        file = self._kept.directory / DOCUMENTS
+        try:
+            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+                return database.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise OutputError(f"{file}: cannot be read ({error}); remove {self._kept.directory}") from None
+
+
+def open_documents(source: Input, work: Work) -> Documents:
+    """The documents of an input: from the working directory if it has them, else from the files, and then kept there.
+
+    Raises:
+        InputError: they cannot be read. OutputError: the directory cannot be written.
+    """
+    if not work.lasting:
+        return ReadDocuments(source)
+    kept = work.place("documents", f"{source.corpus_fingerprint} {code_fingerprint()}")
+    if kept.key(DOCUMENTS) is not None and kept.key(COLLECTION) is not None:
+        return KeptDocuments(kept)
+    read = ReadDocuments(source)
+    kept.make([DOCUMENTS], lambda file: _write(source.documents, file))
+    kept.write(COLLECTION, msgspec.msgpack.encode(read.collection))
+    return read
+
+
+def _write(documents: pd.DataFrame, file: Path) -> None:
+    """Raises OSError."""
+    try:
+        with closing(sqlite3.connect(file)) as database:
+            database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma page_size = 16384")
+            database.execute("create table documents (docno text, conclusion text, premise text)")
+            rows = zip(*(documents[column] for column in COLUMNS), strict=True)
+            database.executemany("insert into documents values (?, ?, ?)", rows)
+            database.execute("create unique index docnos on documents (docno)")  # at the end: sorted once
+            database.commit()
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from None

@@ -1,0 +1,86 @@
+"""The systems: the one list of them. A new system is one entry."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from submission.errors import UsageError, nearest
+from submission.systems.execution import Stage, walk
+from submission.systems.remembered import Checkpoints
+from submission.systems.stages import Conclusions, Fuse, Latent, Rerank
+
+
+@dataclass(frozen=True)
+class System:
+    """A name for a stage, and a line on what it is."""
+
+    name: str
+    stage: Stage
+    about: str
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: a name that cannot end a tag."""
+        if not re.fullmatch(r"[a-z0-9_]+", self.name):
+            raise ValueError(f"system {self.name!r}: expected small letters, digits and _ in its name")
+
+    def missing(self, checkpoints: Checkpoints) -> list[str]:
+        """The checkpoints that it needs and that are not there."""
+        needed = [part.checkpoint for part in walk(self.stage) if part.checkpoint]
+        return [name for name in needed if not checkpoints.has(name)]
+
+
+def named(*systems: System) -> dict[str, System]:
+    """Systems by their names. Raises ValueError: two of one name."""
+    found = {system.name: system for system in systems}
+    if len(found) < len(systems):
+        raise ValueError("two systems of one name")
+    return found
+
+
+CONCLUSIONS = Conclusions()
+NETWORKS = {
+    name: Rerank(CONCLUSIONS, name) for name in ("gru", "drmm", "knrm", "conv_knrm", "vanilla_bert", "cedr_drmm", "cedr_knrm")
+}
+
+SYSTEMS = named(
+    System("bm25", CONCLUSIONS, "BM25 over the conclusions, with all their premises: the candidates of the networks."),
+    System("gru", NETWORKS["gru"], "GRU: a siamese recurrent network that reads query and premise apart."),
+    System("drmm", NETWORKS["drmm"], "DRMM: a network reads, for each query word, a histogram of the similarities to it."),
+    System("knrm", NETWORKS["knrm"], "KNRM: kernels count the similarities between query words and premise words softly."),
+    System("conv_knrm", NETWORKS["conv_knrm"], "Conv-KNRM: KNRM over word n-grams that a convolution composes."),
+    System("snrm", Latent("snrm"), "SNRM: sparse vectors of latent terms, looked up in an inverted index of all premises."),
+    System("vanilla_bert", NETWORKS["vanilla_bert"], "Vanilla BERT: a linear layer over BERT's reading of query and premise."),
+    System("cedr_drmm", NETWORKS["cedr_drmm"], "CEDR-DRMM: histograms over BERT's vectors in every layer, beside [CLS]."),
+    System("cedr_knrm", NETWORKS["cedr_knrm"], "CEDR-KNRM: kernels over BERT's vectors in every layer, beside [CLS]."),
+    System(
+        "ensemble", Fuse(tuple(NETWORKS.items()), "ensemble"), "Ensemble: a linear regression over the seven networks' scores."
+    ),
+)
+PRIMARY_SYSTEM = "knrm"  # whose run is run.txt where no system was asked for
+BASELINE_SYSTEM = "bm25"  # which reports compare the others with
+
+
+def find(name: str) -> System:
+    """The system of that name. Raises UsageError: there is none."""
+    if name not in SYSTEMS:
+        raise UsageError(f"unknown system {name!r}; {nearest(name, SYSTEMS)}")
+    return SYSTEMS[name]
+
+
+def choose(names: list[str], checkpoints: Checkpoints) -> list[System]:
+    """The systems of those names in that order, each once; when no name is given, all that can run and the primary one.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    if names:
+        return [find(name) for name in dict.fromkeys(names)]
+    return [
+        system for system in SYSTEMS.values() if system.name == PRIMARY_SYSTEM or not system.missing(checkpoints)
+    ]  # without the primary one there would be no run.txt
+
+
+def name_of(stage: Stage) -> str:
+    """The name of a stage's system; of one that is no system, what it is."""
+    return next((system.name for system in SYSTEMS.values() if system.stage == stage), repr(stage))

@@ -1,0 +1,47 @@
+"""What is made once in a process, a failure too; and the checkpoints, each opened once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Remembered:
+    """What was made, by what it is; what could not be made fails again as it did."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+        self._failed: dict[Hashable, Exception] = {}
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, or raises, when it is first asked for."""
+        if what in self._failed:
+            raise self._failed[what]
+        if what not in self._made:
+            try:
+                self._made[what] = make()
+            except Exception as error:
+                self._failed[what] = error
+                raise
+        made: T = self._made[what]
+        return made
+
+
+class Checkpoints:
+    """The checkpoints of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is opened before it is asked for."""
+        self.directory = directory
+        self._remembered = Remembered()
+
+    def has(self, name: str) -> bool:
+        """Whether there is a checkpoint of that name, damaged or not."""
+        return (self.directory / name).is_dir()
+
+    def opened(self, name: str, how: Callable[[Path], T]) -> T:
+        """A checkpoint, opened by a function of its directory; the same function for all who ask for that name."""
+        return self._remembered.once(name, lambda: how(self.directory / name))

@@ -1,0 +1,200 @@
+"""The stages: each a way in which topics get their lists, all of them made of one another as a system needs it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from submission import lists
+from submission.checkpoint import Checkpoint, open_checkpoint
+from submission.errors import CheckpointError, InputError, OutputError, UsageError
+from submission.fusion.regression import LISTED, Regression, open_regression
+from submission.retrieval.conclusions import ConclusionIndex, conclusion_index, retrieve
+from submission.retrieval.latent import latent_index, nearest
+from submission.scoring import score
+from submission.systems.execution import Execution, Stage, walk
+from submission.systems.explained import Explained, Row, by_network
+from submission.systems.remembered import Checkpoints
+
+
+@dataclass(frozen=True)
+class Conclusions(Stage):
+    """BM25 over the conclusions, with all their premises (thesis 4.3); or the list that was handed over, as it is."""
+
+    checkpoint = None
+
+    def lists(self, execution: Execution) -> pd.DataFrame:
+        """See above."""
+        return self.search(execution) if execution.given is None else execution.given
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """The premises of the best conclusions, in the order of these, then by docno."""
+        index = self._index(execution)
+        with execution.stopwatch.stage("candidates"):
+            return retrieve(execution.topics, index)
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """BM25 of the documents' conclusions, with the statistics of the collection."""
+        index = self._index(execution)
+        texts = execution.documents.texts(set(pairs["docno"])).set_index("docno")["conclusion"]
+        queries = execution.topics.set_index("qid")["query"]
+        rows = zip(pairs["qid"], pairs["docno"], strict=True)
+        return np.array([sum(value for _, value in index.shares(queries[q], texts[d])) for q, d in rows], dtype=float)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        """What each word of the query adds."""
+        if execution.given is not None:
+            raise UsageError(f"its scores are those of {execution.input.list_file}; they were not made here")
+        [query], [conclusion] = execution.topics["query"], execution.documents.texts({docno})["conclusion"]
+        shares = self._index(execution).shares(query, conclusion)
+        how = "that of its conclusion: a sum over the words of the query"
+        return Explained(sum(value for _, value in shares), how, [Row(value, word) for word, value in shares])
+
+    def _index(self, execution: Execution) -> ConclusionIndex:
+        return execution.once(type(self), lambda: self._made(execution))
+
+    @staticmethod
+    def _made(execution: Execution) -> ConclusionIndex:
+        with execution.stopwatch.stage("index"):
+            return conclusion_index(execution.documents.collected, execution.place("conclusions"))
+
+
+class _Network(Stage):
+    """A stage that scores by a network: of a topic and a premise, each as text."""
+
+    checkpoint: str
+
+    def opened(self, checkpoints: Checkpoints) -> Checkpoint:
+        """See above."""
+        return checkpoints.opened(self.checkpoint, open_checkpoint)
+
+    def decided_by(self, execution: Execution) -> list[str]:
+        """See above; a GPU gives other bits."""
+        return [self.opened(execution.checkpoints).fingerprint, execution.device.type]
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """See above; scores of finished parts are kept."""
+        asked = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
+        kept = execution.place(f"scores-{self.checkpoint}", *self.decided_by(execution), execution.input.fingerprint, asked)
+        return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        """What each kernel, bin, latent term or word adds."""
+        [query], [premise] = execution.topics["query"], execution.documents.texts({docno})["premise"]
+        return by_network(self.opened(execution.checkpoints), query, premise, execution.device)
+
+
+@dataclass(frozen=True)
+class Rerank(_Network):
+    """A network over another stage's documents."""
+
+    first: Stage
+    checkpoint: str
+
+    def made_of(self) -> tuple[Stage, ...]:
+        """See above."""
+        return (self.first,)
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """All documents of the first stage, by the network's scores."""
+        pairs = execution.lists(self.first)[["qid", "docno"]]
+        return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+
+    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
+        """See above."""
+        return {"reranks": name(self.first)}
+
+
+@dataclass(frozen=True)
+class Latent(_Network):
+    """A network that finds its documents in the whole collection, by an inverted index of latent terms."""
+
+    checkpoint: str
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """The documents with the highest scores above 0."""
+        opened, documents = self.opened(execution.checkpoints), execution.documents
+        kept = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
+        index = latent_index(documents.collection, documents.texts, opened, execution.device, kept)
+        return lists.ranked(nearest(execution.topics, documents.collection, opened, index), execution.topics)
+
+
+@dataclass(frozen=True)
+class Fuse(Stage):
+    """One list of several: a regression over the scores of its members, named as when it was fitted."""
+
+    members: tuple[tuple[str, Stage], ...]
+    checkpoint: str
+
+    def made_of(self) -> tuple[Stage, ...]:
+        """See above."""
+        return tuple(stage for _, stage in self.members)
+
+    def opened(self, checkpoints: Checkpoints) -> Regression:
+        """See above. Raises CheckpointError: it was fitted with other members, or with other checkpoints of these."""
+        regression = checkpoints.opened(self.checkpoint, open_regression)
+        regression.refuse_others(self.made_with(checkpoints))
+        return regression
+
+    def made_with(self, checkpoints: Checkpoints) -> dict[str, dict[str, str]]:
+        """By the members' names, the fingerprints of all checkpoints that each is made with. Raises CheckpointError."""
+        found: dict[str, dict[str, str]] = {}
+        for name, stage in self.members:
+            try:
+                opened = {part.checkpoint: part.opened(checkpoints) for part in walk(stage)}
+            except CheckpointError as error:
+                raise CheckpointError(f"it needs {name}, which failed: {error}") from None
+            found[name] = {checkpoint: one.fingerprint for checkpoint, one in opened.items() if checkpoint and one}
+        return found
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """All documents that a member lists among its best."""
+        combined = self.opened(execution.checkpoints).combine(self._listed(execution))
+        return lists.ranked(combined, execution.topics)
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """See above; a document that no member lists among its best has the intercept."""
+        regression = self.opened(execution.checkpoints)
+        combined = regression.combine(self._listed(execution))
+        found = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
+        return found.fillna(regression.intercept).to_numpy()
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        """What each member adds."""
+        regression, listed = self.opened(execution.checkpoints), self._listed(execution)
+        combined = regression.combine(listed).set_index("docno")["score"]
+        if docno not in combined.index:
+            raise InputError(f"document {docno}: among the best {LISTED} of no member, so not in the list")
+        rows = [Row(regression.intercept, "intercept")]
+        for member in regression.members:
+            score = listed[member.name].set_index("docno")["score"].get(docno)
+            share = 0.0 if score is None else member.coefficient * member.normalised(np.array([score])).item()
+            how = f"not among its best {LISTED}" if score is None else f"its score {score:.4f}, times {member.coefficient:.4f}"
+            rows.append(Row(share, member.name, how))
+        how = "a sum over the members' scores, each brought to [0, 1], and the intercept"
+        return Explained(combined[docno], how, rows)
+
+    def formula(self, checkpoints: Checkpoints) -> str:
+        """See above."""
+        return f"score = {self.opened(checkpoints).formula()}"
+
+    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
+        """See above."""
+        return {"interpolates": [member for member, _ in self.members]}
+
+    def _listed(self, execution: Execution) -> dict[str, pd.DataFrame]:
+        """What is taken of each member: its best documents."""
+        found = {}
+        for name, stage in self.members:
+            try:
+                found[name] = lists.cut(execution.lists(stage), LISTED)
+            except (InputError, OutputError):
+                raise  # not this member's fault
+            except Exception as error:
+                raise CheckpointError(f"it needs {name}, which failed: {error}") from None
+        return found

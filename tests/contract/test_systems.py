@@ -1,0 +1,123 @@
+"""The rules that every system obeys, over the catalogue: a new entry is covered the moment it exists."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.lists import COLUMNS, refuse_faulty
+from submission.paths import CHECKPOINTS
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution, walk
+from tests.endtoend.test_all_systems import checkpoints, everything, rank, topics  # noqa: F401 fixtures
+from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+
+Execute = Callable[..., Execution]
+
+
+@pytest.fixture(params=SYSTEMS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def execution(execute: Execute, topics: Path, everything: Path) -> Execution:  # noqa: F811
+    return execute(topics, checkpoints=everything)
+
+
+def handed_over(execution: Execution, directory: Path) -> Path:
+    """A run of documents that no system would list like that: too short ones, and such as BM25 does not find."""
+    documents = execution.input.documents["docno"].tolist()
+    lines = [
+        f"{qid} Q0 {docno} {place} {-place} other\n"
+        for number, qid in enumerate(execution.topics["qid"])
+        for place, docno in enumerate(documents[number :: 40 + number], 1)
+    ]
+    (directory / "run.txt").write_text("".join(lines))
+    return directory / "run.txt"
+
+
+def test_lists_have_their_form(name: str, execution: Execution) -> None:
+    lists = execution.lists(SYSTEMS[name].stage)
+    assert lists.columns.tolist() == COLUMNS
+    assert [str(dtype) for dtype in lists.dtypes] == ["object", "object", "int64", "float64"]
+    refuse_faulty(lists, execution.topics, execution.documents.unknown(lists["docno"]))
+    assert set(lists["docno"]) <= set(execution.documents.collection)
+    assert set(lists["qid"]) == set(execution.topics["qid"])
+
+
+def test_another_execution_gives_the_same_bits(name: str, execution: Execution, execute: Execute) -> None:
+    again = execute(execution.input.directory, checkpoints=execution.checkpoints.directory)
+    stage = SYSTEMS[name].stage
+    pd.testing.assert_frame_equal(again.lists(stage), execution.lists(stage), check_exact=True)
+    assert again.key(stage) == execution.key(stage)
+
+
+def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:
+    lists = execution.lists(SYSTEMS[name].stage)
+    pairs = lists.sample(frac=0.3, random_state=1)
+    found = SYSTEMS[name].stage.scores(execution, pairs[["qid", "docno"]].reset_index(drop=True))
+    np.testing.assert_allclose(found, pairs["score"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, execute: Execute, tmp_path: Path) -> None:
+    run = handed_over(execution, tmp_path)
+    given = execute(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
+    assert given.given is not None
+    listed = given.lists(SYSTEMS[name].stage)
+    refuse_faulty(listed, given.topics, set())
+    pairs = ["qid", "docno"]
+    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, given.given[pairs].to_numpy()))
+    if name != "bm25":  # the list as it is
+        scores = SYSTEMS[name].stage.scores(given, listed[pairs])
+        np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
+
+
+def test_explanations_sum(name: str, execution: Execution, execute: Execute) -> None:
+    stage = SYSTEMS[name].stage
+    for row in execution.lists(stage).groupby("qid").head(2).itertuples():
+        alone = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=row.qid)
+        found = stage.explain(alone, row.qid, row.docno)
+        assert found.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
+        total = sum(part.value for part in found.parts)
+        assert (total if found.output is None else found.output(total)) == pytest.approx(found.score, rel=1e-4, abs=1e-4)
+        assert found.parts
+
+
+def test_what_is_finished_is_taken_up(
+    name: str,
+    rank: Callable[..., int],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flags = ["--system", name, "--work", str(tmp_path / "work")]
+    assert rank("first", *flags) == 0
+    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.form.read_documents"):
+        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again
+    assert rank("second", *flags) == 0
+    run = f"aragorn-{name}.txt"
+    assert (tmp_path / "second" / run).read_bytes() == (tmp_path / "first" / run).read_bytes()
+
+
+def test_without_its_checkpoints_it_says_which(
+    name: str,
+    rank: Callable[..., int],  # noqa: F811
+    checkpoints: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    needed = [part.checkpoint for part in walk(SYSTEMS[name].stage) if part.checkpoint]
+    if not needed:
+        pytest.skip("it needs none")
+    shutil.rmtree(checkpoints / needed[0])
+    assert rank("out", "--system", name) == 4
+    assert f"{checkpoints / needed[0]}: no such checkpoint" in capsys.readouterr().err
+
+
+def test_all_checkpoints_are_in_the_catalogue() -> None:
+    needed = {part.checkpoint for system in SYSTEMS.values() for part in walk(system.stage) if part.checkpoint}
+    assert {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()} == needed

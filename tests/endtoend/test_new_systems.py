@@ -1,0 +1,167 @@
+"""What a new stage and a new system take: an entry of the catalogue, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from submission.__main__ import main
+from submission.fusion.regression import Member, Regression
+from submission.lists import ranked
+from submission.runs import read_run
+from submission.systems.catalogue import CONCLUSIONS, SYSTEMS, System
+from submission.systems.execution import Execution, Stage
+from submission.systems.explained import Explained, Row
+from submission.systems.remembered import Checkpoints
+from submission.systems.stages import Fuse, Latent, Rerank
+from tests.endtoend.test_all_systems import checkpoints, everything, rank, topics  # noqa: F401 fixtures
+from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+from training.aggregate import write_regression
+
+
+@dataclass(frozen=True)
+class Longest(Stage):
+    checkpoint = None
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        pairs = execution.topics[["qid"]].merge(execution.documents.collected()[["docno"]], how="cross")
+        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        premises = execution.documents.texts(set(pairs["docno"])).set_index("docno")["premise"]
+        return pairs["docno"].map(premises.str.len()).to_numpy(float)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        score = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
+        return Explained(score, "the sum of these parts", [Row(score, "characters")])
+
+
+@pytest.fixture
+def new(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
+    again = Rerank(Latent("snrm"), "knrm")
+    both = Fuse((("longest", Longest()), ("snrm_knrm", again)), "both")
+    for system in (
+        System("longest", Longest(), "The longest premises first."),
+        System("snrm_knrm", again, "KNRM over SNRM's documents."),
+        System("both", both, "A regression over the two."),
+    ):
+        monkeypatch.setitem(SYSTEMS, system.name, system)
+    made_with = both.made_with(Checkpoints(checkpoints))
+    members = (
+        Member("longest", made_with["longest"], 0.75, 0.0, 400.0),
+        Member("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
+    )
+    write_regression(checkpoints / "both", Regression("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
+
+
+NEW = ["longest", "snrm_knrm", "both"]
+
+
+@pytest.mark.usefixtures("new")
+def test_they_rank(rank: Callable[..., int], tmp_path: Path, topics: Path) -> None:  # noqa: F811
+    flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
+    assert rank("out", *flags) == 0
+    runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt").set_index(["qid", "docno"])["score"] for name in SYSTEMS}
+    assert len(runs) == 13
+    assert not runs["longest"].index.equals(runs["bm25"].index)
+    assert not runs["snrm_knrm"].index.sort_values().equals(runs["knrm"].index.sort_values())
+    assert runs["snrm_knrm"].index.sort_values().equals(runs["snrm"].index.sort_values())  # its documents in another order
+    shared = runs["knrm"].index.intersection(runs["snrm_knrm"].index)
+    assert len(shared) > 10
+    np.testing.assert_allclose(runs["knrm"][shared], runs["snrm_knrm"][shared], rtol=0, atol=1e-5)  # the same network
+    best = {name: set(runs[name].groupby("qid", sort=False).head(100).index) for name in ("longest", "snrm_knrm")}
+    assert set(runs["both"].index) == best["longest"] | best["snrm_knrm"]
+    for pair, score in runs["both"].items():
+        expected = 0.125
+        expected += 0.75 * min(1, runs["longest"][pair] / 400) if pair in best["longest"] else 0
+        expected += 0.5 * (runs["snrm_knrm"][pair] + 1) / 2 if pair in best["snrm_knrm"] else 0
+        assert score == pytest.approx(expected, abs=1e-5)
+    metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
+    told = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
+    assert told["longest"]["description"] == "The longest premises first."
+    assert "checkpoint" not in told["longest"]
+    assert told["snrm_knrm"]["reranks"] == "snrm"
+    assert told["both"]["interpolates"] == ["longest", "snrm_knrm"]
+    assert rank("again", *flags, *(flag for name in NEW for flag in ("--system", name))) == 0
+    for name in NEW:
+        run = f"aragorn-{name}.txt"
+        assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
+
+
+@pytest.mark.usefixtures("new")
+def test_they_are_listed_and_checked(checkpoints: Path, topics: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    assert main(["systems", "--checkpoints", str(checkpoints)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
+    assert any(line.strip() == "score = 0.125 +0.750 longest +0.500 snrm_knrm" for line in lines)
+    assert main(["check", "-i", str(topics), "--checkpoints", str(checkpoints)]) == 0
+    assert "ok     checkpoint both" in capsys.readouterr().out
+    (checkpoints / "both" / "config.json").write_text("{}")
+    assert main(["check", "-i", str(topics), "--checkpoints", str(checkpoints)]) == 4
+    assert "FAULT  checkpoint both: " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("new")
+@pytest.mark.parametrize("name", NEW)
+def test_they_explain(
+    name: str,
+    rank: Callable[..., int],  # noqa: F811
+    topics: Path,  # noqa: F811
+    checkpoints: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rank("out", "--system", name) == 0
+    row = read_run(tmp_path / "out" / "run.txt").iloc[1]
+    command = ["explain", "-i", str(topics), "--checkpoints", str(checkpoints), "--system", name, "--topic", row["qid"]]
+    assert main([*command, "--document", row["docno"]]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
+    assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
+
+
+def test_equal_stages_are_made_once(execute: Callable[..., Execution], topics: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    made: list[str] = []
+
+    @dataclass(frozen=True)
+    class Counted(Longest):
+        name: str = "a"
+
+        def search(self, execution: Execution) -> pd.DataFrame:
+            made.append(self.name)
+            return super().search(execution)
+
+    execution = execute(topics)
+    first = execution.lists(Counted())
+    assert execution.lists(Counted()) is first
+    execution.lists(Counted("b"))
+    assert made == ["a", "b"]
+    assert execution.key(Counted("b")) != execution.key(Counted())
+
+
+def test_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path) -> None:  # noqa: F811
+    tried: list[Any] = []
+
+    @dataclass(frozen=True)
+    class Faulty(Longest):
+        def search(self, execution: Execution) -> pd.DataFrame:
+            tried.append(self)
+            return super().search(execution).assign(rank=7)
+
+    execution = execute(topics)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="topic 1 has ranks other than 1, 2, 3"):
+            execution.lists(Faulty())
+    assert len(tried) == 1
+
+
+def test_names_that_cannot_end_a_tag_are_refused() -> None:
+    with pytest.raises(ValueError, match="system 'my-system'"):
+        System("my-system", CONCLUSIONS, "x")
