@@ -72,10 +72,10 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _explain(options: argparse.Namespace) -> None:
-    from submission.device import choose_device
     from submission.disk.work import Work
     from submission.explain import explain
     from submission.input.directory import Input
+    from submission.scoring.device import choose_device
     from submission.systems.catalogue import find
     from submission.systems.execution import Execution
     from submission.systems.remembered import Checkpoints

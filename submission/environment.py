@@ -15,6 +15,7 @@ from pathlib import Path
 
 VENV = Path(__file__).resolve().parent.parent / ".venv"
 OLDEST = (3, 11)
+BROKEN = 100  # the exit code of an environment without pip
 
 
 def missing(files: list[str]) -> list[str]:
@@ -43,22 +44,33 @@ def main(files: list[str]) -> int:
         print(sys.executable)
         return 0
     if Path(sys.prefix) == VENV:
-        print(f"installing into {VENV}: {', '.join(absent)}", file=sys.stderr)
-        more = [word for file in files for word in ("-r", file)]
-        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *more]
-        if subprocess.run(command, stdout=sys.stderr).returncode == 0 and not missing(files):
-            print(sys.executable)
-            return 0
-        words = "see pip's words above; if the environment itself is broken, remove it and try again"
-        print(f"error: could not install {', '.join(missing(files))} into {VENV}; {words}", file=sys.stderr)
-        return 1
+        return _install(absent, files)
     python = VENV / "bin" / "python"
-    if not python.exists() or subprocess.run([str(python), "-m", "pip", "--version"], capture_output=True).returncode:
-        print(f"making {VENV}", file=sys.stderr)
-        if subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], stdout=sys.stderr).returncode:
-            print(f"error: {sys.executable} -m venv failed; install Python's venv module (python3-venv)", file=sys.stderr)
-            return 1
+    if python.exists():
+        code = subprocess.run([str(python), __file__, *files]).returncode
+        if code != BROKEN:
+            return code
+    print(f"making {VENV}", file=sys.stderr)
+    if subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], stdout=sys.stderr).returncode:
+        print(f"error: {sys.executable} -m venv failed; install Python's venv module (python3-venv)", file=sys.stderr)
+        return 1
     return subprocess.run([str(python), __file__, *files]).returncode
+
+
+def _install(absent: list[str], files: list[str]) -> int:
+    """Install what is absent into this environment, and print its Python's path."""
+    pip = [sys.executable, "-m", "pip"]
+    if subprocess.run([*pip, "--version"], capture_output=True).returncode:
+        return BROKEN
+    print(f"installing into {VENV}: {', '.join(absent)}", file=sys.stderr)
+    more = [word for file in files for word in ("-r", file)]
+    command = [*pip, "install", "--disable-pip-version-check", "--quiet", *more]
+    if subprocess.run(command, stdout=sys.stderr).returncode == 0 and not missing(files):
+        print(sys.executable)
+        return 0
+    words = "see pip's words above; if the environment itself is broken, remove it and try again"
+    print(f"error: could not install {', '.join(missing(files))} into {VENV}; {words}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

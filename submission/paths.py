@@ -9,4 +9,4 @@ ROOT = PACKAGE.parent
 CHECKPOINTS = ROOT / "checkpoints"
 ENCODERS = CHECKPOINTS / "encoders"  # where pretrained encoders are put that no package carries, each under its name
 SAMPLE = PACKAGE / "sample" / "input"
-STOP_WORDS = PACKAGE / "nltk_data" / "corpora" / "stopwords" / "english"
+STOP_WORDS = PACKAGE / "text" / "nltk_data" / "corpora" / "stopwords" / "english"

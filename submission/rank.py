@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission.device import choose_device, limit_threads
 from submission.disk.fingerprint import code_fingerprint
 from submission.disk.work import Work
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
 from submission.input.directory import Input
 from submission.lists import cut
-from submission.metadata import earlier_entries, run_entry, write_metadata
-from submission.output import RUN_FILE, Output
-from submission.runs import check_tag, run_text
+from submission.output.directory import RUN_FILE, Output
+from submission.output.metadata import earlier_entries, run_entry, write_metadata
+from submission.output.runs import check_tag, run_text
+from submission.scoring.device import choose_device, limit_threads
 from submission.systems import catalogue
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution

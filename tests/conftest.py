@@ -1,12 +1,14 @@
-"""A small input that tests may change, and a small network that learned nothing."""
+"""Small inputs that tests may change, small networks that learned nothing, and what is made of both."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -14,21 +16,36 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from submission.checkpoint import write_checkpoint
+from submission.__main__ import main as submission
 from submission.disk.work import Work
-from submission.encoding import Lengths, WordEncoder
 from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
+from submission.rankers import find, names
 from submission.rankers.knrm import KNRM
+from submission.scoring.checkpoint import write_checkpoint
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
-from submission.vocabulary import Vocabulary
+from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordTokeniser
+from submission.text.vocabulary import Vocabulary
+from training.__main__ import main as training
 
 torch.set_num_threads(1)  # the tests' tensors are small
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL = ROOT.parent / "shared" / "data"
+
+# Small sizes of networks, only to be fast.
+BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL: dict[str, dict[str, object]] = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}, "snrm": {"latent": 40}}
+RECIPE = """ranker = "knrm"
+[network]
+dimensions = 20
+[training]
+epochs = 3
+validations = 3
+learning_rate = 0.01
+"""
 
 WORDS = "zoos keep wild animals in small cages and this is plainly cruel to them every day"  # 16 words
 
@@ -71,9 +88,9 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 def checkpoints(tmp_path: Path) -> Path:
     """A checkpoints directory with a tiny untrained KNRM."""
     torch.manual_seed(0)
-    encoder = WordEncoder(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), Lengths())
-    ranker = KNRM(KNRM.Config(vocabulary=len(encoder.vocabulary), dimensions=8))
-    write_checkpoint(tmp_path / "checkpoints" / "knrm", ranker, encoder, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
+    tokeniser = WordTokeniser(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), Lengths())
+    ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))
+    write_checkpoint(tmp_path / "checkpoints" / "knrm", ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
     return tmp_path / "checkpoints"
 
 
@@ -98,3 +115,109 @@ def tiny_tokenizer() -> Tokenizer:
     tokenizer = Tokenizer(WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
     return tokenizer
+
+
+def write_tiny(directory: Path, name: str, seed: int) -> None:
+    """An untrained checkpoint of a ranker, for the texts of `corpus`."""
+    torch.manual_seed(seed)
+    ranker_class = find(name)
+    if ranker_class.reads == "pieces":
+        tokenizer = tiny_tokenizer()
+        bert = {**BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+        ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
+        tokeniser: Tokeniser = PieceTokeniser(tokenizer, Lengths(20, 30))
+    else:
+        pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
+        vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))])
+        ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **SMALL.get(name, {})))
+        ranker.state_dict()["embedding.weight"][2:].normal_()
+        tokeniser = WordTokeniser(vocabulary, Lengths())
+    write_checkpoint(directory / name, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An input from which a network can learn: premises hold the words of their conclusion among filler.
+
+    25 conclusions have 5 premises and validate, 75 have 6 and train; their words are of one pool of 50.
+    """
+    rng, arguments = np.random.default_rng(0), []
+    for number in range(100):
+        words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in rng.choice(50, 3, replace=False)]
+        for premise in range(5 if number < 25 else 6):
+            text = [*words, *words, *(f"filler{chr(97 + i)}" for i in rng.choice(20, 14))]
+            arguments.append(argument(f"a{number}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
+    directory = tmp_path_factory.mktemp("corpus")
+    (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its tables and 20-dimensional word vectors."""
+    work = tmp_path_factory.mktemp("training") / "work"
+    assert training(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
+    assert training(["embed", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
+    return work
+
+
+@pytest.fixture
+def work(prepared: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(prepared, tmp_path / "work"))
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[[str], str]:
+    """A recipe file, changed by replacements `old → new`."""
+
+    def write(text: str = RECIPE) -> str:
+        (tmp_path / "mine.toml").write_text(text)
+        return str(tmp_path / "mine.toml")
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints of all networks and the ensemble of them."""
+    directory = tmp_path_factory.mktemp("everything") / "checkpoints"
+    for seed, name in enumerate(names()):
+        write_tiny(directory, name, seed)
+    flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
+    assert training(["aggregate", *flags]) == 0
+    return directory
+
+
+@pytest.fixture
+def all_checkpoints(everything: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(everything, tmp_path / "checkpoints"))
+
+
+@pytest.fixture
+def topics(corpus: Path, tmp_path: Path) -> Path:
+    """The corpus of the training tests with three topics."""
+    directory = Path(shutil.copytree(corpus, tmp_path / "input"))
+    arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
+    titles = [arguments[number]["conclusion"] for number in (0, 200, 400)]
+    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
+    (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
+    return directory
+
+
+@pytest.fixture
+def rank_all(topics: Path, all_checkpoints: Path, tmp_path: Path) -> Callable[..., int]:
+    """Run the main job on `topics` with all checkpoints; its exit code."""
+
+    def run(output: str = "out", *flags: str) -> int:
+        command = ["rank", "-i", str(topics), "-o", str(tmp_path / output), "--checkpoints", str(all_checkpoints), *flags]
+        return submission([*command, "--device", "cpu"])
+
+    return run
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """All files of a directory but the one that tells the time."""
+    files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
+    return {str(file.relative_to(directory)): file.read_bytes() for file in files}

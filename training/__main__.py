@@ -92,16 +92,16 @@ def _named(text: str) -> tuple[str, Path]:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from training.prepare import Settings, prepare
-    from training.work import held
+    from training.data.prepare import Settings, prepare
+    from training.data.work import held
 
     with held(options.output):
         prepare(options.input, options.output, Settings(options.seed, options.sample), options.overwrite)
 
 
 def _embed(options: argparse.Namespace) -> None:
-    from training.embed import Settings, embed
-    from training.work import held
+    from training.data.vectors import Settings, embed
+    from training.data.work import held
 
     settings = Settings(options.dimensions, options.minimum_frequency, options.epochs, options.seed)
     with held(options.work):
@@ -109,10 +109,10 @@ def _embed(options: argparse.Namespace) -> None:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from submission.device import choose_device
-    from training.fit import fit
-    from training.recipe import read_recipe
-    from training.work import held
+    from submission.scoring.device import choose_device
+    from training.data.work import held
+    from training.fitting.fit import fit
+    from training.fitting.recipe import read_recipe
 
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
@@ -122,11 +122,11 @@ def _fit(options: argparse.Namespace) -> None:
 
 
 def _aggregate(options: argparse.Namespace) -> None:
-    from submission.device import choose_device
+    from submission.scoring.device import choose_device
     from submission.systems.catalogue import find
     from submission.systems.remembered import Checkpoints
-    from training.aggregate import aggregate
-    from training.work import held
+    from training.data.work import held
+    from training.fitting.aggregate import aggregate
 
     system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
     output = options.output or options.work / "checkpoints" / system.name
@@ -135,9 +135,9 @@ def _aggregate(options: argparse.Namespace) -> None:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    from submission.device import choose_device
+    from submission.scoring.device import choose_device
+    from training.data.work import held
     from training.reproduce import reproduce
-    from training.work import held
 
     with held(options.work):
         device = choose_device(options.device)
@@ -146,25 +146,25 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 
 def _analyse(options: argparse.Namespace) -> None:
-    from training.analysis import analyse
+    from training.measuring.analysis import analyse
 
     for name, table in analyse(options.runs, options.output or options.runs / "analysis").items():
         print(f"{name}\n{table.to_string(float_format=lambda value: f'{value:.2f}', na_rep='')}\n")
 
 
 def _results(options: argparse.Namespace) -> None:
-    from training.readme import update
+    from training.measuring.readme import update
 
     update()
 
 
 def _report(options: argparse.Namespace) -> None:
-    from submission.device import choose_device
     from submission.disk.work import Work
     from submission.input.directory import Input
+    from submission.scoring.device import choose_device
     from submission.systems.execution import Execution
     from submission.systems.remembered import Checkpoints
-    from training.report import report
+    from training.measuring.report import report
 
     source, checkpoints = Input(options.input, options.input_run), Checkpoints(options.checkpoints)
     with Work(None, options.runs) as work:
@@ -174,7 +174,7 @@ def _report(options: argparse.Namespace) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     from submission.input.directory import Input
-    from training import evaluate, results
+    from training.measuring import evaluate, results
 
     docnos = set(Input(options.collection).documents["docno"]) if options.collection else None
     values = {name: evaluate.table(options.runs, evaluate.read_qrels(file, docnos)) for name, file in options.qrels}

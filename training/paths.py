@@ -7,5 +7,5 @@ from submission.paths import ROOT
 TRAINING = ROOT / "training"
 RECIPES = TRAINING / "recipes"
 MEASURED = TRAINING / "measured" / "means.csv"  # what `evaluate -o` wrote for the README's table
-REPORT = TRAINING / "report.html.jinja"
+REPORT = TRAINING / "measuring" / "report.html.jinja"
 README = ROOT / "README.md"

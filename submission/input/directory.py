@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.corpus import input_hashes, long_enough
-from submission.disk.fingerprint import fingerprint
+from submission.disk.fingerprint import fingerprint, input_hashes
 from submission.errors import UsageError, nearest
+from submission.input.collection import long_enough
 from submission.input.form import find_form
 from submission.input.given import run_file
-from submission.runs import read_run
+from submission.input.runs import read_run
 from submission.stopwatch import Stopwatch
 
 

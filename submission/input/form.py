@@ -7,10 +7,9 @@ from typing import Protocol
 
 import pandas as pd
 
-from submission.corpus import corpus_files, read_documents
 from submission.errors import InputError
-from submission.tirex import Tirex
-from submission.topics import read_topics, topic_files
+from submission.input.args_me import ArgsMe
+from submission.input.tirex import Tirex
 
 
 class Form(Protocol):
@@ -29,28 +28,6 @@ class Form(Protocol):
 
     def listed(self) -> pd.DataFrame | None:
         """`qid docno score` of that list. Raises InputError."""
-
-
-class ArgsMe:
-    """Touché's form: topics in XML and the args.me corpus."""
-
-    name = "Touché's form"
-    reranking: Path | None = None
-
-    def __init__(self, directory: Path) -> None:
-        """Find the files. Raises InputError: there are none."""
-        self.topic_files, self.corpus_files = topic_files(directory), corpus_files(directory)
-
-    def topics(self) -> pd.DataFrame:
-        """`qid query`. Raises InputError."""
-        return read_topics(self.topic_files)
-
-    def documents(self) -> pd.DataFrame:
-        """`docno conclusion premise`. Raises InputError."""
-        return read_documents(self.corpus_files)
-
-    def listed(self) -> None:
-        """There is no such list."""
 
 
 def find_form(directory: Path) -> Form:

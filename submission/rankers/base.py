@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from submission.text.ids import Reads
+
 
 @dataclass(frozen=True)
 class Part:
@@ -43,11 +45,13 @@ class Ranker(nn.Module, ABC):
 
     A subclass lives in a file of its own whose name is the ranker's name. It is built from its Config alone, so that a
     checkpoint's config.json is all it takes to build it again. A score is a function of its pair: not of padding, of
-    companions, or of the order.
+    companions, or of the order. Pairs are scored one by one, in batches; a TopicRanker or SiameseRanker shares work.
     """
 
     Config: ClassVar[type[Any]]
-    form: ClassVar[str] = "words"  # what its ids are: words, or a BERT tokenizer's pieces ("bert")
+    reads: ClassVar[Reads] = "words"
+    batch: ClassVar[int] = 512  # documents computed at a time, on a CPU
+    kept_together: ClassVar[int] = 4096  # documents at least, whose scores or vectors are kept: what a kill can cost
     stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # tensors that a checkpoint keeps in float16
 
     def __init__(self, config: Any) -> None:
@@ -63,8 +67,8 @@ class Ranker(nn.Module, ABC):
         """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
         return set()
 
-    def use_half_precision(self) -> None:
-        """Compute in float16 what may be: a pretrained encoder; other networks have nothing of that kind."""
+    def use_precision(self, precision: torch.dtype) -> None:
+        """Compute in half precision what may be: a pretrained encoder; other networks have nothing of that kind."""
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.
@@ -90,34 +94,24 @@ class Ranker(nn.Module, ABC):
             scores (B,), float32 (float64 if the parameters are).
         """
 
-    def by_topic(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """`topic`, for any of the given queries: a subclass computes once here what these share.
-
-        Args:
-            queries: ids (N, Q) int64.
-        """
-        return self.topic
-
-    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score the documents of one query: what `forward` gives for each pair.
-
-        A subclass computes once here what the pairs share.
-
-        Args:
-            query: ids (1, Q) int64.
-            query_mask: (1, Q) bool.
-            document: ids (B, D) int64.
-            document_mask: (B, D) bool.
-
-        Returns:
-            scores (B,), as of `forward`.
-        """
-        number = len(document)
-        return self(query.expand(number, -1), query_mask.expand(number, -1), document, document_mask)
-
     @abstractmethod
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
         """Why a single pair (B = 1) has its score. Arguments as for `forward`."""
+
+
+class TopicRanker(Ranker):
+    """A ranker that shares work between the documents of a query."""
+
+    @abstractmethod
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """What scores the documents of one query: gives what `forward` gives for each pair.
+
+        Args:
+            queries: ids (N, Q) int64, of all that may come: what they share is computed here.
+
+        Returns:
+            A function of a query's ids (1, Q) int64 and mask (1, Q) bool, documents' ids (B, D) and mask (B, D): scores (B,).
+        """
 
 
 class SiameseRanker(Ranker):
@@ -128,7 +122,7 @@ class SiameseRanker(Ranker):
         """Vectors (B, V) of texts: ids (B, L), mask (B, L)."""
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The same; a subclass computes once here what the texts share."""
+        """The vectors that `represent` gives; a subclass computes once here what the texts share."""
         return self.represent(ids, mask)
 
     @abstractmethod
@@ -138,11 +132,6 @@ class SiameseRanker(Ranker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Scores (B,) of the two texts' vectors."""
         return self.match(self.represent(query, query_mask), self.represent(document, document_mask))
-
-    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """The same with one vector for the query."""
-        documents = self.represent_many(document, document_mask)
-        return self.match(self.represent(query, query_mask).expand(len(documents), -1), documents)
 
 
 class LatentRanker(SiameseRanker):

@@ -80,7 +80,8 @@ class PairEncoder(nn.Module):
         self.special = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
         if cls_alone:
-            self.bert.encoder.layer[-1].__class__ = BlockForCls  # the same tensors, computed otherwise
+            with torch.random.fork_rng():  # what is drawn after it does not depend on it
+                self.bert.encoder.layer[-1] = BlockForCls(self.bert.config)  # type: ignore[no-untyped-call]
         self.frozen = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
         for module in self.frozen:
             module.requires_grad_(False)
@@ -130,7 +131,8 @@ class PairEncoder(nn.Module):
 class BERTRanker(Ranker):
     """A ranker over an encoder: what is frozen in it stays in the encoder's own folder and out of checkpoints."""
 
-    form = "bert"
+    reads = "pieces"
+    batch, kept_together = 32, 512
     stored_in_half = ("encoder.",)
     cls_alone: ClassVar[bool] = False  # whether the network reads nothing but [CLS] of the last block
 
@@ -138,9 +140,9 @@ class BERTRanker(Ranker):
         super().__init__(config)
         self.encoder = PairEncoder(config, self.cls_alone)
 
-    def use_half_precision(self) -> None:
-        """The encoder in float16; its vectors are float32 again where similarities are made of them."""
-        self.encoder.precision = torch.float16
+    def use_precision(self, precision: torch.dtype) -> None:
+        """The encoder alone; its vectors are float32 again where similarities are made of them."""
+        self.encoder.precision = precision
 
     def not_stored(self) -> set[str]:
         """The frozen tensors."""

@@ -6,13 +6,14 @@ Dai, Xiong, Callan, Liu: Convolutional Neural Networks for Soft-Matching N-Grams
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Explanation, Part, Ranker
+from submission.rankers.base import Explanation, Part, TopicRanker
 from submission.rankers.layers import KernelPooling, convolve, cosine, distinct, known
 
 WINDOWS = (1, 2, 3)
@@ -30,7 +31,7 @@ PAIRINGS = (
 )  # query, document; the authors' order
 
 
-class ConvKNRM(Ranker):
+class ConvKNRM(TopicRanker):
     """Kernel pooling over cosines of n-grams."""
 
     @dataclass(frozen=True)
@@ -59,8 +60,14 @@ class ConvKNRM(Ranker):
         ]  # 9 of (B, K)
         return self.score(features)
 
-    def topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """The same with convolutions that compute each distinct word once, and all n-grams of the query side by side."""
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Queries share nothing; what the documents of one share, `of_topic` computes once."""
+        return self.of_topic
+
+    def of_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores (B,) of documents (B, D) for one query (1, Q): each distinct word is convolved once, all n-grams of the query
+        lie side by side.
+        """
         queries = self.ngrams(query, query_mask)
         ours = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         missing = max(0, WINDOWS[-1] - document.shape[1])

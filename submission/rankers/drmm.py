@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.ids import PADDING, UNKNOWN
-from submission.rankers.base import Explanation, Part, Ranker, best
+from submission.rankers.base import Explanation, Part, TopicRanker, best
 from submission.rankers.layers import PART, FrozenTable, bins_of, cosine, known, log_histogram
+from submission.text.ids import PADDING, UNKNOWN
 
 RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "from .5"), (0.3, 0.5, "from .3"), (0, 0.3, "from 0"), (-1.1, 0, "below"))
 
 
-class DRMM(Ranker):
+class DRMM(TopicRanker):
     """A gated sum over query words of what a network makes of their matching histograms."""
 
     @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class DRMM(Ranker):
         gate, match, _ = self.shares(query, query_mask, document, document_mask)
         return (gate * match).sum(-1)
 
-    def by_topic(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """The same with the bins of the queries' words and all others found by one product, and looked up for each document.
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The bins of the queries' words and all others are found by one product, and looked up for each document.
 
         A histogram of 1024 bins has at most D that are not empty, so the first layer adds up the rows of those, instead of
         multiplying with all. A position weighs ln(count + c) - ln c of its bin, shared among the count positions there.
@@ -68,7 +68,7 @@ class DRMM(Ranker):
         rows = functional.pad(weights.t(), (0, 0, 0, 1))  # (size + 1, ·)
         empty = self.first.bias + log(smoothing) * weights.sum(1)  # what a histogram without any count gives
 
-        def topic(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        def scores(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             ids = (document * document_mask).flatten()
             found = [bins[number].index_select(0, ids) for number in torch.searchsorted(words, query[0]).tolist()]
             at = torch.cat(found).long().reshape(-1, document.shape[1])  # (Q · B, D)
@@ -78,7 +78,7 @@ class DRMM(Ranker):
             match = self.matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
             return (self.gates(query, query_mask) * match).sum(-1)
 
-        return topic
+        return scores
 
     def shares(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.rankers.base import Explanation, Part, Ranker
+from submission.rankers.base import Explanation, Part, TopicRanker
 from submission.rankers.layers import PART, KernelPooling, cosine, distinct, known
 
 
-class KNRM(Ranker):
+class KNRM(TopicRanker):
     """Kernel pooling over cosines of trained word vectors."""
 
     @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class KNRM(Ranker):
         features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
         return self.score(features)
 
-    def by_topic(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """The same with the similarities of the queries' words and all others found by one product, and looked up.
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The similarities of the queries' words and all others are found by one product, and looked up.
 
         The kernels of each distinct word of a topic's documents are computed once, and added up by each document that has it.
         """
@@ -51,7 +51,7 @@ class KNRM(Ranker):
         vectors, parts = self.embedding(words), torch.split(self.embedding.weight, PART)
         similarity = torch.cat([cosine(vectors, part) for part in parts], dim=1)  # (W, vocabulary)
 
-        def topic(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        def scores(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             terms, place = distinct(document * known(document, document_mask), self.config.vocabulary)
             found = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
             kernels = self.pooling.values(found.t().contiguous())  # (T, Q, K), a word's together: they are added up as one row
@@ -59,7 +59,7 @@ class KNRM(Ranker):
             matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
             return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
 
-        return topic
+        return scores
 
     def score(self, features: Tensor) -> Tensor:
         """(B,) from features (B, K)."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.ids import PADDING, UNKNOWN
 from submission.rankers.base import Part, best
+from submission.text.ids import PADDING, UNKNOWN
 
 PART = 512  # words of a table that are compared at a time: few, so that what is made of them stays in the processor's cache
 

@@ -51,7 +51,7 @@ class SNRM(LatentRanker):
         return self.activations(ids, mask).sum(2) / _windows(mask)
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The same with a convolution that computes each distinct word once."""
+        """The same vectors, by a convolution that computes each distinct word once."""
         first, *others = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
         missing = max(0, WINDOW - ids.shape[1])
         words, place = distinct(functional.pad(ids * known(ids, mask), (0, missing)), self.config.vocabulary)

@@ -16,7 +16,7 @@ from rank_bm25 import BM25Okapi
 from submission import lists
 from submission.disk.kept import Kept
 from submission.progress import progress
-from submission.text import normalise
+from submission.text.normalise import normalise
 
 log = logging.getLogger(__name__)
 

@@ -22,13 +22,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.checkpoint import Checkpoint
-from submission.device import in_halves
 from submission.disk.kept import Kept
-from submission.encoding import Encoder, batches, pad
 from submission.lists import DEEPEST
 from submission.progress import progress
 from submission.rankers.base import LatentRanker
+from submission.scoring.batches import batches, pad
+from submission.scoring.checkpoint import Checkpoint
+from submission.scoring.device import in_halves
+from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint,
     rows = []
     for qid, text in zip(topics["qid"], topics["query"], strict=True):
         with torch.inference_mode():
-            query = ranker.represent(*pad([checkpoint.encoder.query(text)]))[0].numpy()
+            query = ranker.represent(*pad([checkpoint.tokeniser.query(text)]))[0].numpy()
         scores = index.scores(query)
         best = np.argsort(-scores, kind="stable")[:DEEPEST]
         if not scores.any():
@@ -114,7 +115,7 @@ def _build(
     *files: Path,
 ) -> None:
     """Vectors part by part, then the parts' postings put behind each other term by term."""
-    ranker, encoder = _latent(checkpoint).cpu(), checkpoint.encoder
+    ranker, tokeniser = _latent(checkpoint).cpu(), checkpoint.tokeniser
     latent = ranker.represent(*pad([[]])).shape[1]
     ranker.to(device)
     parts = Kept(kept.directory / PARTS, {})
@@ -127,7 +128,7 @@ def _build(
 
         def made() -> np.ndarray:
             premises = texts(docnos).set_index("docno")["premise"].loc[docnos].tolist()
-            return _postings(premises, start, ranker, encoder, device)
+            return _postings(premises, start, ranker, tokeniser, device)
 
         return parts.array(f"{start:09}.npy", made)
 
@@ -138,9 +139,9 @@ def _build(
 
 
 @torch.inference_mode()
-def _postings(texts: list[str], start: int, ranker: LatentRanker, encoder: Encoder, device: torch.device) -> np.ndarray:
+def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tokeniser, device: torch.device) -> np.ndarray:
     """The postings of some documents, by term, then document."""
-    ids = [encoder.premise(text) for text in texts]
+    ids = [tokeniser.premise(text) for text in texts]
 
     def batch(rows: np.ndarray) -> Tensor:
         return ranker.represent_many(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()

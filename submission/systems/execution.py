@@ -20,9 +20,9 @@ from submission.disk.work import Work
 from submission.input.directory import Input
 from submission.input.documents import Documents, open_documents
 from submission.input.given import given_lists
+from submission.scoring.tokens import Tokens
 from submission.systems.explained import Explained
 from submission.systems.remembered import Checkpoints, Remembered
-from submission.tokens import Tokens
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from submission.checkpoint import Checkpoint
-from submission.encoding import Padded, pad
 from submission.rankers.base import Part
-from submission.scoring import PaddedPairs, score_pairs
+from submission.scoring.batches import Padded, PaddedPairs, pad
+from submission.scoring.checkpoint import Checkpoint
+from submission.scoring.pairs import score_pairs
 
 PRECISION = 1e-4  # relative above 1: what the parts' sum may differ from the score by
 
@@ -49,9 +49,9 @@ class Explained:
 @torch.inference_mode()
 def by_network(checkpoint: Checkpoint, query: str, premise: str, device: torch.device) -> Explained:
     """Why a network gives a query and a premise, as written, their score."""
-    ranker, encoder = checkpoint.ranker.to(device), checkpoint.encoder
-    ids = encoder.query(query), encoder.premise(premise)
-    words = encoder.terms(ids[0]), encoder.terms(ids[1])
+    ranker, tokeniser = checkpoint.ranker.to(device), checkpoint.tokeniser
+    ids = tokeniser.query(query), tokeniser.premise(premise)
+    words = tokeniser.terms(ids[0]), tokeniser.terms(ids[1])
     pair = [tensor.to(device) for text in ids for tensor in pad([text])]
     found, score = ranker.explain(*pair), ranker(*pair).item()
     by_name: dict[str, float] = defaultdict(float)

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.checkpoint import Checkpoint, open_checkpoint
 from submission.errors import CheckpointError, InputError, OutputError, UsageError
 from submission.fusion.regression import LISTED, Regression, open_regression
 from submission.retrieval.conclusions import ConclusionIndex, conclusion_index, retrieve
 from submission.retrieval.latent import latent_index, nearest
-from submission.scoring import score
+from submission.scoring.checkpoint import Checkpoint, open_checkpoint
+from submission.scoring.documents import score
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.explained import Explained, Row, by_network
 from submission.systems.remembered import Checkpoints

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
-from submission.device import limit_threads
 from submission.paths import SAMPLE
+from submission.scoring.device import limit_threads
 from tests.benchmarks import bert, corpus, growth, precision, rankers, readme, retrieval, training, whole
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare

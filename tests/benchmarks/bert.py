@@ -11,15 +11,16 @@ from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from submission.checkpoint import open_checkpoint
-from submission.corpus import corpus_files, long_enough, read_documents
 from submission.disk.kept import Kept
+from submission.input.args_me import corpus_files, read_documents
+from submission.input.collection import long_enough
+from submission.input.topics import read_topics, topic_files
 from submission.paths import CHECKPOINTS
 from submission.retrieval.conclusions import ConclusionIndex, retrieve
-from submission.scoring import BATCH, score
+from submission.scoring.checkpoint import open_checkpoint
+from submission.scoring.documents import score
+from submission.scoring.tokens import Tokens
 from submission.stopwatch import Stopwatch
-from submission.tokens import Tokens
-from submission.topics import read_topics, topic_files
 from tests.benchmarks.measure import Benchmark
 
 PAIRS = 640  # at most: evenly spread over the candidates of all topics
@@ -31,7 +32,7 @@ def bert(name: str, directory: Path) -> Benchmark:
     A CrossEncoder has a linear head, so the histograms and kernels of CEDR networks are work that it does not do.
     """
     checkpoint = open_checkpoint(CHECKPOINTS / name)
-    tokenizer, lengths = Tokenizer.from_str(checkpoint.encoder.dumps().decode()), checkpoint.encoder.lengths
+    tokenizer, lengths = Tokenizer.from_str(checkpoint.tokeniser.dumps().decode()), checkpoint.tokeniser.lengths
     topics, collection = read_topics(topic_files(directory)), long_enough(read_documents(corpus_files(directory)))
     everything = retrieve(topics, ConclusionIndex.of(collection))
     few = np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))
@@ -45,7 +46,7 @@ def bert(name: str, directory: Path) -> Benchmark:
     with tempfile.TemporaryDirectory() as folder:
         _save_as_cross_encoder(checkpoint.ranker, tokenizer, Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
-    size = BATCH["bert"]
+    size = checkpoint.ranker.batch
 
     def ours() -> None:
         tokens = Tokens(topics, lambda docnos: documents, Stopwatch())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.corpus import corpus_files, read_documents
+from submission.input.args_me import corpus_files, read_documents
 from tests.benchmarks.measure import Process, Result, execute
 
 AGAINST = "json.load and DataFrame"

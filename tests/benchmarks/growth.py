@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from matplotlib.ticker import NullFormatter
 
-from submission.checkpoint import open_checkpoint
 from submission.disk.kept import Kept
-from submission.encoding import pad
 from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers import names
 from submission.rankers.base import LatentRanker
-from submission.scoring import score
+from submission.scoring.batches import pad
+from submission.scoring.checkpoint import open_checkpoint
+from submission.scoring.documents import score
 from submission.systems.catalogue import CONCLUSIONS
 from tests.benchmarks.inputs import execution, part_of
 from tests.benchmarks.rankers import candidates_of
@@ -65,7 +65,7 @@ def _by_topics(directory: Path) -> Curves:
     curves = Curves()
     for name in _networks("words"):
         checkpoint = open_checkpoint(CHECKPOINTS / name)
-        candidates, ids = candidates_of(directory, checkpoint.encoder)
+        candidates, ids = candidates_of(directory, checkpoint.tokeniser)
         qids = list(ids.of_topics)
         for number in sorted({max(1, len(qids) * part // 8) for part in (1, 2, 4, 8)}):
             chosen = candidates[candidates["qid"].isin(qids[:number])].reset_index(drop=True)
@@ -82,14 +82,14 @@ def _by_candidates(directory: Path) -> Curves:
     premises = source.collection["premise"].tolist()[: max(CANDIDATES)]
     for name in [*_networks("words"), *_networks("bert")]:
         checkpoint = open_checkpoint(CHECKPOINTS / name)
-        texts = [checkpoint.encoder.premise(premise) for premise in premises]
-        query = pad([checkpoint.encoder.query(source.topics["query"][0])])
+        texts = [checkpoint.tokeniser.premise(premise) for premise in premises]
+        query = pad([checkpoint.tokeniser.query(source.topics["query"][0])])
         for number in CANDIDATES:
-            if checkpoint.ranker.form == "bert" and number > BERT_CANDIDATES:
+            if checkpoint.ranker.reads == "pieces" and number > BERT_CANDIDATES:
                 continue
             documents = pad((texts * (1 + number // len(texts)))[:number])
             with torch.inference_mode():
-                score_documents = checkpoint.ranker.by_topic(query[0])
+                score_documents = checkpoint.ranker.prepare(query[0])
                 score_documents(*query, *documents)
                 start = time.perf_counter()
                 score_documents(*query, *documents)

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from submission.corpus import corpus_files, read_documents
 from submission.disk.work import Work
+from submission.input.args_me import corpus_files, read_documents
 from submission.input.directory import Input
+from submission.input.topics import read_topics, topic_files
 from submission.paths import CHECKPOINTS
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
-from submission.topics import read_topics, topic_files
 
 ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
 

@@ -13,16 +13,16 @@ import pandas as pd
 import torch
 from torch import nn
 
-from submission.checkpoint import Checkpoint, open_checkpoint
 from submission.disk.kept import Kept
 from submission.input.directory import Input
 from submission.lists import cut, ranked
 from submission.paths import CHECKPOINTS
 from submission.progress import progress
-from submission.scoring import score
+from submission.scoring.checkpoint import Checkpoint, open_checkpoint
+from submission.scoring.documents import score
 from tests.benchmarks.measure import Result
 from tests.benchmarks.rankers import candidates_of
-from training.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import evaluate, read_qrels
 
 NAME = "vanilla_bert"
 MEASURES = ("nDCG@5 judged", "nDCG@5 all")
@@ -31,7 +31,7 @@ MEASURES = ("nDCG@5 judged", "nDCG@5 all")
 def int8(directory: Path, qrels: Path) -> Result:
     """All candidates, topic by topic in both ways in turns; torch's dynamic quantisation of the encoder's linear layers."""
     checkpoint, source = open_checkpoint(CHECKPOINTS / NAME), Input(directory)
-    candidates, ids = candidates_of(directory, checkpoint.encoder)
+    candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     ways = {"int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, list[pd.DataFrame]] = {way: [] for way in ways}

@@ -15,15 +15,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from submission.checkpoint import Checkpoint, open_checkpoint
 from submission.disk.kept import Kept
-from submission.encoding import Encoder, pad
 from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers.base import LatentRanker
-from submission.scoring import score
+from submission.scoring.batches import pad
+from submission.scoring.checkpoint import Checkpoint, open_checkpoint
+from submission.scoring.documents import score
+from submission.scoring.tokens import Tokens
 from submission.systems.catalogue import CONCLUSIONS
-from submission.tokens import Tokens
+from submission.text.tokenisers import Tokeniser
 from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark
 
@@ -40,18 +41,18 @@ class Ids(Tokens):
     of_topics: dict[str, list[int]]
     of_premises: dict[str, np.ndarray]
 
-    def queries(self, encoder: Encoder) -> dict[str, list[int]]:
+    def queries(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
         return self.of_topics
 
-    def premises(self, encoder: Encoder, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
         return self.of_premises
 
 
-def candidates_of(directory: Path, encoder: Encoder) -> tuple[pd.DataFrame, Ids]:
+def candidates_of(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, Ids]:
     """The networks' candidates on an input, and their texts' ids."""
     with execution(directory) as running:
         candidates = running.lists(CONCLUSIONS)
-        return candidates, Ids(running.tokens.queries(encoder), running.tokens.premises(encoder, candidates["docno"]))
+        return candidates, Ids(running.tokens.queries(tokeniser), running.tokens.premises(tokeniser, candidates["docno"]))
 
 
 def scoring(name: str, directory: Path) -> Benchmark:
@@ -61,7 +62,7 @@ def scoring(name: str, directory: Path) -> Benchmark:
         AssertionError: the two sides differ.
     """
     checkpoint = open_checkpoint(CHECKPOINTS / name)
-    candidates, ids = candidates_of(directory, checkpoint.encoder)
+    candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     queries, premises = ids.of_topics, ids.of_premises
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
 
@@ -85,8 +86,8 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
     """A BERT network on a GPU against itself in float32, batches of 32 padded to the longest there can be. Needs CUDA."""
     cuda = torch.device("cuda")
     checkpoint = open_checkpoint(CHECKPOINTS / name)
-    encoder = checkpoint.encoder
-    candidates, ids = candidates_of(directory, encoder)
+    lengths = checkpoint.tokeniser.lengths
+    candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
     plain = deepcopy(checkpoint.ranker).to(cuda)
 
@@ -98,8 +99,8 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
         scores = []
         for start in range(0, len(pairs), BATCH):
             batch = pairs[start : start + BATCH]
-            query = padded([ids.of_topics[qid] for qid, _ in batch], encoder.lengths.query)
-            scores.append(plain(*query, *padded([ids.of_premises[docno] for _, docno in batch], encoder.lengths.premise)))
+            query = padded([ids.of_topics[qid] for qid, _ in batch], lengths.query)
+            scores.append(plain(*query, *padded([ids.of_premises[docno] for _, docno in batch], lengths.premise)))
         return torch.cat(scores).cpu()
 
     def ours() -> Tensor:
@@ -114,7 +115,7 @@ def snrm_index(directory: Path) -> Benchmark:
     """The vectors of documents for an index; texts are ids already on neither side."""
     checkpoint, collection = open_checkpoint(CHECKPOINTS / "snrm"), Input(directory).collection
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
-    ids = [np.array(checkpoint.encoder.premise(text), dtype=np.int32) for text in premises]
+    ids = [np.array(checkpoint.tokeniser.premise(text), dtype=np.int32) for text in premises]
     ranker = _latent(checkpoint)
 
     @torch.inference_mode()

@@ -8,7 +8,7 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from submission.retrieval.conclusions import CONCLUSIONS, ConclusionIndex
-from submission.text import normalise
+from submission.text.normalise import normalise
 from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark
 

@@ -11,16 +11,16 @@ import safetensors.numpy
 import torch
 
 from submission.disk.kept import Kept
-from submission.encoding import Padded
-from submission.ids import UNKNOWN
-from submission.vocabulary import Vocabulary
+from submission.scoring.batches import Padded
+from submission.text.ids import UNKNOWN
+from submission.text.vocabulary import Vocabulary
 from tests.benchmarks.measure import Benchmark
-from training.embed import VECTORS, VOCABULARY
-from training.fit import take_step
-from training.network import build
-from training.recipe import Recipe
-from training.tables import Pairs
-from training.work import write_text
+from training.data.tables import Pairs
+from training.data.vectors import VECTORS, VOCABULARY
+from training.data.work import write_text
+from training.fitting.fit import take_step
+from training.fitting.network import build
+from training.fitting.recipe import Recipe
 
 ROWS, DIMENSIONS = 100_000, 300
 CPU = torch.device("cpu")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from submission.corpus import corpus_files
-from submission.metadata import FILE
+from submission.input.args_me import corpus_files
+from submission.output.metadata import FILE
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
 from submission.systems.catalogue import BASELINE_SYSTEM
@@ -59,7 +59,7 @@ def second(directory: Path, system: str = "knrm") -> Result:
 
 def memory(directory: Path) -> Result:
     """The peak of an execution of bm25 and the word networks."""
-    systems = [BASELINE_SYSTEM, *(name for name in names() if find(name).form == "words" and (CHECKPOINTS / name).is_dir())]
+    systems = [BASELINE_SYSTEM, *(name for name in names() if find(name).reads == "words" and (CHECKPOINTS / name).is_dir())]
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, systems)
     size = sum(file.stat().st_size for file in corpus_files(directory)) / 1e9

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from submission.encoding import pad
 from submission.rankers import find, names
-from submission.rankers.base import Ranker, SiameseRanker
+from submission.rankers.base import Ranker, SiameseRanker, TopicRanker
 from submission.rankers.layers import distinct
-from training.losses import hinge
+from submission.scoring.batches import Padded, PaddedPairs, pad
+from submission.scoring.pairs import score_pairs
+from tests.conftest import BERT as TINY
+from tests.conftest import SMALL
+from training.fitting.losses import hinge
 
 VOCABULARY = 60
-BERT = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 40,  # 17 document positions a piece: most documents below have several
-}
-SMALL: dict[str, dict[str, object]] = {  # only to be fast
-    "gru": {"hidden": 6},
-    "drmm": {"bins": 30, "hidden": (8, 5)},
-    "snrm": {"latent": 40},
-}
+# 17 document positions a piece: most documents below have several
+BERT = {**TINY, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
 
 
 def build(name: str, seed: int = 0) -> Ranker:
     """A small network with random word vectors, in evaluation mode; CEDR-DRMM in float64: in float32 a bin could flip."""
     torch.manual_seed(seed)
     ranker_class = find(name)
-    if ranker_class.form == "bert":
+    if ranker_class.reads == "pieces":
         ranker = ranker_class(ranker_class.Config(bert=BERT, cls=2, sep=3)).eval()
         return ranker.double() if "drmm" in name else ranker
     ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **SMALL.get(name, {})))
@@ -97,8 +90,10 @@ def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int
 @pytest.mark.parametrize("longest", [0, 1, 2, 4, 40])
 def test_the_documents_of_a_topic_have_the_scores_of_their_pairs(name: str, query: list[int], longest: int) -> None:
     ranker = build(name)
+    if not isinstance(ranker, TopicRanker):
+        pytest.skip("nothing is shared between a topic's documents")
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
-    score = ranker.by_topic(pad([[9, 8], query, [3]])[0])
+    score = ranker.prepare(pad([[9, 8], query, [3]])[0])
     found = score(*pad([query]), *pad(documents))
     assert found.shape == (len(documents),)
     near(found, ranker(*pad([query] * len(documents)), *pad(documents)))
@@ -121,7 +116,7 @@ def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) ->
 @torch.no_grad()
 def test_unknown_words_do_not_match_each_other(name: str) -> None:
     ranker = build(name)
-    if name == "gru" or ranker.form == "bert":
+    if name == "gru" or ranker.reads == "pieces":
         pytest.skip("it does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
@@ -155,7 +150,7 @@ def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: st
 
 def test_padding_and_unknown_are_not_trained(name: str) -> None:
     ranker = build(name)
-    if ranker.form == "bert":
+    if ranker.reads == "pieces":
         pytest.skip("a tokenizer's pieces are all known")
     if "embedding.weight" not in dict(ranker.named_parameters()):
         pytest.skip("its word vectors are not trained")
@@ -189,7 +184,7 @@ def test_it_learns_ten_pairs(name: str) -> None:
     queries = [[2 + i, 12 + i, 22 + i] for i in range(10)]
     related = [[40 + i % 5, *query, 45, 46] for i, query in enumerate(queries)]
     unrelated = [[40 + i % 5, 30 + i % 10, 50 + i % 9, 45, 47] for i in range(10)]
-    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01 if ranker.form == "words" else 0.002)
+    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01 if ranker.reads == "words" else 0.002)
     score: Callable[[list[list[int]]], Tensor] = lambda documents: ranker(*pad(queries), *pad(documents))  # noqa: E731
     for _ in range(300):
         optimiser.zero_grad()
@@ -204,3 +199,14 @@ def test_distinct_words_and_padding() -> None:
     words, numbers = distinct(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
     assert words.tolist() == [0, 2, 5, 7, 9]
     assert numbers.tolist() == [[3, 2, 3], [1, 2, 4]]
+
+
+def test_each_ranker_is_scored_in_its_own_way_and_gives_what_forward_gives(name: str) -> None:
+    ranker = build(name)
+    queries, premises = texts(1, 3, 10), [[], *texts(2, 30, 40)]
+    query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(31)))
+    found = score_pairs(ranker, PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.device("cpu"))
+    assert found.dtype == np.float32
+    with torch.no_grad():
+        expected = ranker(*pad([queries[row] for row in query]), *pad([premises[row] for row in premise]))
+    near(torch.from_numpy(found), expected.float())

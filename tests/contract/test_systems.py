@@ -14,8 +14,6 @@ from submission.lists import COLUMNS, refuse_faulty
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution, walk
-from tests.endtoend.test_all_systems import checkpoints, everything, rank, topics  # noqa: F401 fixtures
-from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 
 Execute = Callable[..., Execution]
 
@@ -26,7 +24,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def execution(execute: Execute, topics: Path, everything: Path) -> Execution:  # noqa: F811
+def execution(execute: Execute, topics: Path, everything: Path) -> Execution:
     return execute(topics, checkpoints=everything)
 
 
@@ -91,31 +89,31 @@ def test_explanations_sum(name: str, execution: Execution, execute: Execute) -> 
 
 def test_what_is_finished_is_taken_up(
     name: str,
-    rank: Callable[..., int],  # noqa: F811
+    rank_all: Callable[..., int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     flags = ["--system", name, "--work", str(tmp_path / "work")]
-    assert rank("first", *flags) == 0
-    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.form.read_documents"):
+    assert rank_all("first", *flags) == 0
+    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.args_me.read_documents"):
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again
-    assert rank("second", *flags) == 0
+    assert rank_all("second", *flags) == 0
     run = f"aragorn-{name}.txt"
     assert (tmp_path / "second" / run).read_bytes() == (tmp_path / "first" / run).read_bytes()
 
 
 def test_without_its_checkpoints_it_says_which(
     name: str,
-    rank: Callable[..., int],  # noqa: F811
-    checkpoints: Path,  # noqa: F811
+    rank_all: Callable[..., int],
+    all_checkpoints: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     needed = [part.checkpoint for part in walk(SYSTEMS[name].stage) if part.checkpoint]
     if not needed:
         pytest.skip("it needs none")
-    shutil.rmtree(checkpoints / needed[0])
-    assert rank("out", "--system", name) == 4
-    assert f"{checkpoints / needed[0]}: no such checkpoint" in capsys.readouterr().err
+    shutil.rmtree(all_checkpoints / needed[0])
+    assert rank_all("out", "--system", name) == 4
+    assert f"{all_checkpoints / needed[0]}: no such checkpoint" in capsys.readouterr().err
 
 
 def test_all_checkpoints_are_in_the_catalogue() -> None:

@@ -16,86 +16,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from tira.check_format import check_format
 
-from submission import encoding
 from submission.__main__ import main as submission
-from submission.checkpoint import write_checkpoint
 from submission.command import TERMINATED
 from submission.disk.work import Work
-from submission.encoding import Encoder, Lengths, PieceEncoder, WordEncoder
 from submission.fusion.regression import open_regression
-from submission.rankers import find, names
-from submission.runs import read_run
+from submission.input.runs import read_run
 from submission.systems.catalogue import NETWORKS, SYSTEMS
-from submission.vocabulary import Vocabulary
-from tests.conftest import ROOT, tiny_tokenizer
-from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
+from submission.text import tokenisers as encoding
+from tests.conftest import ROOT, contents, write_tiny
 from training.__main__ import main as training
-
-BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-        "max_position_embeddings": 64}  # fmt: skip
-
-
-def write_tiny(directory: Path, name: str, seed: int) -> None:
-    """An untrained checkpoint of a ranker."""
-    torch.manual_seed(seed)
-    ranker_class = find(name)
-    encoder: Encoder
-    if ranker_class.form == "bert":
-        tokenizer = tiny_tokenizer()
-        encoder = PieceEncoder(tokenizer, Lengths(20, 30))
-        ranker = ranker_class(ranker_class.Config(bert={**BERT, "vocab_size": tokenizer.get_vocab_size()}, cls=2, sep=3))
-    else:
-        pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-        encoder = WordEncoder(Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))]), Lengths())
-        sizes = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}, "snrm": {"latent": 40}}.get(name, {})
-        ranker = ranker_class(ranker_class.Config(vocabulary=len(encoder.vocabulary), dimensions=8, **sizes))
-        ranker.state_dict()["embedding.weight"][2:].normal_()
-    write_checkpoint(directory / name, ranker, encoder, {}, {"note": "untrained"}, "# test\n")
-
-
-@pytest.fixture(scope="session")
-def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    """Checkpoints of all networks and the ensemble of them."""
-    directory = tmp_path_factory.mktemp("everything") / "checkpoints"
-    for seed, name in enumerate(names()):
-        write_tiny(directory, name, seed)
-    flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
-    assert training(["aggregate", *flags]) == 0
-    return directory
-
-
-@pytest.fixture
-def checkpoints(everything: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(everything, tmp_path / "checkpoints"))
-
-
-@pytest.fixture
-def topics(corpus: Path, tmp_path: Path) -> Path:  # noqa: F811
-    """The corpus of the training tests with three topics."""
-    directory = Path(shutil.copytree(corpus, tmp_path / "input"))
-    arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
-    titles = [arguments[number]["conclusion"] for number in (0, 200, 400)]
-    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
-    (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
-    return directory
-
-
-@pytest.fixture
-def rank(topics: Path, checkpoints: Path, tmp_path: Path) -> Callable[..., int]:
-    def run(output: str = "out", *flags: str) -> int:
-        command = ["rank", "-i", str(topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints), *flags]
-        return submission([*command, "--device", "cpu"])
-
-    return run
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """All files but the one that tells the time."""
-    return {file.name: file.read_bytes() for file in sorted(directory.iterdir()) if file.name != "ir-metadata.yml"}
 
 
 def test_the_ensemble_is_of_the_seven_networks(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,8 +38,8 @@ def test_the_ensemble_is_of_the_seven_networks(everything: Path, capsys: pytest.
     assert f"score = {ensemble.formula()}" in capsys.readouterr().out
 
 
-def test_one_command_makes_all_runs(rank: Callable[..., int], tmp_path: Path) -> None:
-    assert rank() == 0
+def test_one_command_makes_all_runs(rank_all: Callable[..., int], tmp_path: Path) -> None:
+    assert rank_all() == 0
     out = tmp_path / "out"
     assert set(contents(out)) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
     for name in SYSTEMS:
@@ -119,23 +50,25 @@ def test_one_command_makes_all_runs(rank: Callable[..., int], tmp_path: Path) ->
     assert len({(out / f"aragorn-{name}.txt").read_text().replace(name, "") for name in SYSTEMS}) == len(SYSTEMS)
 
 
-def test_the_order_of_the_arguments_changes_no_run(rank: Callable[..., int], topics: Path, tmp_path: Path) -> None:
-    assert rank("one") == 0
+def test_the_order_of_the_arguments_changes_no_run(rank_all: Callable[..., int], topics: Path, tmp_path: Path) -> None:
+    assert rank_all("one") == 0
     corpus_file = topics / "args-me.json"
     arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
     corpus_file.unlink()
     for name, part in (("idebate", arguments[::2]), ("debatewise", arguments[1::2])):
         (topics / f"{name}.json").write_text(json.dumps({"arguments": part}))
-    assert rank("other") == 0
+    assert rank_all("other") == 0
     for name in SYSTEMS:
         assert (tmp_path / "other" / f"aragorn-{name}.txt").read_bytes() == (
             tmp_path / "one" / f"aragorn-{name}.txt"
         ).read_bytes()
 
 
-def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int], tmp_path: Path, checkpoints: Path) -> None:
-    assert rank() == 0
-    ensemble = open_regression(checkpoints / "ensemble")
+def test_ensemble_scores_are_those_of_the_members_runs(
+    rank_all: Callable[..., int], tmp_path: Path, all_checkpoints: Path
+) -> None:
+    assert rank_all() == 0
+    ensemble = open_regression(all_checkpoints / "ensemble")
     runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in (*NETWORKS, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
@@ -151,19 +84,19 @@ def test_ensemble_scores_are_those_of_the_members_runs(rank: Callable[..., int],
     assert set(runs["ensemble"]["qid"]) == {"1", "2", "3"}
 
 
-def test_the_ensemble_alone_is_the_same(rank: Callable[..., int], tmp_path: Path) -> None:
-    assert rank("all") == 0
-    assert rank("alone", "--system", "ensemble") == 0
+def test_the_ensemble_alone_is_the_same(rank_all: Callable[..., int], tmp_path: Path) -> None:
+    assert rank_all("all") == 0
+    assert rank_all("alone", "--system", "ensemble") == 0
     name = "aragorn-ensemble.txt"
     assert set(contents(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
     assert (tmp_path / "alone" / name).read_bytes() == (tmp_path / "all" / name).read_bytes()
 
 
 def test_a_network_that_fails_takes_the_ensemble_with_it_and_no_other(
-    rank: Callable[..., int], checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    rank_all: Callable[..., int], all_checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (checkpoints / "drmm" / "probe.json").write_text("[]")
-    assert rank() == 6
+    (all_checkpoints / "drmm" / "probe.json").write_text("[]")
+    assert rank_all() == 6
     assert set(contents(tmp_path / "out")) & {"aragorn-drmm.txt", "aragorn-ensemble.txt"} == set()
     assert {f"aragorn-{name}.txt" for name in SYSTEMS} - {"aragorn-drmm.txt", "aragorn-ensemble.txt"} <= set(
         contents(tmp_path / "out")
@@ -172,16 +105,16 @@ def test_a_network_that_fails_takes_the_ensemble_with_it_and_no_other(
 
 
 def test_a_newer_network_is_refused_by_name(
-    rank: Callable[..., int], checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    rank_all: Callable[..., int], all_checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_tiny(checkpoints, "gru", seed=99)
-    assert rank("out", "--system", "gru", "--system", "ensemble") == 6
+    write_tiny(all_checkpoints, "gru", seed=99)
+    assert rank_all("out", "--system", "gru", "--system", "ensemble") == 6
     assert "was fitted with other checkpoints of gru;" in caplog.text
 
 
 def test_aggregate_names_all_missing_networks(
     everything: Path,
-    prepared: Path,  # noqa: F811
+    prepared: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -191,53 +124,54 @@ def test_aggregate_names_all_missing_networks(
     assert "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm;" in capsys.readouterr().err
 
 
-def test_texts_are_read_once(rank: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_read_once(rank_all: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     original = encoding.premise_words
     monkeypatch.setattr(encoding, "premise_words", lambda text: read.append(text) or original(text))
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
-    assert rank("out", *flags) == 0
+    assert rank_all("out", *flags) == 0
     probes = 8 * 4  # each checkpoint's own
     assert len(read) - probes == len(set(read)) - 8
 
 
 def test_kept_parts_and_indexes_are_used_again(
-    rank: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints: Path
+    rank_all: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_checkpoints: Path
 ) -> None:
     work = ["--work", str(tmp_path / "work")]
-    assert rank("first", *work) == 0
-    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.form.read_documents"):
+    assert rank_all("first", *work) == 0
+    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.args_me.read_documents"):
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again …
-    assert rank("second", *work) == 0
+    assert rank_all("second", *work) == 0
     assert contents(tmp_path / "second") == contents(tmp_path / "first")
-    write_tiny(checkpoints, "knrm", seed=50)  # … but for another checkpoint
-    assert rank("third", *work, "--system", "knrm", "--system", "snrm") == 6
+    write_tiny(all_checkpoints, "knrm", seed=50)  # … but for another checkpoint
+    assert rank_all("third", *work, "--system", "knrm", "--system", "snrm") == 6
     assert "aragorn-snrm.txt" in contents(tmp_path / "third")
     assert "aragorn-knrm.txt" not in contents(tmp_path / "third")
 
 
 def test_another_process_at_the_same_work_is_refused(
-    rank: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rank_all: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Work(tmp_path / "work", tmp_path):
-        assert rank("out", "--work", str(tmp_path / "work")) == 5
+        assert rank_all("out", "--work", str(tmp_path / "work")) == 5
     assert "another process works there" in capsys.readouterr().err
 
 
-def test_other_inputs_are_not_mixed(rank: Callable[..., int], topics: Path, tmp_path: Path) -> None:
+def test_other_inputs_are_not_mixed(rank_all: Callable[..., int], topics: Path, tmp_path: Path) -> None:
     work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
-    assert rank("first", *work) == 0
+    assert rank_all("first", *work) == 0
     file = topics / "args-me.json"
     file.write_text(file.read_text().replace("topicaa", "topicab"))
-    assert rank("second", *work) == 0
-    assert rank("fresh", *work[2:]) == 0
+    assert rank_all("second", *work) == 0
+    assert rank_all("fresh", *work[2:]) == 0
     assert contents(tmp_path / "second") == contents(tmp_path / "fresh") != contents(tmp_path / "first")
 
 
 FORKING = """
 import os, sys
 from submission.__main__ import main
-from submission import command, rankers
+from submission import command
+from submission import rankers
 for name in rankers.names():
     rankers.find(name)
 for line in sys.stdin:  # each a command line, in a process of its own that has everything imported
@@ -249,18 +183,18 @@ for line in sys.stdin:  # each a command line, in a process of its own that has 
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_and_started_again(topics: Path, checkpoints: Path, tmp_path: Path) -> None:
+def test_killed_at_random_moments_and_started_again(topics: Path, all_checkpoints: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FORKING], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as server:  # fmt: skip
-        ended = _kill_twenty_times(server, topics, checkpoints, tmp_path)
+        ended = _kill_twenty_times(server, topics, all_checkpoints, tmp_path)
     assert server.returncode == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert {-signal.SIGKILL, TERMINATED} <= set(ended)
 
 
-def _kill_twenty_times(server: subprocess.Popen[str], topics: Path, checkpoints: Path, tmp_path: Path) -> list[int]:
+def _kill_twenty_times(server: subprocess.Popen[str], topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[int]:
     assert server.stdin is not None
     assert server.stdout is not None
 
@@ -269,7 +203,7 @@ def _kill_twenty_times(server: subprocess.Popen[str], topics: Path, checkpoints:
 
     def rank(output: str, until: int | None = None, wait: float = 0, by: int = signal.SIGKILL) -> int:
         """The exit code, negative where a signal ended it; the signal comes a while after so many files are there."""
-        directories = f"-i {topics} -o {tmp_path / output} --work {tmp_path / output}-work --checkpoints {checkpoints}"
+        directories = f"-i {topics} -o {tmp_path / output} --work {tmp_path / output}-work --checkpoints {all_checkpoints}"
         print(f"rank {directories} --device cpu", file=server.stdin, flush=True)
         child = int(server.stdout.readline())
         if until is not None:
@@ -295,8 +229,8 @@ def _kill_twenty_times(server: subprocess.Popen[str], topics: Path, checkpoints:
     return ended
 
 
-def test_analysis(rank: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rank() == 0
+def test_analysis(rank_all: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rank_all() == 0
     assert training(["analyse", str(tmp_path / "out")]) == 0
     folder = tmp_path / "out" / "analysis"
     assert set(contents(folder)) == {"jaccard.csv", "jaccard.png", "spearman.csv", "spearman.png", "spearman-topics.csv"}

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from submission.encoding import pad
-from submission.topics import read_topics, topic_files
+from submission.input.topics import read_topics, topic_files
+from submission.scoring.batches import pad
 from tests.benchmarks import bert, corpus, precision, rankers, readme, retrieval, training, whole
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.growth import steepness

@@ -15,13 +15,12 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
 from submission.__main__ import main as submission
-from submission.checkpoint import open_checkpoint
-from submission.encoders import Pretrained
-from submission.encoding import Lengths, PieceEncoder
 from submission.errors import CheckpointError
 from submission.rankers.vanilla_bert import VanillaBERT
+from submission.scoring.checkpoint import open_checkpoint
+from submission.scoring.pretrained import Pretrained
+from submission.text.tokenisers import Lengths, PieceTokeniser
 from tests.conftest import tiny_tokenizer
-from tests.endtoend.test_training import contents, corpus, prepared, work  # noqa: F401 fixtures
 from training.__main__ import main
 
 RECIPE = """ranker = "{ranker}"
@@ -58,7 +57,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a two-block BERT over letters and a few words."""
-    monkeypatch.setattr("submission.encoders.ENCODERS", tmp_path / "encoders")
+    monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", tmp_path / "encoders")
     folder = tmp_path / "encoders" / "tiny"
     folder.mkdir(parents=True)
     tokenizer = tiny_tokenizer()
@@ -73,7 +72,7 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def fit(work: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:  # noqa: F811
+def fit(work: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
     """Train a network by a short recipe; its checkpoint."""
 
     def run(ranker: str, frozen: int = -1, start: str = "") -> Path:
@@ -131,7 +130,7 @@ def test_cedr_starts_from_the_trained_encoder(fit: Callable[..., Path]) -> None:
     assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
 
 
-def test_a_start_without_an_encoder(fit: Callable[..., Path], checkpoints: Path, work: Path) -> None:  # noqa: F811
+def test_a_start_without_an_encoder(fit: Callable[..., Path], checkpoints: Path, work: Path) -> None:
     (work / "checkpoints").mkdir()
     (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
     recipe = work / "r.toml"
@@ -139,7 +138,7 @@ def test_a_start_without_an_encoder(fit: Callable[..., Path], checkpoints: Path,
     assert main(["fit", str(recipe), "--work", str(work)]) == 2
 
 
-def test_a_folder_without_an_encoder(work: Path, encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_a_folder_without_an_encoder(work: Path, encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (encoder / "tokenizer.json").unlink()
     (tmp_path / "r.toml").write_text(RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start=""))
     assert main(["fit", str(tmp_path / "r.toml"), "--work", str(work)]) == 4
@@ -164,7 +163,7 @@ def test_the_default_encoder_is_the_pinned_packages() -> None:
 
 
 def test_texts_of_bert_networks(encoder: Path) -> None:
-    pieces = PieceEncoder(Tokenizer.from_file(str(Pretrained("all-MiniLM-L6-v2").folder / "tokenizer.json")), Lengths(5, 4))
+    pieces = PieceTokeniser(Tokenizer.from_file(str(Pretrained("all-MiniLM-L6-v2").folder / "tokenizer.json")), Lengths(5, 4))
     ids = pieces.query("Should teachers get tenure? See http://example.org/x")
     assert ids == [2323, 5089, 2131, 7470, 1029]
     assert pieces.premise("http://example.org Should teachers get tenure?") == ids[:4]

@@ -1,4 +1,4 @@
-"""Why a score is what it is, and the report; over all systems with small checkpoints."""
+"""Why a score is what it is, and the report; over all systems with small all_checkpoints."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.runs import read_run
+from submission.input.runs import read_run
 from submission.systems.catalogue import SYSTEMS
-from tests.endtoend.test_all_systems import checkpoints, everything, rank, topics  # noqa: F401 fixtures
-from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 from training.__main__ import main as training
-from training.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import evaluate, read_qrels
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
 
 @pytest.fixture
-def explain(topics: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:  # noqa: F811
+def explain(topics: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def run(system: str, topic: str, document: str, *flags: str) -> tuple[int, str, str]:
-        command = ["explain", "-i", str(topics), "--checkpoints", str(checkpoints), "--device", "cpu", *flags]
+        command = ["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), "--device", "cpu", *flags]
         code = submission([*command, "--system", system, "--topic", topic, "--document", document])
         said = capsys.readouterr()
         return code, said.out, said.err
@@ -36,11 +34,11 @@ def explain(topics: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_explained_score_is_that_of_the_run(
     system: str,
-    rank: Callable[..., int],  # noqa: F811
+    rank_all: Callable[..., int],
     explain: Callable[..., tuple[int, str, str]],
     tmp_path: Path,
 ) -> None:
-    assert rank("out", "--system", system) == 0
+    assert rank_all("out", "--system", system) == 0
     row = read_run(tmp_path / "out" / "run.txt").iloc[2]
     code, out, err = explain(system, row["qid"], row["docno"])
     assert code == 0, err
@@ -85,7 +83,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def reported(rank: Callable[..., int], topics: Path, checkpoints: Path, tmp_path: Path) -> tuple[Path, Path]:  # noqa: F811
+def reported(rank_all: Callable[..., int], topics: Path, all_checkpoints: Path, tmp_path: Path) -> tuple[Path, Path]:
     """A report of all systems on a corpus whose texts try to be markup, and its qrels."""
     file = topics / "args-me.json"
     content = json.loads(file.read_text())
@@ -93,14 +91,14 @@ def reported(rank: Callable[..., int], topics: Path, checkpoints: Path, tmp_path
         argument["conclusion"] += f" {HOSTILE}"
         argument["premises"][0]["text"] += f" {HOSTILE}"
     file.write_text(json.dumps(content))
-    assert rank() == 0
+    assert rank_all() == 0
     run = read_run(tmp_path / "out" / "aragorn-bm25.txt")
     top = run.groupby("qid").head(20)
     lines = [
         f"{qid} 0 {docno} {number % 3}\n" for number, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
     ]
     (tmp_path / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
-    flags = ["-i", str(topics), "--checkpoints", str(checkpoints), "--qrels", str(tmp_path / "qrels")]
+    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(tmp_path / "qrels")]
     assert training(["report", str(tmp_path / "out"), *flags]) == 0
     return tmp_path / "out", tmp_path / "qrels"
 
@@ -129,7 +127,7 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
 
 def test_a_report_on_another_input_is_refused(
     reported: tuple[Path, Path],
-    topics: Path,  # noqa: F811
+    topics: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     directory, qrels = reported
@@ -143,7 +141,7 @@ def test_a_report_on_another_input_is_refused(
 
 def test_evaluate_writes_its_tables(
     reported: tuple[Path, Path],
-    topics: Path,  # noqa: F811
+    topics: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

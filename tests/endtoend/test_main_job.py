@@ -12,10 +12,10 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main
-from submission.corpus import corpus_files, read_documents
-from submission.output import Output
+from submission.input.args_me import corpus_files, read_documents
+from submission.output.directory import Output
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import REAL, ROOT, SAMPLE, argument
+from tests.conftest import REAL, ROOT, SAMPLE, argument, contents
 
 Make = Callable[..., Path]
 
@@ -26,11 +26,6 @@ def run_sh(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comp
     }
     command = [str(ROOT / "run.sh"), *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, check=False)
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """All files but the one that tells the time."""
-    return {file.name: file.read_bytes() for file in sorted(directory.iterdir()) if file.name != "ir-metadata.yml"}
 
 
 @pytest.fixture

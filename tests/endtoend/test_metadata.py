@@ -12,13 +12,11 @@ from tira.check_format import check_format
 
 from submission import __version__
 from submission.__main__ import main
-from submission.checkpoint import open_checkpoint
 from submission.disk.files import sha256
 from submission.fusion.regression import open_regression
+from submission.scoring.checkpoint import open_checkpoint
 from submission.stopwatch import Stopwatch
 from submission.systems.catalogue import NETWORKS, SYSTEMS
-from tests.endtoend.test_all_systems import checkpoints, everything, topics  # noqa: F401 fixtures
-from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
 
 
 def read(directory: Path) -> dict[str, Any]:
@@ -30,15 +28,15 @@ def entries(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def flags(topics: Path, checkpoints: Path, tmp_path: Path) -> list[str]:  # noqa: F811
-    names = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints)]
+def flags(topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[str]:
+    names = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(all_checkpoints)]
     return ["rank", *names, "--device", "cpu", "--team", "me"]
 
 
 def test_all_that_made_the_runs(
     flags: list[str],
-    topics: Path,  # noqa: F811
-    checkpoints: Path,  # noqa: F811
+    topics: Path,
+    all_checkpoints: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -65,8 +63,8 @@ def test_all_that_made_the_runs(
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoint" not in told["me-bm25"]
-    assert told["me-gru"]["checkpoint"] == open_checkpoint(checkpoints / "gru").fingerprint
-    assert told["me-ensemble"]["checkpoint"] == open_regression(checkpoints / "ensemble").fingerprint
+    assert told["me-gru"]["checkpoint"] == open_checkpoint(all_checkpoints / "gru").fingerprint
+    assert told["me-ensemble"]["checkpoint"] == open_regression(all_checkpoints / "ensemble").fingerprint
     assert told["me-ensemble"]["interpolates"] == list(NETWORKS)
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [f"me-{name}" for name in NETWORKS]
     assert all("  " not in entry["description"] for entry in told.values())
@@ -83,7 +81,7 @@ def test_a_second_execution_keeps_what_the_first_one_told(flags: list[str], tmp_
     assert (new["me-knrm"], new["me-bm25"]) == (old["me-knrm"], old["me-bm25"])
 
 
-def test_runs_of_another_input_are_told_of_no_more(flags: list[str], topics: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_runs_of_another_input_are_told_of_no_more(flags: list[str], topics: Path, tmp_path: Path) -> None:
     assert main([*flags, "--system", "knrm", "--system", "bm25"]) == 0
     file = topics / "topics.xml"
     file.write_text(file.read_text().replace("<number>1<", "<number>9<"))

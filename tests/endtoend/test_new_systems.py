@@ -14,16 +14,14 @@ import yaml
 
 from submission.__main__ import main
 from submission.fusion.regression import Member, Regression
+from submission.input.runs import read_run
 from submission.lists import ranked
-from submission.runs import read_run
 from submission.systems.catalogue import CONCLUSIONS, SYSTEMS, System
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse, Latent, Rerank
-from tests.endtoend.test_all_systems import checkpoints, everything, rank, topics  # noqa: F401 fixtures
-from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
-from training.aggregate import write_regression
+from training.fitting.aggregate import write_regression
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Longest(Stage):
 
 
 @pytest.fixture
-def new(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def new(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
     again = Rerank(Latent("snrm"), "knrm")
     both = Fuse((("longest", Longest()), ("snrm_knrm", again)), "both")
@@ -54,21 +52,21 @@ def new(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F8
         System("both", both, "A regression over the two."),
     ):
         monkeypatch.setitem(SYSTEMS, system.name, system)
-    made_with = both.made_with(Checkpoints(checkpoints))
+    made_with = both.made_with(Checkpoints(all_checkpoints))
     members = (
         Member("longest", made_with["longest"], 0.75, 0.0, 400.0),
         Member("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
     )
-    write_regression(checkpoints / "both", Regression("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
+    write_regression(all_checkpoints / "both", Regression("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
 
 
 NEW = ["longest", "snrm_knrm", "both"]
 
 
 @pytest.mark.usefixtures("new")
-def test_they_rank(rank: Callable[..., int], tmp_path: Path, topics: Path) -> None:  # noqa: F811
+def test_they_rank(rank_all: Callable[..., int], tmp_path: Path, topics: Path) -> None:
     flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
-    assert rank("out", *flags) == 0
+    assert rank_all("out", *flags) == 0
     runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt").set_index(["qid", "docno"])["score"] for name in SYSTEMS}
     assert len(runs) == 13
     assert not runs["longest"].index.equals(runs["bm25"].index)
@@ -90,22 +88,22 @@ def test_they_rank(rank: Callable[..., int], tmp_path: Path, topics: Path) -> No
     assert "checkpoint" not in told["longest"]
     assert told["snrm_knrm"]["reranks"] == "snrm"
     assert told["both"]["interpolates"] == ["longest", "snrm_knrm"]
-    assert rank("again", *flags, *(flag for name in NEW for flag in ("--system", name))) == 0
+    assert rank_all("again", *flags, *(flag for name in NEW for flag in ("--system", name))) == 0
     for name in NEW:
         run = f"aragorn-{name}.txt"
         assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
 
 
 @pytest.mark.usefixtures("new")
-def test_they_are_listed_and_checked(checkpoints: Path, topics: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
-    assert main(["systems", "--checkpoints", str(checkpoints)]) == 0
+def test_they_are_listed_and_checked(all_checkpoints: Path, topics: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["systems", "--checkpoints", str(all_checkpoints)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
     assert any(line.strip() == "score = 0.125 +0.750 longest +0.500 snrm_knrm" for line in lines)
-    assert main(["check", "-i", str(topics), "--checkpoints", str(checkpoints)]) == 0
+    assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 0
     assert "ok     checkpoint both" in capsys.readouterr().out
-    (checkpoints / "both" / "config.json").write_text("{}")
-    assert main(["check", "-i", str(topics), "--checkpoints", str(checkpoints)]) == 4
+    (all_checkpoints / "both" / "config.json").write_text("{}")
+    assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 4
     assert "FAULT  checkpoint both: " in capsys.readouterr().out
 
 
@@ -113,21 +111,21 @@ def test_they_are_listed_and_checked(checkpoints: Path, topics: Path, capsys: py
 @pytest.mark.parametrize("name", NEW)
 def test_they_explain(
     name: str,
-    rank: Callable[..., int],  # noqa: F811
-    topics: Path,  # noqa: F811
-    checkpoints: Path,  # noqa: F811
+    rank_all: Callable[..., int],
+    topics: Path,
+    all_checkpoints: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert rank("out", "--system", name) == 0
+    assert rank_all("out", "--system", name) == 0
     row = read_run(tmp_path / "out" / "run.txt").iloc[1]
-    command = ["explain", "-i", str(topics), "--checkpoints", str(checkpoints), "--system", name, "--topic", row["qid"]]
+    command = ["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), "--system", name, "--topic", row["qid"]]
     assert main([*command, "--document", row["docno"]]) == 0
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
     assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
 
 
-def test_equal_stages_are_made_once(execute: Callable[..., Execution], topics: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_equal_stages_are_made_once(execute: Callable[..., Execution], topics: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
     @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def test_equal_stages_are_made_once(execute: Callable[..., Execution], topics: P
     assert execution.key(Counted("b")) != execution.key(Counted())
 
 
-def test_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path) -> None:  # noqa: F811
+def test_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path) -> None:
     tried: list[Any] = []
 
     @dataclass(frozen=True)

@@ -11,15 +11,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.endtoend.test_all_systems import checkpoints, everything  # noqa: F401 fixtures
-from tests.endtoend.test_training import corpus, prepared, recipe, work  # noqa: F401 fixtures
 from training.__main__ import main
 from training.reproduce import compare
 
 
 @pytest.fixture
-def stored(work: Path, recipe: Callable[..., str], tmp_path: Path) -> Path:  # noqa: F811
-    """A checkpoints directory with a network of a small recipe."""
+def stored(work: Path, recipe: Callable[..., str], tmp_path: Path) -> Path:
+    """A all_checkpoints directory with a network of a small recipe."""
     assert main(["fit", recipe(), "--work", str(work), "-o", str(tmp_path / "stored" / "mine")]) == 0
     return tmp_path / "stored"
 
@@ -35,9 +33,9 @@ def shift(checkpoint: Path, points: float) -> None:
 
 
 def test_from_the_corpus_to_the_same_bytes_and_verdicts(
-    corpus: Path,  # noqa: F811
+    corpus: Path,
     stored: Path,
-    recipe: Callable[..., str],  # noqa: F811
+    recipe: Callable[..., str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
@@ -60,9 +58,9 @@ def test_from_the_corpus_to_the_same_bytes_and_verdicts(
 
 
 def test_another_corpus_is_told(
-    corpus: Path,  # noqa: F811
+    corpus: Path,
     stored: Path,
-    recipe: Callable[..., str],  # noqa: F811
+    recipe: Callable[..., str],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -73,16 +71,25 @@ def test_another_corpus_is_told(
     assert "is not the one that the stored checkpoint was trained on (args-me.json)" in caplog.text
 
 
-def test_the_ensemble(corpus: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
-    command = ["reproduce", "ensemble", "-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(checkpoints)]
+def test_the_ensemble(corpus: Path, all_checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "reproduce",
+        "ensemble",
+        "-i",
+        str(corpus),
+        "--work",
+        str(tmp_path / "new"),
+        "--checkpoints",
+        str(all_checkpoints),
+    ]
     assert main([*command, "--device", "cpu"]) == 0
     assert "OK" in capsys.readouterr().out
 
 
-def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["reproduce", "knrm", "-i", str(corpus), "--work", str(tmp_path), "--checkpoints", str(tmp_path)]
     assert main(command) == 4
-    assert "no such checkpoint to compare with" in capsys.readouterr().err
+    assert "no such checkpoint; present:" in capsys.readouterr().err
 
 
 def test_verdicts() -> None:

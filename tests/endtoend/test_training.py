@@ -20,88 +20,31 @@ import torch
 from torch import Tensor
 
 from submission.__main__ import main as submission
-from submission.checkpoint import open_checkpoint
-from submission.ids import PADDING, UNKNOWN
 from submission.rankers.knrm import KNRM
-from submission.text import premise_words
-from tests.conftest import REAL, ROOT, SAMPLE, argument
-from training import embed
+from submission.scoring.checkpoint import open_checkpoint
+from submission.text.ids import PADDING, UNKNOWN
+from submission.text.normalise import premise_words
+from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, argument, contents
 from training.__main__ import main
-from training.fit import take_step
-from training.network import build
-from training.recipe import Recipe
-from training.tables import load_pairs, load_validation
-
-RECIPE = """ranker = "knrm"
-[network]
-dimensions = 20
-[training]
-epochs = 3
-validations = 3
-learning_rate = 0.01
-"""
-
+from training.data import vectors as embed
+from training.data.tables import load_pairs, load_validation
+from training.fitting.fit import take_step
+from training.fitting.network import build
+from training.fitting.recipe import Recipe
 
 # gensim leaves a text file of vectors open.
 UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An input from which a network can learn: premises hold the words of their conclusion among filler.
-
-    25 conclusions have 5 premises and validate, 75 have 6 and train; their words are of one pool of 50.
-    """
-    rng, arguments = np.random.default_rng(0), []
-    for number in range(100):
-        words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in rng.choice(50, 3, replace=False)]
-        for premise in range(5 if number < 25 else 6):
-            text = [*words, *words, *(f"filler{chr(97 + i)}" for i in rng.choice(20, 14))]
-            arguments.append(argument(f"a{number}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
-    directory = tmp_path_factory.mktemp("corpus")
-    (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
-    return directory
-
-
-@pytest.fixture(scope="session")
-def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its tables and 20-dimensional word vectors."""
-    work = tmp_path_factory.mktemp("training") / "work"
-    assert main(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
-    assert main(["embed", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
-    return work
-
-
-@pytest.fixture
-def work(prepared: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(prepared, tmp_path / "work"))
-
-
-@pytest.fixture
-def recipe(tmp_path: Path) -> Callable[[str], str]:
-    """A recipe file, changed by replacements `old → new`."""
-
-    def write(text: str = RECIPE) -> str:
-        (tmp_path / "mine.toml").write_text(text)
-        return str(tmp_path / "mine.toml")
-
-    return write
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(directory)): file.read_bytes() for file in sorted(directory.rglob("*")) if file.is_file()}
-
-
 def test_tables_hold_the_same_arguments_in_both_forms(prepared: Path) -> None:
     for part, number in (("train", 1), ("validation", 20)):
-        words, bert = (pq.read_table(prepared / f"{part}.{form}.parquet").to_pylist() for form in ("words", "bert"))
-        docnos = {row["docno"] for row in bert}
-        for word_row, bert_row in zip(words, bert, strict=True):
-            assert word_row["docno"] == bert_row["docno"]
-            assert word_row["premise"] == " ".join(premise_words(bert_row["premise"]))
-            assert word_row["unrelated_docnos"] == bert_row["unrelated_docnos"]
-            assert len(set(bert_row["unrelated_docnos"]) & docnos) == number
+        words, pieces = (pq.read_table(prepared / f"{part}.{form}.parquet").to_pylist() for form in ("words", "pieces"))
+        docnos = {row["docno"] for row in pieces}
+        for word_row, piece_row in zip(words, pieces, strict=True):
+            assert word_row["docno"] == piece_row["docno"]
+            assert word_row["premise"] == " ".join(premise_words(piece_row["premise"]))
+            assert word_row["unrelated_docnos"] == piece_row["unrelated_docnos"]
+            assert len(set(piece_row["unrelated_docnos"]) & docnos) == number
 
 
 def test_validation_is_5_related_and_100_unrelated(prepared: Path) -> None:
@@ -140,10 +83,10 @@ def test_prepare_again_is_the_same_bytes_and_makes_only_what_is_missing(
     assert main(["prepare", "-i", str(corpus), "-o", str(again)]) == 0
     assert contents(again) == first
     (work / "train.words.parquet").unlink()
-    kept = (work / "train.bert.parquet").stat().st_mtime_ns
+    kept = (work / "train.pieces.parquet").stat().st_mtime_ns
     assert main(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
     assert {name: data for name, data in contents(work).items() if "/" not in name} == first
-    assert (work / "train.bert.parquet").stat().st_mtime_ns == kept
+    assert (work / "train.pieces.parquet").stat().st_mtime_ns == kept
 
 
 def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared: Path, tmp_path: Path) -> None:
@@ -268,7 +211,7 @@ def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp
 def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, network: dict[str, int]) -> None:
     recipe = Recipe(ranker, network={"dimensions": 20, **network})
     built = build(recipe, prepared / "vectors", prepared)
-    pairs, optimiser, device = load_pairs(prepared, "words", built.encoder), built.optimiser(recipe), torch.device("cpu")
+    pairs, optimiser, device = load_pairs(prepared, "words", built.tokeniser), built.optimiser(recipe), torch.device("cpu")
     for rows in np.arange(8).reshape(4, 2):
         before = built.ranker.state_dict()["embedding.weight"].clone()
         take_step(built.ranker, optimiser, pairs, rows, recipe.training, device)
@@ -392,7 +335,7 @@ def test_a_latent_network_logs_its_sparsity(work: Path, recipe: Callable[[str], 
     assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
     opened = open_checkpoint(work / "checkpoints" / "mine")
     validation = json.loads((work / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
-    queries = load_validation(work, "words", opened.encoder)
+    queries = load_validation(work, "words", opened.tokeniser)
     vectors = opened.ranker.represent(*queries.queries.take(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert validation["sparsity of queries"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
     lengths = torch.linalg.vector_norm(opened.ranker.state_dict()["embedding.weight"][2:], dim=1)

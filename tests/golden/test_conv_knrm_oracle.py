@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from submission.encoding import pad
 from submission.rankers.conv_knrm import PAIRINGS, ConvKNRM
+from submission.scoring.batches import pad
 
 MUS = [1.0] + [0.95 - 0.1 * number for number in range(20)]
 SIGMAS = [0.001] + [0.1] * 20

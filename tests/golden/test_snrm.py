@@ -9,7 +9,7 @@ from torch import Tensor
 
 from submission.rankers.snrm import SNRM
 from tests.golden.test_word_networks import close, load
-from training.losses import hinge, l1
+from training.fitting.losses import hinge, l1
 
 TEXTS = ("query", "doc1", "doc2")
 

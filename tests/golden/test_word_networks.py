@@ -14,7 +14,7 @@ from submission.rankers.drmm import DRMM
 from submission.rankers.gru import GRU
 from submission.rankers.knrm import KNRM
 from submission.rankers.layers import cosine, known, log_histogram
-from training.losses import hinge
+from training.fitting.losses import hinge
 
 DATA = Path(__file__).parent / "data"
 FIRST = 1  # golden id 1 is our id 2

@@ -1,8 +1,9 @@
-"""Who may import whom."""
+"""Who may import whom: folders by one table, files without a circle."""
 
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,33 +11,104 @@ import pytest
 from submission.rankers import SHARED
 from tests.conftest import ROOT
 
+# Each folder with those that it imports, and no others; a folder stands below those that import it.
+ALLOWED: dict[str, set[str]] = {
+    "submission": set(),  # errors, paths, progress, stopwatch, lists
+    "submission/disk": {"submission"},
+    "submission/text": {"submission"},
+    "submission/input": {"submission", "submission/disk"},
+    "submission/rankers": {"submission", "submission/text"},
+    "submission/scoring": {"submission", "submission/disk", "submission/rankers", "submission/text"},
+    "submission/retrieval": {
+        "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text",
+    },
+    "submission/fusion": {"submission", "submission/disk"},
+    "submission/systems": {
+        "submission", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
+        "submission/retrieval", "submission/scoring",
+    },
+    "submission/output": {"submission", "submission/disk", "submission/systems"},
+    "submission's commands": {
+        "submission", "submission/disk", "submission/input", "submission/output", "submission/scoring", "submission/systems",
+    },
+    "training": {"submission"},  # paths
+    "training/data": {
+        "submission", "submission/disk", "submission/input", "submission/scoring", "submission/text", "training",
+    },
+    "training/fitting": {
+        "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/scoring",
+        "submission/systems", "submission/text", "training", "training/data",
+    },
+    "training/measuring": {
+        "submission", "submission/disk", "submission/input", "submission/output", "submission/systems", "training",
+        "training/fitting",
+    },
+    "training's commands": {
+        "submission", "submission/disk", "submission/input", "submission/rankers", "submission/scoring", "submission/systems",
+        "submission's commands", "training/data", "training/fitting", "training/measuring",
+    },
+}  # fmt: skip
+COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "reproduce"}
 FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob("*.py")])
 
 
 def imports(file: Path) -> set[str]:
+    """All modules that a file imports, also within functions; of ours those of single files."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
+            within = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in within if source(name)} or {node.module}
     return names
 
 
+def source(module: str) -> Path | None:
+    """The file of one of our modules."""
+    path = ROOT / module.replace(".", "/")
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
+
+
+def ours(file: Path) -> set[Path]:
+    return {found for name in imports(file) if name.startswith(("submission", "training")) and (found := source(name))}
+
+
+def folder(file: Path) -> str:
+    place = file.relative_to(ROOT)
+    return f"{place.parts[0]}'s commands" if len(place.parts) == 2 and place.stem in COMMANDS else place.parent.as_posix()
+
+
 def test_there_is_something_to_check() -> None:
-    assert len(FILES) > 30
-    assert "submission.text" in imports(ROOT / "submission" / "encoding.py")
+    assert len(FILES) > 80
+    assert ROOT / "submission/text/ids.py" in ours(ROOT / "submission/text/tokenisers.py")
+    assert {folder(file) for file in FILES if not file.name.startswith("__init__")} == set(ALLOWED)
+
+
+def test_folders_stand_upon_each_other() -> None:
+    assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)  # it raises CycleError
+
+
+def test_arrows_between_folders() -> None:
+    found: dict[str, set[str]] = {name: set() for name in ALLOWED}
+    for file in FILES:
+        found.setdefault(folder(file), set()).update(folder(other) for other in ours(file))
+    assert {name: arrows - {name} for name, arrows in found.items()} == ALLOWED
+
+
+def test_no_circle_of_files() -> None:
+    list(TopologicalSorter({file: ours(file) - {file} for file in FILES}).static_order())  # it raises CycleError
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_arrows(file: Path) -> None:
-    found = imports(file)
-    place = file.relative_to(ROOT)
+def test_who_touches_what(file: Path) -> None:
+    found, place = imports(file), file.relative_to(ROOT)
+    packages = {name.split(".")[0] for name in found}
+    if place.parent.as_posix() == "submission/rankers" and place.name != "__init__.py":
+        shared = {ROOT / "submission" / "rankers" / f"{name}.py" for name in SHARED}
+        assert ours(file) <= {ROOT / "submission" / "text" / "ids.py", *shared}
+        assert not packages & {"pandas", "pathlib", "json", "numpy"}
+    if place.parent.as_posix() != "submission/text":
+        assert not packages & {"tokenizers", "inflect", "nltk"}
     if place.parts[0] == "submission":
-        assert not {name for name in found if name.split(".")[0] == "training"}
-    if place.parts[:2] == ("submission", "rankers") and place.name != "__init__.py":
-        own = {name for name in found if name.split(".")[0] == "submission"}
-        assert own <= {"submission.ids", *(f"submission.rankers.{shared}" for shared in SHARED)}
-        assert not found & {"pandas", "pathlib", "json", "nltk", "transformers.tokenization_utils"}
-    if place.name not in ("text.py", "encoding.py"):
-        assert not {name for name in found if name.split(".")[0] == "nltk"}
+        assert "training" not in packages

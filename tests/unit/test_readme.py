@@ -18,12 +18,10 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS, find
 from submission.systems.remembered import Checkpoints
-from tests.conftest import ROOT, SAMPLE
-from tests.endtoend.test_all_systems import write_tiny
-from tests.endtoend.test_training import corpus, prepared  # noqa: F401 fixtures
-from training.aggregate import aggregate
+from tests.conftest import ROOT, SAMPLE, write_tiny
+from training.fitting.aggregate import aggregate
+from training.measuring.readme import BEGIN, END, SHOWN, table, update
 from training.paths import MEASURED
-from training.readme import BEGIN, END, SHOWN, table, update
 
 
 def tira_commands() -> dict[str, str]:
@@ -115,7 +113,7 @@ ELSEWHERE = {  # why a command is not executed by the test below
 
 
 @pytest.mark.slow
-def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> None:
     copy = tmp_path / "project"
     for name in ("run.sh", "requirements.txt", "submission", "training", "checkpoints"):
         source = ROOT / name

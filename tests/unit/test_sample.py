@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from submission.corpus import corpus_files, long_enough, read_documents
-from submission.topics import read_topics, topic_files
+from submission.input.args_me import corpus_files, read_documents
+from submission.input.collection import long_enough
+from submission.input.topics import read_topics, topic_files
 from tests.conftest import REAL, SAMPLE
-from training.evaluate import read_qrels
+from training.measuring.evaluate import read_qrels
 
 QRELS = SAMPLE.parent / "sample.qrels"
 

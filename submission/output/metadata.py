@@ -1,0 +1,152 @@
+"""ir-metadata.yml beside the runs (ir-metadata.org): who, with what, on what, how, from which data, and how long it took."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from submission import __version__
+from submission.disk.files import write_whole
+from submission.disk.fingerprint import LIBRARIES, code_fingerprint
+from submission.disk.provenance import PROVENANCE, load_json
+from submission.paths import ROOT
+from submission.systems.catalogue import System, name_of
+from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
+
+FILE = "ir-metadata.yml"
+
+
+def write_metadata(
+    directory: Path, team: str, primary: System, runs: Mapping[str, Mapping[str, Any]], execution: Execution
+) -> None:
+    """Write what an execution was.
+
+    Args:
+        directory: where the runs are.
+        team: its name.
+        primary: whose run is run.txt.
+        runs: what `run_entry` gave, or an earlier execution's file has, by the tags of the runs that are there.
+        execution: what made them.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    source, device, seconds = execution.input, execution.device, execution.stopwatch.seconds
+    resources: dict[str, Any] = {
+        "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
+        "stages": {name: f"{value:.1f} s" for name, value in seconds.items()},
+        "ram": {"peak": _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)},
+    }
+    if device.type == "cuda":
+        resources["gpu"] = {"peak": _megabytes(torch.cuda.max_memory_allocated(device))}
+    content = {
+        "tag": f"{team}-{primary.name}",
+        "actor": {"team": team},
+        "platform": _platform(device),
+        "implementation": {
+            "executable": {"cmd": shlex.join(["./run.sh", *sys.argv[2:]])},
+            "source": {
+                "lang": ["Python"],
+                "repository": os.environ.get("ARAGORN_SOURCE") or ROOT.as_uri(),
+                "commit": os.environ.get("ARAGORN_REVISION") or "unknown",
+                "version": __version__,
+                "sha256": code_fingerprint(),
+            },
+        },
+        "resources": resources,
+        "method": {
+            "automatic": True,
+            "name": f"{team}-{primary.name}",
+            "description": f"{primary.about} {source.note}.",
+            "score ties": "by docno ascending; written scores fall strictly",
+            "retrieval": [{"name": tag, **entry} for tag, entry in runs.items()],
+        },
+        "data": {
+            "test collection": {
+                "name": os.environ.get("TIRA_DATASET_ID") or source.directory.resolve().name,
+                "source": source.note,
+                "topics": len(source.topics),
+                "documents": execution.documents.size,
+                "files": source.hashes,
+            },
+            "training data": [{"name": "args.me", "licence": "CC BY 4.0", "files": _training_files(runs)}],
+        },
+    }
+    write_whole(directory / FILE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
+
+
+def run_entry(system: System, checkpoints: Checkpoints, seconds: float) -> dict[str, Any]:
+    """What is told of a run; seconds are those of the system alone, without what all of them share."""
+    stage = system.stage
+    entry: dict[str, Any] = {"method": system.name, "description": system.about, "seconds": round(seconds, 1)}
+    entry |= stage.metadata(name_of)
+    opened = stage.opened(checkpoints)
+    if stage.checkpoint and opened:
+        entry["checkpoint"] = opened.fingerprint
+        provenance = load_json(checkpoints.directory / stage.checkpoint / PROVENANCE)
+        entry["trained on"] = provenance.get("trained on", {}).get("input", {})
+    return entry
+
+
+def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
+    """What an earlier execution told of its runs, by their tags; nothing if its file is not there or damaged."""
+    try:
+        content = yaml.safe_load((directory / FILE).read_text(encoding="utf-8"))
+        return {entry.pop("name"): entry for entry in content["method"]["retrieval"]}
+    except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def _platform(device: torch.device) -> dict[str, Any]:
+    hardware: dict[str, Any] = {
+        "cpu": {
+            "model": _processor(),
+            "architecture": platform.machine(),
+            "number of cores": os.cpu_count(),
+            "number of threads used": torch.get_num_threads(),
+        },
+        "ram": _megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        hardware["gpu"] = {"model": properties.name, "memory": _megabytes(properties.total_memory)}
+    return {
+        "hardware": hardware,
+        "operating system": {"kernel": platform.release(), "distribution": _distribution()},
+        "software": {"libraries": [f"python {platform.python_version()}", *(f"{x} {metadata.version(x)}" for x in LIBRARIES)]},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or "unknown")
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _training_files(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {file: value for entry in runs.values() for file, value in entry.get("trained on", {}).items()}
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.0f} MB"

@@ -1,0 +1,142 @@
+"""A network's checkpoint: all that it takes to score as it did when it was trained, and the proof that it still does.
+
+config.json         version of the code, ranker's name, its Config, text lengths
+model.safetensors   weights; word tables and encoders in half precision; without the frozen part of an encoder
+vocabulary.txt      one term a line (a BERT network: tokenizer.json)
+probe.json          awkward texts with the ids and scores they must give
+metrics.json        what validation said
+provenance.json     what it was trained on and how; the hashes of the files above
+README.md           the same for people
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from submission import __version__
+from submission.disk.provenance import (
+    CARD,
+    CONFIG,
+    METRICS,
+    dump_json,
+    load_json,
+    other_version,
+    verified_hashes,
+    write_with_provenance,
+)  # fmt: skip
+from submission.errors import CheckpointError, UsageError
+from submission.rankers import find
+from submission.rankers.base import Ranker
+from submission.scoring.batches import PaddedPairs
+from submission.scoring.pairs import score_pairs
+from submission.scoring.pretrained import Pretrained
+from submission.scoring.probe import probed, refuse_other
+from submission.text.tokenisers import TOKENISERS, Lengths, Tokeniser
+
+WEIGHTS, PROBE = "model.safetensors", "probe.json"
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An opened checkpoint: the ranker in evaluation mode, its tokeniser, and the hash of everything that decides scores."""
+
+    ranker: Ranker
+    tokeniser: Tokeniser
+    fingerprint: str
+
+    def scores(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
+        """The scores (N,) float32 of queries and premises, both as written.
+
+        >>> open_checkpoint(Path("checkpoints/knrm")).scores([("Should zoos exist?", "Zoos keep animals in cages.")])
+        """
+        queries = {query: self.tokeniser.query(query) for query, _ in pairs}
+        premises = {premise: self.tokeniser.premise(premise) for _, premise in pairs}
+        return score_pairs(self.ranker.to(device), PaddedPairs.of(pairs, queries, premises), device)
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Open a checkpoint and prove that it computes what it did when it was written.
+
+    Raises:
+        CheckpointError: files are missing, damaged or changed; weights do not fit the network; the probe disagrees.
+    """
+    hashes = verified_hashes(directory, (CONFIG, WEIGHTS, PROBE))
+    version: object = "unknown"
+    try:
+        config = load_json(directory / CONFIG)
+        version = config.pop("version")
+        ranker_class = find(config["ranker"])
+        ranker = ranker_class(ranker_class.Config(**config["config"]))
+        tensors = safetensors.torch.load_file(directory / WEIGHTS) | _frozen(directory, ranker, config.get("pretrained"))
+        ranker.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
+        tokeniser = TOKENISERS[ranker.reads].load(directory, Lengths(**config["lengths"]))
+        expected = load_json(directory / PROBE)
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, UsageError, safetensors.SafetensorError) as error:
+        raise other_version(directory, error, version) from None
+    refuse_other(directory / PROBE, expected, probed(ranker, tokeniser))
+    decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, tokeniser.file))], sort_keys=True)
+    return Checkpoint(ranker, tokeniser, hashlib.sha256(decisive.encode()).hexdigest())
+
+
+def write_checkpoint(
+    directory: Path,
+    ranker: Ranker,
+    tokeniser: Tokeniser,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    card: str,
+    pretrained: Pretrained | None = None,
+) -> None:
+    """Write a checkpoint directory as a whole: an older one in its place stays until the new one is complete.
+
+    The ranker's own weights are rounded to what is stored, so that it computes what the checkpoint will. Of a pretrained
+    encoder with frozen parts only name and hash are stored, with what was trained.
+
+    Raises:
+        OutputError: it cannot be written; an older one is still there.
+    """
+    half, absent = ranker.stored_in_half, ranker.not_stored()
+    state = {name: tensor for name, tensor in ranker.state_dict().items() if name not in absent}
+    stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in state.items()}
+    ranker.load_state_dict({**ranker.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
+    config = {
+        "version": __version__,
+        "ranker": ranker.name(),
+        "config": asdict(ranker.config),
+        "lengths": asdict(tokeniser.lengths),
+    }
+    if pretrained:
+        config["pretrained"] = {"name": pretrained.name, "sha256": pretrained.sha256}
+    contents = {
+        CONFIG: dump_json(config),
+        WEIGHTS: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
+        tokeniser.file: tokeniser.dumps(),
+        PROBE: dump_json(probed(ranker, tokeniser)),
+        METRICS: dump_json(metrics),
+        CARD: card.encode(),
+    }
+    write_with_provenance(directory, contents, provenance)
+
+
+def _frozen(directory: Path, ranker: Ranker, pretrained: Mapping[str, str] | None) -> dict[str, torch.Tensor]:
+    """The tensors that the checkpoint left to its pretrained encoder, if that is still the same."""
+    absent = ranker.not_stored()
+    if not absent or not pretrained:
+        return {}
+    folder = Pretrained(pretrained["name"])
+    if folder.sha256 != pretrained["sha256"]:
+        raise CheckpointError(
+            f"{directory}: was trained on the encoder {pretrained['name']} with SHA-256 {pretrained['sha256'][:12]}…, "
+            f"{folder.folder} has {folder.sha256[:12]}…; install the pinned one"
+        )
+    return {name: tensor for name, tensor in folder.tensors().items() if name in absent}

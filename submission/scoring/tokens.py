@@ -1,0 +1,38 @@
+"""The candidates' texts as ids, read once for all systems that read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from submission.stopwatch import Stopwatch
+from submission.text.tokenisers import Tokeniser
+
+
+class Tokens:
+    """Topics and premises behind tokenisers: what one reads of a text is kept for the next one that reads the same."""
+
+    def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
+        """From `qid query` and what gives `docno premise` of some docnos; reading is timed as the stage "tokens"."""
+        self._stopwatch = stopwatch
+        self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
+        self._texts = texts
+        self._read: dict[str, dict[str, list[Any]]] = {}
+
+    def queries(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+        """The ids of all topics by qid."""
+        return {qid: tokeniser.query(query) for qid, query in self._topics.items()}
+
+    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+        """The ids (L,) int32 of premises by docno, docno ascending."""
+        with self._stopwatch.stage("tokens"):
+            wanted = set(docnos)
+            read = self._read.setdefault(tokeniser.reading, {})
+            missing = wanted - read.keys()
+            if missing:
+                texts = self._texts(missing)
+                read |= {docno: tokeniser.read(text) for docno, text in zip(texts["docno"], texts["premise"], strict=True)}
+            return {docno: np.array(tokeniser.ids(read[docno]), dtype=np.int32) for docno in sorted(wanted)}

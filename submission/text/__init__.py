@@ -1,0 +1,3 @@
+"""Texts: how they are normalised, and how they become ids."""
+
+from __future__ import annotations

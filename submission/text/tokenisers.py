@@ -1,0 +1,142 @@
+"""Texts → ids, cut to what a network sees of them."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from tokenizers import Tokenizer
+
+from submission.text.ids import Reads
+from submission.text.normalise import beginning, drop_urls, premise_words, query_words
+from submission.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How many words or pieces of a text a network sees (thesis: 10 and 100 words)."""
+
+    query: int = 10
+    premise: int = 100
+
+
+class Tokeniser(ABC):
+    """Texts to ids, cut to the checkpoint's lengths."""
+
+    file: ClassVar[str]  # in a checkpoint, what `dumps` gives
+    lengths: Lengths
+    reading: str  # tokenisers of the same reading get the same from `read`
+
+    @classmethod
+    @abstractmethod
+    def load(cls, directory: Path, lengths: Lengths) -> Self:
+        """From a directory that has its file. Raises OSError, ValueError."""
+
+    @abstractmethod
+    def query(self, text: str) -> list[int]:
+        """The ids of a conclusion or title, as written."""
+
+    @abstractmethod
+    def read(self, text: str) -> list[Any]:
+        """The part of a premise, as written, that the network sees: its words, or its pieces' ids."""
+
+    @abstractmethod
+    def ids(self, read: list[Any]) -> list[int]:
+        """The ids of what `read` gave."""
+
+    @abstractmethod
+    def terms(self, ids: list[int]) -> list[str]:
+        """The words or pieces of ids, for people."""
+
+    @abstractmethod
+    def dumps(self) -> bytes:
+        """The content of its file."""
+
+    def premise(self, text: str) -> list[int]:
+        """The ids of a premise, as written."""
+        return self.ids(self.read(text))
+
+
+class WordTokeniser(Tokeniser):
+    """For the word networks."""
+
+    file = "vocabulary.txt"
+
+    def __init__(self, vocabulary: Vocabulary, lengths: Lengths) -> None:
+        self.vocabulary = vocabulary
+        self.lengths = lengths
+        self.reading = f"{lengths.premise} words"
+
+    @classmethod
+    def load(cls, directory: Path, lengths: Lengths) -> WordTokeniser:
+        """See above."""
+        return cls(Vocabulary.load(directory / cls.file), lengths)
+
+    def query(self, text: str) -> list[int]:
+        """The ids of the words of a conclusion or title."""
+        return self.vocabulary.ids(query_words(text)[: self.lengths.query])
+
+    def read(self, text: str) -> list[str]:
+        """The words of a premise, each a single object in memory however often it occurs."""
+        return [sys.intern(word) for word in beginning(text, self.lengths.premise, premise_words)]
+
+    def ids(self, read: list[str]) -> list[int]:
+        """The ids of words."""
+        return self.vocabulary.ids(read)
+
+    def terms(self, ids: list[int]) -> list[str]:
+        """The words; an unknown one is (unknown)."""
+        return [self.vocabulary.term(number) for number in ids]
+
+    def dumps(self) -> bytes:
+        """The vocabulary."""
+        return self.vocabulary.dumps().encode()
+
+
+class PieceTokeniser(Tokeniser):
+    """For the BERT networks: word pieces, without special ones, which the network itself puts in."""
+
+    file = "tokenizer.json"
+
+    def __init__(self, tokenizer: Tokenizer, lengths: Lengths) -> None:
+        self.lengths = lengths
+        self._tokenizer = tokenizer
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.reading = f"{lengths.premise} pieces of {hashlib.sha256(self.dumps()).hexdigest()}"
+
+    @classmethod
+    def load(cls, directory: Path, lengths: Lengths) -> PieceTokeniser:
+        """See above. Raises Exception: the tokenizers package has no error class of its own."""
+        return cls(Tokenizer.from_str((directory / cls.file).read_text(encoding="utf-8")), lengths)
+
+    def query(self, text: str) -> list[int]:
+        """The ids of the pieces of a conclusion or title."""
+        return self._ids(drop_urls(text), self.lengths.query)
+
+    def read(self, text: str) -> list[int]:
+        """The ids of the pieces of a premise."""
+        return beginning(text, self.lengths.premise, lambda part: self._ids(drop_urls(part), self.lengths.premise))
+
+    def ids(self, read: list[int]) -> list[int]:
+        """They are ids already."""
+        return read
+
+    def terms(self, ids: list[int]) -> list[str]:
+        """The pieces, ## before those that go on a word."""
+        return [str(self._tokenizer.id_to_token(number)) for number in ids]
+
+    def dumps(self) -> bytes:
+        """The tokenizer."""
+        return self._tokenizer.to_str(pretty=False).encode()
+
+    def _ids(self, text: str, most: int) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids[:most]
+        return ids
+
+
+TOKENISERS: dict[Reads, type[Tokeniser]] = {"words": WordTokeniser, "pieces": PieceTokeniser}  # by what a network reads

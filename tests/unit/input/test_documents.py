@@ -1,0 +1,100 @@
+"""Documents from the input's files, and from --work in a second execution."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from submission.disk.work import Work
+from submission.errors import OutputError
+from submission.input import documents as module
+from submission.input.directory import Input
+from submission.input.documents import COLUMNS, open_documents
+from tests.conftest import WORDS, argument
+
+ARGUMENTS = [
+    argument("b", conclusion="Zoos are cruel", premise=f"{WORDS} naïve 東京"),
+    argument("a", conclusion="Cruel zoos", premise=WORDS),
+    argument("c", conclusion="golf", premise="short"),
+    argument("d", conclusion="Golf is a sport", premise=WORDS),
+]
+
+
+@pytest.fixture
+def directory(make_input: Callable[..., Path]) -> Path:
+    return make_input(arguments=ARGUMENTS)
+
+
+def told(directory: Path, kept: Path | None) -> dict[str, object]:
+    """All that documents tell."""
+    with Work(kept, directory) as work:
+        found = open_documents(Input(directory), work)
+        return {
+            "size": found.size,
+            "collection": found.collection,
+            "collected": sorted(found.collected()[COLUMNS].to_numpy().tolist()),
+            "texts": sorted(found.texts({"a", "c", "nowhere"})[COLUMNS].to_numpy().tolist()),
+            "nothing": found.texts(set())[COLUMNS].to_numpy().tolist(),
+            "unknown": found.unknown(["a", "nowhere", "c", "nowhere"]),
+        }
+
+
+def test_a_second_execution_reads_no_corpus_and_finds_the_same(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = told(directory, None)
+    assert plain == {
+        "size": 4,
+        "collection": ["a", "b", "d"],
+        "collected": [
+            ["a", "Cruel zoos", WORDS], ["b", "Zoos are cruel", f"{WORDS} naïve 東京"], ["d", "Golf is a sport", WORDS],
+        ],
+        "texts": [["a", "Cruel zoos", WORDS], ["c", "golf", "short"]],
+        "nothing": [],
+        "unknown": {"nowhere"},
+    }  # fmt: skip
+    assert told(directory, tmp_path / "work") == plain
+    monkeypatch.setattr("submission.input.args_me.read_documents", None)  # calling it fails
+    assert told(directory, tmp_path / "work") == plain
+
+
+def test_another_corpus_is_read(directory: Path, tmp_path: Path, make_input: Callable[..., Path]) -> None:
+    told(directory, tmp_path / "work")
+    other = make_input(arguments=[*ARGUMENTS, argument("z", conclusion="golf clubs")], name="other")
+    assert told(other, tmp_path / "work")["size"] == 5
+
+
+@pytest.mark.parametrize("name", ["collection.msgpack", "documents.sqlite"])
+def test_damaged_files_are_made_again(directory: Path, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    plain = told(directory, tmp_path / "work")
+    [file] = (tmp_path / "work").glob(f"documents-*/{name}")
+    whole = file.read_bytes()
+    for damaged in (whole[:-1], b"", bytes([whole[0] ^ 1]) + whole[1:]):
+        file.write_bytes(damaged)
+        caplog.clear()
+        assert told(directory, tmp_path / "work") == plain
+        assert f"{name}: not as it was written; made again" in caplog.text
+        caplog.clear()
+        assert told(directory, tmp_path / "work") == plain
+        assert "made again" not in caplog.text
+
+
+def test_killed_before_the_last_file_was_written(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Kept, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            told(directory, tmp_path / "work")
+    caplog.set_level(logging.INFO)
+    assert told(directory, tmp_path / "work") == told(directory, None)
+    assert "collection: 3 of 4" in caplog.text  # read again
+
+
+def test_a_disk_that_cannot_be_written(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DOCUMENTS", "absent/documents.sqlite")
+    with pytest.raises(OutputError, match=r"cannot be written .*; free space or choose another"):
+        told(directory, tmp_path / "work")

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.errors import UsageError
+from submission.lists import ranked
+from submission.output.runs import check_tag, run_text
+
+TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
+
+
+def scores(*rows: tuple[str, str, float]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=["qid", "docno", "score"]).astype({"score": np.float32})
+
+
+def test_written_scores_fall_strictly_and_are_positional() -> None:
+    tiny = np.float32(1e-12)
+    text = run_text(
+        ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", 1), ("1", "d", tiny), ("1", "e", -2e9)), TOPICS), "t-x"
+    )
+    lines = [line.split(" ") for line in text.splitlines()]
+    assert lines[0] == ["1", "Q0", "a", "1", "1.0", "t-x"]
+    written = [line[4] for line in lines]
+    assert written[:3] == ["1.0", "0.99999994", "0.9999999"]
+    assert written[4] == "-2000000000.0"
+    assert not any("e" in score for score in written)
+    as_read = [np.float32(score) for score in written]
+    assert all(first > second for first, second in itertools.pairwise(as_read))
+    assert as_read[3] == tiny
+
+
+def test_a_tie_pushes_the_next_ones_down_only_as_far_as_needed() -> None:
+    below = np.nextafter(np.float32(1), np.float32(0))
+    text = run_text(ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", below), ("1", "d", 0.5)), TOPICS), "t")
+    assert [line.split()[4] for line in text.splitlines()] == ["1.0", "0.99999994", "0.9999999", "0.5"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
+    run = scores(("1", "a", value), ("1", "b", 0)).assign(rank=[1, 2])
+    with pytest.raises(ValueError, match="topic 1: scores must be finite"):
+        run_text(run, "t")
+
+
+@pytest.mark.parametrize(
+    ("docnos", "ranks", "values"), [(["a", "a"], [1, 2], [2, 1]), (["a", "b"], [1, 3], [2, 1]), (["a", "b"], [1, 2], [1, 2])]
+)
+def test_broken_runs_are_refused(docnos: list[str], ranks: list[int], values: list[float]) -> None:
+    run = pd.DataFrame({"qid": "1", "docno": docnos, "rank": ranks, "score": values})
+    with pytest.raises(ValueError, match="topic 1"):
+        run_text(run, "t")
+
+
+@pytest.mark.parametrize("tag", ["a b", "", "ä", "a/b", "a\n"])
+def test_tags(tag: str) -> None:
+    assert check_tag("aragorn-bm25") == "aragorn-bm25"
+    with pytest.raises(UsageError, match="--team"):
+        check_tag(tag)

@@ -1,0 +1,147 @@
+"""SNRM's index against the dense dot product and the reference's own index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.disk.kept import Kept
+from submission.rankers.snrm import SNRM
+from submission.retrieval import latent
+from submission.retrieval.latent import LatentIndex, latent_index, nearest
+from submission.scoring.batches import pad
+from submission.scoring.checkpoint import Checkpoint
+from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.text.vocabulary import Vocabulary
+from tests.golden.test_snrm import TEXTS, load
+
+CPU = torch.device("cpu")
+WORDS = [f"w{chr(97 + number)}" for number in range(20)]
+TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]})
+
+
+@pytest.fixture
+def checkpoint() -> Checkpoint:
+    torch.manual_seed(1)
+    tokeniser = WordTokeniser(Vocabulary(WORDS), Lengths())
+    ranker = SNRM(SNRM.Config(vocabulary=22, dimensions=6, latent=50)).eval()
+    with torch.no_grad():
+        ranker.embedding.weight.abs_()
+        ranker.embedding.weight[1] = 0  # unknown
+        for layer in ranker.layers:
+            layer.weight -= 0.03  # many of the latent terms stay silent
+    return Checkpoint(ranker, tokeniser, "a test")
+
+
+@pytest.fixture
+def corpus() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    premises = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in range(60)]
+    premises[7] = premises[3]  # a tie
+    premises[11] = "unheard words only"
+    return pd.DataFrame({"docno": [f"d{number:02}" for number in range(60)], "premise": premises})
+
+
+def build(checkpoint: Checkpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
+    def texts(docnos: list[str]) -> pd.DataFrame:
+        return corpus[corpus["docno"].isin(docnos)][::-1]  # in any order
+
+    return latent_index(corpus["docno"].tolist(), texts, checkpoint, CPU, Kept(directory, {}))
+
+
+@torch.no_grad()
+def dense(checkpoint: Checkpoint, texts: list[str], query: bool = False) -> np.ndarray:
+    read = checkpoint.tokeniser.query if query else checkpoint.tokeniser.premise
+    return checkpoint.ranker.represent(*pad([read(text) for text in texts])).numpy()
+
+
+def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
+    monkeypatch.setattr(latent, "BATCH", 4)
+    index = build(checkpoint, corpus, tmp_path)
+    documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
+    assert 0.3 < (documents == 0).mean() < 0.99
+    assert len(index._documents) == (documents > 0).sum()
+    assert index.sparsity == pytest.approx((documents == 0).mean())
+    for query in queries:
+        np.testing.assert_allclose(index.scores(query), documents @ query, rtol=0, atol=1e-6)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["documents.npy", "kept.json", "offsets.npy", "weights.npy"]
+
+
+def test_retrieval(
+    checkpoint: Checkpoint,
+    corpus: pd.DataFrame,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(latent, "DEEPEST", 20)
+    found = nearest(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
+    expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
+    for number, qid in enumerate(["1", "2"]):
+        group = found[found["qid"] == qid]
+        best = sorted((-round(float(score), 5), docno) for score, docno in zip(expected[number], corpus["docno"], strict=True))
+        assert group["docno"].tolist() == [docno for score, docno in best[:20] if score < 0]
+    assert set(found["qid"]) == {"1", "2"}
+    assert "topic 3 (unheard): no document shares a latent term" in caplog.text
+
+
+def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+    index = build(checkpoint, corpus, tmp_path)
+    used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
+    index._weights = np.full(len(index._documents), np.nan, dtype=np.float32)
+    own = slice(index._offsets[used], index._offsets[used + 1])
+    index._weights[own] = 1.0
+    query = np.zeros(50, dtype=np.float32)
+    query[used] = 2.0
+    scores = index.scores(query)
+    assert np.isfinite(scores).all()
+    assert scores.sum() == 2.0 * (own.stop - own.start) > 0
+
+
+def test_building_goes_on_where_it_stopped(
+    checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
+    build(checkpoint, corpus, tmp_path / "whole")
+    made, postings = [], latent._postings
+
+    def stops(texts: list[str], start: int, *rest: object) -> np.ndarray:
+        if start == 32 and not made.count(32):
+            made.append(32)
+            raise KeyboardInterrupt
+        made.append(start)
+        return postings(texts, start, *rest)
+
+    monkeypatch.setattr(latent, "_postings", stops)
+    with pytest.raises(KeyboardInterrupt):
+        build(checkpoint, corpus, tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / "kept.json").exists()
+    build(checkpoint, corpus, tmp_path / "stopped")
+    assert made == [0, 16, 32, 32, 48]
+    for file in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "stopped" / file.name).read_bytes() == file.read_bytes()
+    build(checkpoint, corpus, tmp_path / "stopped")
+    assert len(made) == 5  # a finished index is only opened
+
+
+def test_the_reference_index(tmp_path: Path) -> None:
+    _, _, expected = load("snrm")
+    query, *documents = (expected[f"{text}_repr_f32"].numpy() for text in TEXTS)
+    vectors = np.concatenate(documents)
+    document, term = vectors.nonzero()
+    postings = np.zeros(len(term), dtype=latent.POSTING)
+    postings["term"], postings["document"], postings["weight"] = term, document, vectors[document, term]
+    postings = postings[np.lexsort((postings["document"], postings["term"]))]
+    counts = np.bincount(term, minlength=24)
+    assert counts.tolist() == expected["index_postings"].tolist()
+    files = [tmp_path / name for name in (latent.OFFSETS, latent.DOCUMENTS, latent.WEIGHTS)]
+    latent._merge([postings], [counts], np.concatenate([[0], counts.cumsum()]), *files)
+    index = LatentIndex(files, len(vectors))
+    for row, scores in zip(query, expected["index_scores"].numpy(), strict=True):
+        np.testing.assert_allclose(index.scores(row), scores, rtol=0, atol=1e-5)
+        assert (index.scores(row) > 0).tolist() == (scores > 0).tolist()

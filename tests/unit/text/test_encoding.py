@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from submission.scoring.batches import pad
+from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
+
+
+def test_padding_is_0_unknown_is_1_terms_follow() -> None:
+    assert VOCABULARY.ids(["zoos", "never", "é"]) == [2, 1, 5]
+    assert len(VOCABULARY) == 6
+
+
+def test_a_file_gives_the_same_ids(tmp_path: Path) -> None:
+    (tmp_path / "v").write_text(VOCABULARY.dumps(), encoding="utf-8")
+    assert Vocabulary.load(tmp_path / "v").terms == VOCABULARY.terms
+
+
+@pytest.mark.parametrize("terms", [["a", "a"], ["a b"], [""]])
+def test_ambiguous_terms_are_refused(terms: list[str]) -> None:
+    with pytest.raises(ValueError, match="distinct and hold no blanks"):
+        Vocabulary(terms)
+
+
+def test_texts_are_cut_to_their_lengths() -> None:
+    tokeniser = WordTokeniser(VOCABULARY, Lengths(query=2, premise=3))
+    assert tokeniser.query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
+    assert tokeniser.premise("Zoos, are cruel") == [2, 1, 3]
+
+
+def test_pad() -> None:
+    ids, mask = pad([[5, 1], [], [7, 8, 9]])
+    assert ids.tolist() == [[5, 1, 0], [0, 0, 0], [7, 8, 9]]
+    assert mask.tolist() == [[True, True, False], [False] * 3, [True] * 3]
+    assert [tensor.shape for tensor in pad([[]])] == [(1, 1), (1, 1)]

@@ -1,0 +1,98 @@
+"""Split and distant labels: the rule of the design, on arguments whose right answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from rapidfuzz import fuzz
+
+from submission.errors import InputError
+from training.data import distant
+from training.data.distant import unrelated
+from training.data.split import split
+
+
+def arguments(**sizes: int) -> pd.DataFrame:
+    """Arguments sorted by conclusion: so many for each normalised conclusion (underscores are blanks)."""
+    rows = [(f"{name}-{number}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for number in range(size)]
+    return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
+
+
+MANY = arguments(
+    death_penalty=7,
+    death_penalty_allowed=6,
+    gay_marriage=3,
+    **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)},
+)
+
+
+def test_split_takes_conclusions_with_exactly_five_premises() -> None:
+    train, validation = split(arguments(a=4, b=5, c=6, d=5), seed=0)
+    assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
+    assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
+
+
+def test_split_is_at_most_4885_arguments_and_seeded() -> None:
+    frame = arguments(**{f"c{number:04}": 5 for number in range(1000)}).sample(frac=1, random_state=0)
+    first = split(frame, seed=0)[1]
+    assert len(first) == 4885
+    assert first.equals(split(frame, seed=0)[1])
+    assert set(first["normalised_conclusion"]) != set(split(frame, seed=1)[1]["normalised_conclusion"])
+
+
+def test_split_without_a_five_premise_conclusion_says_what_to_change() -> None:
+    with pytest.raises(InputError, match=r"exactly 5 premises .*\(the most has 4\).*use a larger part"):
+        split(arguments(a=4, b=2), seed=0)
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_never_of_the_same_conclusion_and_distinct_within_one(each: int) -> None:
+    rows = unrelated(MANY, each, seed=0)
+    assert rows.shape == (len(MANY), each)
+    conclusions = MANY["normalised_conclusion"].to_numpy()
+    assert (conclusions[rows] != conclusions[:, None]).all()
+    for _, group in MANY.groupby("normalised_conclusion"):
+        used = rows[group.index].ravel()
+        assert len(set(used)) == len(used)
+
+
+def test_seeded() -> None:
+    assert (unrelated(MANY, 1, seed=3) == unrelated(MANY, 1, seed=3)).all()
+    assert (unrelated(MANY, 1, seed=3) != unrelated(MANY, 1, seed=4)).any()
+
+
+def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = unrelated(MANY, 1, seed=0)
+    monkeypatch.setattr(distant, "CHUNK", 50)
+    assert (unrelated(MANY, 1, seed=0) == expected).all()
+
+
+def test_the_least_similar_of_the_sample_are_kept_and_dealt_out_in_turn() -> None:
+    # So few arguments that the sample of a conclusion is everything else.
+    few = arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
+    rows = unrelated(few, 1, seed=0)
+    conclusions = few["normalised_conclusion"].to_numpy()
+    for conclusion, group in few.groupby("normalised_conclusion"):
+        others = [fuzz.ratio(str(conclusion), other) for other in conclusions if other != conclusion]
+        kept = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
+        assert kept == pytest.approx(sorted(others)[: len(group)])  # the first argument gets the least similar
+
+
+def test_twenty_times_as_many_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    class Counting(np.random.Generator):
+        def choice(self, a: int, size: int, replace: bool) -> np.ndarray:  # type: ignore[override]
+            sizes.append((a, size, replace))
+            return super().choice(a, size=size, replace=replace)
+
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Counting(np.random.PCG64(0)))
+    unrelated(MANY, 1, seed=0)
+    assert (len(MANY) - 7, 140, False) in sizes
+    assert (len(MANY) - 3, 60, False) in sizes
+
+
+def test_too_few_arguments_say_what_is_needed() -> None:
+    with pytest.raises(InputError, match="100 arguments of other conclusions are needed"):
+        unrelated(arguments(a=5, b=5), 20, seed=0)

@@ -1,0 +1,164 @@
+"""Training steps with a word table: where they are Adam's, and where rows are left alone instead."""
+
+from __future__ import annotations
+
+import io
+import math
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from submission.rankers.knrm import KNRM
+from submission.scoring.batches import Padded
+from training.data.tables import Pairs
+from training.fitting import losses
+from training.fitting.adam import LazyAdam
+from training.fitting.fit import take_step
+from training.fitting.recipe import Optimisation
+
+CPU = torch.device("cpu")
+ONE_AT_ONCE = Optimisation(global_batch_size=4, micro_batch_size=4)
+STEADY = list(range(2, 7))  # words of every batch
+BATCHES = [list(range(start, start + 10)) for start in (10, 20, 30)]  # words of one batch alone
+NEVER = list(range(40, 50))  # words of no batch
+
+
+def pairs() -> Pairs:
+    """Three batches of four pairs; texts repeat words, and each batch has words that no other has."""
+    rng = np.random.default_rng(0)
+
+    def texts(length: int) -> Padded:
+        return Padded.of([list(rng.choice(STEADY + words, length - i)) for words in BATCHES for i in range(4)])
+
+    queries, premises = texts(6), texts(20)
+    for rows in np.arange(12).reshape(3, 4):  # the random ones may miss some: these texts hold the words between them
+        premises.ids[rows[0], :5] = torch.tensor(STEADY).int()
+        premises.ids[rows[1], :10] = torch.tensor(BATCHES[rows[0] // 4]).int()
+    return Pairs(queries, premises, np.arange(12) // 4 * 4 + (np.arange(12) + 1) % 4)
+
+
+def twins() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:
+    """A network with a lazy and one with a whole table, with their optimisers."""
+    torch.manual_seed(0)
+    lazy = KNRM(KNRM.Config(vocabulary=50, dimensions=8, dropout=0.0))
+    whole = deepcopy(lazy)
+    lazy.embedding.sparse = True
+    return lazy, LazyAdam(lazy.parameters(), lr=0.01), whole, torch.optim.Adam(whole.parameters(), lr=0.01)
+
+
+def near(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_the_first_step_is_adams_and_leaves_the_other_rows_alone() -> None:
+    lazy, ours, whole, theirs = twins()
+    before = lazy.embedding.weight.detach().clone()
+    for ranker, optimiser in ((lazy, ours), (whole, theirs)):
+        take_step(ranker, optimiser, pairs(), np.arange(4), ONE_AT_ONCE, CPU)
+    seen = STEADY + BATCHES[0]
+    after = lazy.embedding.weight.detach()
+    near(after[seen], whole.embedding.weight.detach()[seen])
+    assert ((after - before)[seen].abs().amax(1) > 0.005).all()
+    unseen = sorted(set(range(50)) - set(seen))
+    assert torch.equal(after[unseen], before[unseen])
+    near(lazy.linear.weight, whole.linear.weight)
+    near(lazy.linear.bias, whole.linear.bias)
+
+
+def test_after_several_steps_rows_of_every_step_and_all_else_are_adams_and_earlier_rows_stay() -> None:
+    lazy, ours, whole, theirs = twins()
+    never = lazy.embedding.weight.detach()[NEVER].clone()
+    tables, whole_tables = [], []
+    for rows in np.arange(12).reshape(3, 4):
+        losses_ = [take_step(r, o, pairs(), rows, ONE_AT_ONCE, CPU) for r, o in ((lazy, ours), (whole, theirs))]
+        assert losses_[0] == pytest.approx(losses_[1], abs=1e-6)
+        tables.append(lazy.embedding.weight.detach().clone())
+        whole_tables.append(whole.embedding.weight.detach().clone())
+    near(tables[-1][STEADY], whole_tables[-1][STEADY])
+    near(tables[-1][BATCHES[2]], whole_tables[-1][BATCHES[2]])  # a first gradient, at the third step
+    near(lazy.linear.weight, whole.linear.weight)
+    near(lazy.linear.bias, whole.linear.bias)
+    assert torch.equal(tables[-1][BATCHES[0]], tables[0][BATCHES[0]])
+    assert ((whole_tables[-1] - whole_tables[0])[BATCHES[0]].abs().amax(1) > 0.005).all()  # Adam goes on moving them
+    assert torch.equal(tables[-1][NEVER], never)
+
+
+def test_a_row_that_comes_back_goes_on_from_its_moments_as_they_were() -> None:
+    table = nn.Embedding(3, 1, sparse=True)
+    optimiser = LazyAdam(table.parameters(), lr=0.1)
+    start = table.weight[1].item()
+    moved, mean, square = 0.0, 0.0, 0.0
+    for step, (row, gradient) in enumerate([(1, 2.0), (2, 5.0), (1, -0.5)], start=1):
+        (table(torch.tensor([row])) * gradient).sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        if row == 1:
+            mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+            moved -= 0.1 * (mean / (1 - 0.9**step)) / (math.sqrt(square / (1 - 0.999**step)) + 1e-8)
+        assert table.weight[1].item() - start == pytest.approx(moved, abs=1e-6)
+
+
+def test_a_gradient_as_small_as_a_words_moves_as_far_as_adams() -> None:
+    tables = [nn.Embedding.from_pretrained(torch.zeros(2, 3), freeze=False, sparse=sparse) for sparse in (True, False)]
+    for table, kind in zip(tables, (LazyAdam, torch.optim.Adam), strict=True):
+        optimiser = kind(table.parameters(), lr=0.1)
+        (table(torch.tensor([1])) * torch.tensor([1e-7, -1e-8, 1e-6])).sum().backward()
+        optimiser.step()
+    near(tables[0].weight, tables[1].weight)
+    near(tables[0].weight[1].detach(), torch.tensor([-0.1 / 1.1, 0.05, -0.1 / 1.01]))
+
+
+def test_micro_batches_are_one_batch() -> None:
+    results = []
+    for micro in (12, 4, 1):
+        lazy, optimiser, *_ = twins()
+        loss = take_step(lazy, optimiser, pairs(), np.arange(12), replace(ONE_AT_ONCE, micro_batch_size=micro), CPU)
+        results.append([*lazy.state_dict().values(), torch.tensor(loss)])
+    for parts in results[1:]:
+        for ours, whole in zip(parts, results[0], strict=True):
+            near(ours, whole)
+
+
+def test_the_loss_is_the_mean_over_the_pairs() -> None:
+    lazy, optimiser, *_ = twins()
+    data = pairs()
+    query, related, unrelated = (
+        texts.take(rows, CPU)
+        for texts, rows in ((data.queries, np.arange(3)), (data.premises, np.arange(3)), (data.premises, data.unrelated[:3]))
+    )
+    expected = losses.hinge(lazy(*query, *related), lazy(*query, *unrelated), 1.0).item()
+    loss = take_step(lazy, optimiser, data, np.arange(3), replace(ONE_AT_ONCE, micro_batch_size=2), CPU)  # of 2 and of 1
+    assert loss == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_saved_optimiser_goes_on_to_the_same_bytes() -> None:
+    lazy, optimiser, *_ = twins()
+    steps = np.arange(12).reshape(3, 4)
+    for rows in steps[:2]:
+        take_step(lazy, optimiser, pairs(), rows, ONE_AT_ONCE, CPU)
+    buffer = io.BytesIO()
+    torch.save({"ranker": lazy.state_dict(), "optimiser": optimiser.state_dict()}, buffer)
+    buffer.seek(0)
+    saved = torch.load(buffer, weights_only=True)
+    resumed, other, *_ = twins()
+    resumed.load_state_dict(saved["ranker"])
+    other.load_state_dict(saved["optimiser"])
+    for ranker, its in ((lazy, optimiser), (resumed, other)):
+        take_step(ranker, its, pairs(), steps[2], ONE_AT_ONCE, CPU)
+        take_step(ranker, its, pairs(), steps[0], ONE_AT_ONCE, CPU)
+    for name, value in lazy.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name])
+
+
+def test_the_same_steps_are_the_same_bytes() -> None:
+    tables = []
+    for _ in range(2):
+        lazy, optimiser, *_ = twins()
+        for rows in np.arange(12).reshape(3, 4):
+            take_step(lazy, optimiser, pairs(), rows, replace(ONE_AT_ONCE, micro_batch_size=2), CPU)
+        tables.append(lazy.embedding.weight.detach().clone())
+    assert torch.equal(*tables)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from submission.errors import UsageError
+from submission.rankers import find, names
+from submission.scoring.pretrained import Pretrained
+from training.fitting.recipe import RECIPES, read_recipe
+
+GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
+
+
+def write(directory: Path, text: str) -> str:
+    (directory / "mine.toml").write_text(text)
+    return str(directory / "mine.toml")
+
+
+def test_every_ranker_has_a_recipe_that_builds_it() -> None:
+    assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
+    for file in RECIPES.glob("*.toml"):
+        recipe = read_recipe(file.stem)
+        ranker_class = find(recipe.ranker)
+        bert = ranker_class.reads == "pieces"
+        given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
+        ranker_class(ranker_class.Config(**given, **recipe.network))
+
+
+def test_defaults_are_the_thesis() -> None:
+    recipe = read_recipe("knrm")
+    assert (recipe.training.epochs, recipe.training.validations, recipe.training.margin) == (10, 8, 1.0)
+    assert (recipe.training.learning_rate, recipe.training.global_batch_size) == (1e-3, 32)
+    assert (recipe.lengths.query, recipe.lengths.premise) == (10, 100)
+
+
+def test_values(tmp_path: Path) -> None:
+    recipe = read_recipe(write(tmp_path, GOOD))
+    assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == ({"kernels": 11}, 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('rankr = "knrm"', "unknown key rankr; did you mean 'ranker'"),
+        (GOOD.replace("epochs", "epoch"), "unknown key training.epoch; did you mean 'epochs'"),
+        (GOOD.replace("kernels", "kernel"), "unknown key network.kernel; did you mean 'kernels'"),
+        (GOOD.replace("kernels", "vocabulary"), "unknown key network.vocabulary"),
+        (GOOD + "[lengths]\nqery = 3", "unknown key lengths.qery; did you mean 'query'"),
+        (GOOD.replace("knrm", "kmrm"), "unknown ranker 'kmrm'; did you mean 'knrm'"),
+        (GOOD.replace("epochs = 2", 'epochs = "two"'), "Expected `int`, got `str` - at `$.training.epochs`"),
+        (GOOD.replace("epochs = 2", "epochs = 0"), "training.epochs is 0; expected 1 or more"),
+        (GOOD.replace("= 8", "= 12"), "global_batch_size (32) must be a multiple of training.micro_batch_size (12)"),
+        (GOOD + "learning_rate = -1.0", "training.learning_rate is -1.0"),
+        ("ranker = ", "malformed TOML"),
+        (GOOD + '[encoder]\nname = "bert"', "knrm has no encoder; remove it"),
+        ('ranker = "vanilla_bert"\nterms = 5', "vanilla_bert has no terms: its tokenizer decides"),
+        ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; a BERT network's query has 20 positions"),
+        (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected 1 or more"),
+        (GOOD + "steps = -1", "training.steps is -1; expected 0 or more"),
+        (GOOD + "learning_rate = nan", "training.learning_rate is nan; expected a number above 0"),
+        (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
+        (GOOD + "margin = -1.0", "training.margin is -1.0"),
+        ("training = 3", "training must be a table"),
+        ("seed = 1", "missing required field `ranker`"),
+    ],
+)
+def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read_recipe(write(tmp_path, text))
+    assert words in str(error.value)
+
+
+def test_unknown_recipe_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no recipe 'knmr'; did you mean 'knrm'"):
+        read_recipe("knmr")

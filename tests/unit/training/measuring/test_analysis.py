@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.errors import InputError
+from training.measuring.analysis import analyse, compare, heat_maps, jaccard, spearman
+
+
+def test_jaccard_by_hand() -> None:
+    assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
+    assert jaccard(["a"], []) == 0
+
+
+def test_spearman_is_over_the_documents_in_both() -> None:
+    assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
+    assert spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(1 - 6 * 2 / (4 * 15))  # 1 - 6Σd²/n(n²-1)
+    assert spearman(["a", "b", "x"], ["a", "b", "y"]) is None
+
+
+def test_means_over_topics() -> None:
+    lists = {
+        "bm25": {"1": ["a", "b", "c"], "2": ["a", "b", "c"]},
+        "knrm": {"1": ["c", "b", "a"], "2": ["a", "b", "d"], "3": ["e"]},
+        "snrm": {"1": ["x"]},
+    }
+    tables = compare(lists)
+    assert tables["jaccard"].loc["bm25", "knrm"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert tables["spearman"].loc["knrm", "bm25"] == pytest.approx(-1)
+    assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
+    assert tables["spearman"].loc["bm25"].tolist() == pytest.approx([1, -1, nan], nan_ok=True)
+    assert tables["jaccard"].loc["snrm"].tolist() == [0, 0, 1]
+
+
+def test_heat_maps_are_the_same_each_time() -> None:
+    table = pd.DataFrame([[1.0, nan], [nan, 1.0]], index=["a", "b"], columns=["a", "b"])
+    pictures = heat_maps({"jaccard": table, "spearman": table})
+    assert pictures == heat_maps({"jaccard": table, "spearman": table})
+    assert pictures["jaccard"].startswith(b"\x89PNG")
+
+
+def test_one_run_is_nothing_to_compare(tmp_path: Path) -> None:
+    (tmp_path / "me-bm25.txt").write_text("1 Q0 a 1 1.0 me-bm25\n")
+    (tmp_path / "run.txt").write_text("1 Q0 a 1 1.0 me-bm25\n")
+    with pytest.raises(InputError, match="1 runs named"):
+        analyse(tmp_path, tmp_path / "analysis")

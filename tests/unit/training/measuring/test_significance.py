@@ -1,0 +1,53 @@
+"""Tests and intervals against values by hand and by enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from training.measuring.significance import compare, holm, intervals
+
+
+def test_holm_by_hand() -> None:
+    # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
+    np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.5, 0.02])), [0.08, 0.04, 0.5, 0.06])
+    np.testing.assert_allclose(holm(np.array([0.6, 0.5])), [1.0, 1.0])  # never above 1, never falling
+    np.testing.assert_allclose(holm(np.array([0.02, 0.021])), [0.04, 0.04])
+
+
+def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
+    base, other = np.array([0.1, 0.5, 0.2, 0.9, 0.4, 0.3]), np.array([0.4, 0.5, 0.6, 0.8, 0.9, 0.7])
+    differences = other - base
+    means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
+    exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])
+    found = compare({"base": pd.Series(base), "other": pd.Series(other)}, "base")
+    assert found.loc["other", "randomisation"] == pytest.approx(exact)
+    assert found.loc["other", "difference"] == pytest.approx(differences.mean())
+    # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be 2.571
+    assert found.loc["other", "t"] == pytest.approx(0.0531, abs=2e-4)
+
+
+def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
+    rng = np.random.default_rng(0)
+    base = pd.Series(rng.uniform(size=40))
+    values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
+    found = compare(values, "base")
+    assert list(found.index) == ["same", "better", "noise"]
+    assert found.loc["same"].tolist() == [0.0, 1.0, 1.0, 1.0, 1.0]
+    assert found.loc["better", "randomisation (Holm)"] < 0.001
+    assert found.loc["noise", "t (Holm)"] == pytest.approx(min(1, 2 * found.loc["noise", "t"]))
+    assert compare(values, "base").equals(found)  # seeded
+
+
+def test_intervals_of_means() -> None:
+    rng = np.random.default_rng(1)
+    values = pd.DataFrame({"m": rng.normal(0.5, 0.1, 400), "constant": 0.25})
+    found = intervals(values)
+    assert found.loc["m", "mean"] == pytest.approx(values["m"].mean())
+    half = 1.96 * values["m"].std() / 20
+    assert found.loc["m", "low"] == pytest.approx(values["m"].mean() - half, abs=0.002)
+    assert found.loc["m", "high"] == pytest.approx(values["m"].mean() + half, abs=0.002)
+    assert found.loc["constant"].tolist() == [0.25, 0.25, 0.25]

@@ -1,0 +1,98 @@
+"""Corpus → arguments → split → distant labels: the tables that networks are trained and validated on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.kept import Kept
+from submission.input.args_me import corpus_files, read_documents
+from submission.input.collection import long_enough
+from submission.paths import PACKAGE
+from submission.progress import progress
+from submission.text.ids import Reads
+from submission.text.normalise import normalise
+from training.data.distant import unrelated
+from training.data.forms import FORMS
+from training.data.protocol import TRAIN, UNRELATED, VALIDATION
+from training.data.seeds import Stream, generator
+from training.data.split import split
+from training.data.statistics import write_statistics
+from training.paths import TRAINING
+
+log = logging.getLogger(__name__)
+
+ROWS = 2_000  # a group of a Parquet file: what is in memory at a time
+
+SCHEMA = pa.schema(
+    {
+        "docno": pa.string(),
+        "conclusion": pa.string(),
+        "normalised_conclusion": pa.string(),
+        "premise": pa.string(),
+        "unrelated_docnos": pa.list_(pa.string()),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The flags of `prepare`: the seed, and the size of a random part of the arguments (0: all)."""
+
+    seed: int = 0
+    sample: int = 0
+
+
+def prepare(input_directory: Path, directory: Path, settings: Settings, overwrite: bool = False) -> None:
+    """Write the tables and the statistics into a working directory.
+
+    Tables are `{train,validation}.{words,pieces}.parquet`: docno, conclusion, normalised conclusion, premise (in that form),
+    docnos of unrelated premises. Files that are finished are not made again.
+
+    Raises:
+        InputError: no corpus, a damaged one, or one that cannot be split.
+        OutputError: the directory cannot be written or holds the tables of something else.
+    """
+    files = corpus_files(input_directory)
+    inputs = input_hashes(files)
+    code = code_fingerprint(PACKAGE / "input", PACKAGE / "text", TRAINING / "data")
+    decided_by = {"input": inputs, "code": code, "seed": settings.seed, "sample": settings.sample}
+    work = Kept(directory, decided_by, overwrite)
+
+    arguments = long_enough(read_documents(files))
+    if settings.sample:
+        rng = generator(settings.seed, Stream.SAMPLE)
+        arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]
+    normalised = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
+    arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised)
+    train, validation = split(arguments, settings.seed)
+    del arguments
+    splits = [
+        (name, part, unrelated(part, UNRELATED[name], settings.seed))
+        for name, part in ((TRAIN, train), (VALIDATION, validation))
+    ]
+    for name, part, rows in splits:
+        for form in FORMS:
+            work.make([f"{name}.{form}.parquet"], partial(_write, part, rows, form, f"{name} {form}"))
+    write_statistics(work, train, validation)
+
+
+def _write(arguments: pd.DataFrame, rows: np.ndarray, form: Reads, what: str, file: Path) -> None:
+    """Write one table, a few rows at a time: a whole one of texts would not fit."""
+    docnos = arguments["docno"].to_numpy()
+    premises = arguments["premise"].to_numpy()
+    blocks = np.split(np.arange(len(arguments)), range(ROWS, len(arguments), ROWS))
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        for block in progress(blocks, what, "arguments", [len(block) for block in blocks]):
+            part, texts = arguments.iloc[block], [FORMS[form](premise) for premise in premises[block]]
+            columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
+            columns.append([docnos[row].tolist() for row in rows[block]])
+            writer.write_table(pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))

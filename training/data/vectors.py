@@ -1,0 +1,158 @@
+"""Word vectors for the word networks: trained on the premises, or read from a GloVe or word2vec file."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+from gensim.models import Word2Vec
+from gensim.models.keyedvectors import KeyedVectors
+
+from submission.disk.fingerprint import input_hashes
+from submission.disk.kept import Kept
+from submission.errors import InputError
+from submission.text.normalise import query_words
+from submission.text.vocabulary import Vocabulary
+from training.data.seeds import Stream, generator
+from training.data.work import made, write_text
+
+log = logging.getLogger(__name__)
+
+VOCABULARY, VECTORS = "vocabulary.txt", "vectors.safetensors"
+LONGEST = 10_000  # words: gensim cuts longer texts
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The flags of `embed`."""
+
+    dimensions: int = 300
+    minimum_frequency: int = 5
+    epochs: int = 5
+    seed: int = 0
+
+
+class Premises:
+    """The training premises in word form, each a list of words; read from disk again at each pass."""
+
+    def __init__(self, work: Path) -> None:
+        self._file = work / "train.words.parquet"
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
+            for text in batch["premise"].to_pylist():
+                yield text.split()[:LONGEST]
+
+
+def embed(work: Path, directory: Path, settings: Settings, file: Path | None, overwrite: bool = False) -> None:
+    """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32) into a directory.
+
+    The vocabulary is the words that occur often enough in the training premises, most frequent first. A word that a vectors
+    file does not have gets a random vector of the others' spread.
+
+    Args:
+        work: what `prepare` wrote.
+        directory: where to write.
+        settings: dimensions, minimum frequency, epochs (of training), seed.
+        file: vectors to read instead of training: word2vec binary (.bin), word2vec text or GloVe text.
+        overwrite: replace vectors made with other settings.
+
+    Raises:
+        InputError: no prepared work; a vectors file that is damaged or of other dimensions.
+        OutputError: it cannot be written.
+    """
+    tables = made(work).files.get("train.words.parquet")
+    if tables is None:
+        raise InputError(f"{work}: holds no tables; `python -m training prepare -i INPUT -o {work}` makes them")
+    source = input_hashes([file])[file.name] if file else "none"
+    decided_by = {"tables": tables.xxh3, **asdict(settings), "vectors file": source}
+    output = Kept(directory, decided_by, overwrite)
+    premises = Premises(work)
+    counts = Counter(word for words in premises for word in words)
+    frequent = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    if not frequent:
+        raise InputError(f"no word occurs {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
+    vocabulary = Vocabulary(sorted(frequent, key=lambda word: (-counts[word], word)))
+    _report(work, vocabulary, counts)
+
+    def write(path: Path) -> None:
+        vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
+        path.write_bytes(safetensors.numpy.save({"vectors": _table(vocabulary, vectors, settings)}))
+
+    output.make([VECTORS], write)
+    output.make([VOCABULARY], partial(write_text, vocabulary.dumps()))
+
+
+def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
+    """The vocabulary and its vectors (terms, dimensions). Raises InputError where `embed` has not been run."""
+    try:
+        return Vocabulary.load(directory / VOCABULARY), safetensors.numpy.load_file(directory / VECTORS)["vectors"]
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        raise InputError(f"{directory}: no word vectors ({error}); `python -m training embed WORK` makes them") from None
+
+
+def _train(premises: Premises, settings: Settings) -> KeyedVectors:
+    model = Word2Vec(
+        vector_size=settings.dimensions,
+        min_count=settings.minimum_frequency,
+        window=5,
+        sg=1,
+        negative=5,
+        seed=settings.seed,
+        workers=1,  # more than one makes the order of updates, and so the vectors, a matter of chance
+        hashfxn=_hash,
+    )
+    model.build_vocab(premises)
+    model.train(premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30)  # gensim logs progress
+    return model.wv
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode())  # Python's own hash differs from process to process
+
+
+def _read(file: Path, dimensions: int) -> KeyedVectors:
+    try:
+        with file.open("rb") as stream:
+            first = stream.readline().split()
+        binary = file.suffix == ".bin"
+        headless = not binary and len(first) != 2  # GloVe's text form has no header
+        vectors = KeyedVectors.load_word2vec_format(str(file), binary=binary, no_header=headless)
+    except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
+        raise InputError(
+            f"{file}: not a word2vec or GloVe file ({error}); word2vec's binary form must be named *.bin"
+        ) from None
+    if vectors.vector_size != dimensions:
+        raise InputError(f"{file}: vectors of {vectors.vector_size} dimensions, expected {dimensions}; give --dimensions")
+    return vectors
+
+
+def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: Settings) -> np.ndarray:
+    found = [term in vectors.key_to_index for term in vocabulary.terms]
+    known = vectors.vectors[[vectors.key_to_index[t] for t, is_known in zip(vocabulary.terms, found, strict=True) if is_known]]
+    if not len(known):
+        raise InputError("the vectors have no word of the vocabulary; are they of English, lower-cased words?")
+    rng = generator(settings.seed, Stream.VECTORS)
+    table = rng.normal(0, known.std(), (len(found), settings.dimensions)).astype(np.float32)
+    table[found] = known
+    log.info("vectors: %d of %d terms have one, the others a random one", len(known), len(found))
+    return table
+
+
+def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:
+    terms = set(vocabulary.terms)
+    covered = sum(counts[term] for term in terms) / sum(counts.values())
+    queries = pq.read_table(work / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()
+    words = [word for query in sorted(set(queries)) for word in query_words(query)]
+    known = sum(word in terms for word in words) / len(words)
+    log.info("vocabulary: %d of %d distinct words, %.1f %% of all in premises, %.1f %% of those in validation queries",
+             len(terms), len(counts), 100 * covered, 100 * known)  # fmt: skip

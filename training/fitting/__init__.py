@@ -1,0 +1,3 @@
+"""From tables to checkpoints."""
+
+from __future__ import annotations

@@ -1,0 +1,131 @@
+"""A recipe: everything that decides what `fit` trains, read from a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from submission.errors import UsageError, nearest
+from submission.rankers import find
+from submission.rankers.bert import BERTRanker
+from submission.rankers.bert_config import QUERY_LENGTH
+from submission.text.tokenisers import Lengths
+from training.paths import RECIPES
+
+GIVEN = {"vocabulary", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from vocabulary and encoder
+
+
+@dataclass(frozen=True)
+class PretrainedEncoder:
+    """What a BERT network starts from."""
+
+    name: str = "all-MiniLM-L6-v2"  # or the name of a folder in checkpoints/encoders
+    start: str = ""  # a checkpoint beside the one to be written, whose trained encoder is the start (CEDR: vanilla_bert)
+    frozen: int = -1  # so many lowest blocks are not trained, nor the embeddings; -1: everything is
+    learning_rate: float = 2e-5
+    bfloat16: bool = False  # the encoder under autocast, in training only
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """How the network is trained (thesis, table 4.1)."""
+
+    epochs: int = 10
+    steps: int = 0  # fewer steps of the optimiser than the epochs have; 0: all
+    validations: int = 8  # an epoch
+    learning_rate: float = 1e-3
+    decay: bool = False  # all learning rates fall linearly to 0 over the run
+    margin: float = 1.0
+    sparsity: float = 0.0  # the weight of the L1 norm of latent vectors (SNRM); 0: no such term
+    global_batch_size: int = 32  # pairs between two steps of the optimiser
+    micro_batch_size: int = 32  # pairs computed at a time
+    validation_queries: int = 0  # a seeded part of them picks the checkpoint; 0: all. Final metrics are always of all.
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network, its sizes, its text lengths, its training."""
+
+    ranker: str
+    seed: int = 0
+    terms: int = 0  # the vocabulary: so many most frequent words of what `embed` wrote; 0: all
+    network: dict[str, Any] = field(default_factory=dict)  # fields of the ranker's Config
+    lengths: Lengths = field(default_factory=Lengths)
+    encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # BERT networks only
+    training: Optimisation = field(default_factory=Optimisation)
+
+
+def read_recipe(name: str) -> Recipe:
+    """Read a recipe by its name in training/recipes or by a path.
+
+    Raises:
+        UsageError: no such recipe, malformed TOML, an unknown key, a value of another type, settings that contradict.
+    """
+    file = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError:
+        raise UsageError(f"no recipe {name!r}; {nearest(name, (path.stem for path in RECIPES.glob('*.toml')))}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: malformed TOML ({error})") from None
+    _refuse_unknown(file, "", values, Recipe)
+    _refuse_unknown(file, "lengths.", values.get("lengths", {}), Lengths)
+    _refuse_unknown(file, "encoder.", values.get("encoder", {}), PretrainedEncoder)
+    _refuse_unknown(file, "training.", values.get("training", {}), Optimisation)
+    try:
+        recipe = msgspec.convert(values, Recipe)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{file}: {error}") from None
+    _refuse_unknown(file, "network.", recipe.network, find(recipe.ranker).Config, hidden=GIVEN)
+    types = get_type_hints(find(recipe.ranker).Config)
+    for key, value in recipe.network.items():
+        try:
+            msgspec.convert(value, types[key])
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{file}: network.{key}: {error}") from None
+    _refuse_contradictions(file, recipe)
+    return recipe
+
+
+def _refuse_unknown(file: Path, place: str, values: object, kind: type[Any], hidden: set[str] | None = None) -> None:
+    valid = {item.name for item in fields(kind)} - (hidden or set())
+    if not isinstance(values, dict):
+        raise UsageError(f"{file}: {place.rstrip('.')} must be a table")
+    for key in values:
+        if key not in valid:
+            raise UsageError(f"{file}: unknown key {place}{key}; {nearest(key, valid)}")
+
+
+def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
+    training = recipe.training
+    least = {"epochs": 1, "validations": 1, "global_batch_size": 1, "micro_batch_size": 1, "steps": 0, "validation_queries": 0}
+    values = {f"training.{name}": (getattr(training, name), bound) for name, bound in least.items()}
+    values |= {f"lengths.{name}": (getattr(recipe.lengths, name), 1) for name in ("query", "premise")}
+    values |= {"terms": (recipe.terms, 0), "seed": (recipe.seed, 0), "encoder.frozen": (recipe.encoder.frozen, -1)}
+    for name, (value, bound) in values.items():
+        if value < bound:
+            raise UsageError(f"{file}: {name} is {value}; expected {bound} or more")
+    for name, rate in (("training", training.learning_rate), ("encoder", recipe.encoder.learning_rate)):
+        if not 0 < rate < float("inf"):
+            raise UsageError(f"{file}: {name}.learning_rate is {rate}; expected a number above 0")
+    for name, number in (("margin", training.margin), ("sparsity", training.sparsity)):
+        if not 0 <= number < float("inf"):
+            raise UsageError(f"{file}: training.{name} is {number}; expected a number from 0")
+    if training.global_batch_size % training.micro_batch_size:
+        raise UsageError(
+            f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "
+            f"training.micro_batch_size ({training.micro_batch_size})"
+        )
+    is_bert = issubclass(find(recipe.ranker), BERTRanker)
+    if is_bert and recipe.lengths.query > QUERY_LENGTH:
+        raise UsageError(
+            f"{file}: lengths.query is {recipe.lengths.query}; a BERT network's query has {QUERY_LENGTH} positions"
+        )
+    if recipe.terms if is_bert else recipe.encoder != PretrainedEncoder():
+        raise UsageError(
+            f"{file}: {recipe.ranker} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it"
+        )

@@ -1,0 +1,76 @@
+"""Where a training run is: saved whole, so that a run that was stopped goes on exactly there and ends with the same bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import pickle
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+
+from submission.disk.files import write_whole
+from submission.errors import InputError, UsageError
+from submission.rankers.base import Ranker
+from training.fitting.curves import draw
+
+log = logging.getLogger(__name__)
+
+STATE, LOG, CURVE = "state.pt", "log.jsonl", "curve.png"
+DECISIVE = "MAP@20"  # what picks the checkpoint
+
+
+@dataclass
+class State:
+    """A run's place, beside weights, optimiser and random numbers."""
+
+    fingerprint: str  # of everything that decides the run
+    step: int = 0
+    losses: list[float] = field(default_factory=list)  # since the last validation
+    rows: list[dict[str, float]] = field(default_factory=list)  # one a validation: the log
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The best validation so far, the first of equal ones."""
+        return max(self.rows, key=lambda row: row[DECISIVE])
+
+    def save(self, folder: Path, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+        """Write state, log and learning curve. Raises OutputError."""
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        content = {
+            "state": asdict(self),
+            "ranker": ranker.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "random": {"cpu": torch.get_rng_state(), "cuda": cuda},
+        }
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        write_whole(folder / LOG, "".join(json.dumps(row) + "\n" for row in self.rows))
+        write_whole(folder / CURVE, draw(ranker.name(), self.rows))
+        write_whole(folder / STATE, buffer.getvalue())
+
+    def resume(self, folder: Path, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+        """Go on where a run was saved, if there is one.
+
+        Raises:
+            InputError: it is damaged. UsageError: it is of something else.
+        """
+        file = folder / STATE
+        if not file.exists():
+            return
+        try:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+            saved = State(**content["state"])
+        except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+            raise InputError(f"{file}: damaged ({error}); give --restart to begin again") from None
+        if saved.fingerprint != self.fingerprint:
+            raise UsageError(f"{file}: a run by another recipe, other tables or vectors; give --restart to replace it")
+        ranker.load_state_dict(content["ranker"])
+        optimiser.load_state_dict(content["optimiser"])
+        torch.set_rng_state(content["random"]["cpu"])
+        if content["random"]["cuda"]:
+            torch.cuda.set_rng_state_all(content["random"]["cuda"])
+        self.__dict__.update(saved.__dict__)
+        log.info("going on at step %d", self.step)

@@ -1,0 +1,3 @@
+"""From runs and judgments to figures."""
+
+from __future__ import annotations

@@ -1,0 +1,259 @@
+"""report.html: what the runs of a directory are worth, in one file that needs no network and no scripts."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from submission.disk.files import write_whole
+from submission.disk.kept import read_record
+from submission.disk.provenance import METRICS
+from submission.errors import InputError
+from submission.input.directory import Input
+from submission.input.runs import read_run
+from submission.output.directory import RECORD
+from submission.systems.catalogue import BASELINE_SYSTEM, find
+from submission.systems.execution import Execution
+from training.fitting import curves
+from training.measuring import analysis, evaluate
+from training.measuring.significance import compare, intervals
+from training.paths import REPORT
+
+log = logging.getLogger(__name__)
+
+SHOWN = 5  # documents a topic and system
+EXCERPT = 240  # characters of a premise in the table; the whole one is below it
+MEASURE = "nDCG@5"
+WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
+COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
+BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What the report says of a topic."""
+
+    qid: str
+    query: str
+    mean: float  # of the measure over the systems, unjudged documents as 0
+    relevant: int
+    found: int  # of them among the candidates
+    best: str
+    rows: list[list[dict[str, Any] | None]]  # by rank, then system
+    texts: list[dict[str, str]]
+
+
+def report(directory: Path, qrels_file: Path, execution: Execution, output: Path) -> None:
+    """Write a report on the runs of a directory.
+
+    Args:
+        directory: with `<team>-<system>.txt` runs, as `rank` writes them, bm25 among them.
+        qrels_file: the judgments; those of documents that the input does not have are left out.
+        execution: on the input that the runs were made from; the learning curves of its checkpoints are shown.
+        output: the HTML file.
+
+    Raises:
+        InputError: no runs, no bm25 among them, runs of another input, malformed files.
+        OutputError: it cannot be written.
+    """
+    source = execution.input
+    files = {analysis.system(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
+    if BASELINE_SYSTEM not in files or len(files) < 2:
+        raise InputError(f"{directory}: expected <team>-{BASELINE_SYSTEM}.txt and other runs, as `rank` writes them")
+    _refuse_other_input(directory, source)
+    qrels = evaluate.read_qrels(qrels_file, set(source.documents["docno"]))
+    runs = {system: read_run(file) for system, file in files.items()}
+    for system, file in files.items():
+        evaluate.refuse_other_collection(runs[system], qrels, file)
+    values = {system: evaluate.evaluate(run, qrels) for system, run in runs.items()}
+    systems = sorted(runs, key=lambda system: -values[system][f"{MEASURE} judged"].mean())
+    coverage = _coverage(qrels, execution)
+    lists = {system: analysis.lists(run) for system, run in runs.items()}
+    similarity = analysis.compare({system: lists[system] for system in systems})
+    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(REPORT.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    html = environment.get_template(REPORT.name).render(
+        directory=directory.resolve().name,
+        qrels=qrels_file.name,
+        note=source.note,
+        judged=len(qrels),
+        measure=MEASURE,
+        columns=COLUMNS,
+        systems=systems,
+        results=[_results(way, words, systems, values) for way, words in WAYS.items()],
+        coverage=coverage.to_dict("index"),
+        covered=coverage["found"].sum() / coverage["relevant"].sum(),
+        coverage_plot=_image(_coverage_plot(coverage)),
+        differences_plot=_image(_differences_plot(systems, values)),
+        similarity={
+            name: {"image": _image(picture), "table": similarity[name].to_dict("index")}
+            for name, picture in analysis.heat_maps(similarity).items()
+        },
+        curves={
+            system: _image(curves.draw(system, rows))
+            for system, rows in _logs(systems, execution.checkpoints.directory).items()
+        },
+        topics=topics,
+        worst=sorted(topics, key=lambda topic: topic.mean),
+        shown=SHOWN,
+    )
+    write_whole(output, html)
+    log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), len(html.encode()) / 1e6)
+
+
+def _refuse_other_input(directory: Path, source: Input) -> None:
+    try:
+        made_from = read_record(directory / RECORD).decided_by["input"]
+    except LookupError:
+        log.warning("%s: no %s that says from which input the runs are", directory, RECORD)
+        return
+    if made_from != source.fingerprint:
+        raise InputError(f"{directory}: the runs were made from another input than {source.directory}; give theirs with -i")
+
+
+def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """A table of results: means, the interval of the first measure, its tests against bm25."""
+    measure = f"{MEASURE} {way}"
+    tested = compare({system: values[system][measure] for system in systems}, BASELINE_SYSTEM)
+    rows = []
+    for system in systems:
+        table = values[system]
+        bounds = intervals(table[[measure]]).loc[measure]
+        row = {"system": system, "mean": bounds["mean"], "low": bounds["low"], "high": bounds["high"]}
+        row["others"] = [table[f"{column} {way}"].mean() for column in COLUMNS]
+        row |= {name: table[name].mean() for name in (evaluate.BPREF, "judged@5", "judged@10")}
+        row["p"] = None if system == BASELINE_SYSTEM else tested.loc[system, "randomisation (Holm)"]
+        rows.append(row)
+    return {"way": way, "words": words, "rows": rows}
+
+
+def _coverage(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
+    """By topic: how many relevant documents the input has, and how many of them are candidates of the rankers."""
+    relevant = qrels[qrels["rel"] > 0]
+    candidates = execution.lists(find(BASELINE_SYSTEM).stage)[["qid", "docno"]]
+    found = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
+    table = pd.DataFrame({"relevant": relevant.groupby("qid").size(), "found": found}).fillna(0).astype(int)
+    table["candidates"] = candidates.groupby("qid").size().reindex(table.index).fillna(0).astype(int)
+    return table.loc[[qid for qid in execution.topics["qid"] if qid in table.index]]
+
+
+def _topics(
+    source: Input,
+    qrels: pd.DataFrame,
+    runs: Mapping[str, pd.DataFrame],
+    values: Mapping[str, pd.DataFrame],
+    coverage: pd.DataFrame,
+) -> list[Topic]:
+    labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
+    tops = {system: dict(iter(run.groupby("qid").head(SHOWN).groupby("qid"))) for system, run in runs.items()}
+    wanted = {docno for by_topic in tops.values() for frame in by_topic.values() for docno in frame["docno"]}
+    documents = source.documents[source.documents["docno"].isin(wanted)].set_index("docno")
+    unknown = sorted(wanted - set(documents.index))
+    if unknown:
+        raise InputError(f"{source.directory}: has no document {unknown[0]}, which a run lists; give the runs' input with -i")
+    result = []
+    for qid, query in zip(source.topics["qid"], source.topics["query"], strict=True):
+        if qid not in coverage.index:
+            continue
+        scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
+        listed = {system: by_topic[qid] for system, by_topic in tops.items() if qid in by_topic}
+        rows = [[_cell(listed.get(system), place, labels, documents, qid) for system in runs] for place in range(SHOWN)]
+        docnos = sorted({cell["docno"] for row in rows for cell in row if cell})
+        texts = [{"docno": docno, **documents.loc[docno, ["conclusion", "premise"]]} for docno in docnos]
+        result.append(
+            Topic(
+                qid, query, float(np.mean(list(scores.values()))), int(coverage.loc[qid, "relevant"]),
+                int(coverage.loc[qid, "found"]), _best(scores), rows, texts,
+            )
+        )  # fmt: skip
+    return result
+
+
+def _best(scores: Mapping[str, float]) -> str:
+    best = max(scores, key=lambda system: scores[system])
+    return best if scores[best] > 0 else "none"
+
+
+def _cell(
+    listed: pd.DataFrame | None, place: int, labels: Mapping[tuple[str, str], int], documents: pd.DataFrame, qid: str
+) -> dict[str, Any] | None:
+    if listed is None or len(listed) <= place:
+        return None
+    row = listed.iloc[place]
+    text = documents.loc[row["docno"]]
+    premise = text["premise"] if len(text["premise"]) <= EXCERPT else text["premise"][:EXCERPT].rsplit(" ", 1)[0] + " …"
+    return {
+        "docno": row["docno"],
+        "score": row["score"],
+        "label": labels.get((qid, row["docno"])),
+        "conclusion": text["conclusion"],
+        "premise": premise,
+    }
+
+
+def _logs(systems: list[str], checkpoints: Path) -> dict[str, list[dict[str, float]]]:
+    """The training logs of systems that have one."""
+    logs = {}
+    for system in systems:
+        file = checkpoints / system / METRICS
+        rows = json.loads(file.read_text(encoding="utf-8")).get("log") if file.is_file() else None
+        if rows:
+            logs[system] = rows
+    return logs
+
+
+def _differences_plot(systems: list[str], values: Mapping[str, pd.DataFrame]) -> bytes:
+    others = [system for system in systems if system != BASELINE_SYSTEM]
+    columns = 2
+    rows = -(-len(others) // columns)
+    figure = Figure(figsize=(10, 1.9 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes in (grid := figure.subplots(rows, columns, sharey=True, squeeze=False)).flat[len(others) :]:
+        axes.set_visible(False)
+    for axes, system in zip(grid.flat, others, strict=False):
+        difference = (values[system][f"{MEASURE} all"] - values[BASELINE_SYSTEM][f"{MEASURE} all"]).sort_values(ascending=False)
+        axes.bar(range(len(difference)), difference, color=[BETTER if value > 0 else WORSE for value in difference])
+        better, worse = (difference > 0).sum(), (difference < 0).sum()
+        axes.set_title(f"{system}: {better} topics better, {worse} worse", fontsize=10)
+        axes.axhline(0, color="#444444", linewidth=0.8)
+        axes.set(ylim=(-1, 1), xticks=[])
+        axes.grid(axis="y", alpha=0.3)
+    return _png(figure)
+
+
+def _coverage_plot(coverage: pd.DataFrame) -> bytes:
+    figure = Figure(figsize=(10, 3), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    places = range(len(coverage))
+    axes.bar(places, coverage["relevant"], color="#c9d5e3", label="relevant documents in the corpus")
+    axes.bar(places, coverage["found"], color=NEUTRAL, label="of them among the candidates")
+    axes.set_xticks(places, coverage.index, fontsize=7, rotation=90)
+    axes.set(xlabel="topic", ylabel="documents")
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return _png(figure)
+
+
+def _png(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=110, metadata={"Software": None})
+    return content.getvalue()
+
+
+def _image(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode()
