@@ -35,6 +35,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     """Parse the arguments, call the function in `verb` with them, and return the exit code."""
     options = parser.parse_args(arguments)
+    options.called = (sys.argv[1:] if arguments is None else arguments)[1:]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     try:
         options.verb(options)

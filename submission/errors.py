@@ -67,6 +67,11 @@ class FaultsError(SubmissionError):
         self.exit_code = exit_code
 
 
+def unreadable(error: OSError) -> InputError:
+    """What to raise where an input file cannot be read."""
+    return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """The end of an error message about an unknown name: the nearest valid one, and all of them."""
     choices = sorted(valid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Job:
     checkpoints: Path
     work: Path | None
     overwrite: bool
+    called: Sequence[str] = ()  # the flags as they were given
 
 
 def rank(job: Job) -> None:
@@ -79,7 +81,7 @@ def rank(job: Job) -> None:
                 if not reused or _tag(job, system) not in entries:
                     entries[_tag(job, system)] = run_entry(system, checkpoints, source.stopwatch.seconds[system.name])
         if entries != earlier:  # otherwise the file tells of the execution that made the runs
-            write_metadata(job.output, job.team, primary, entries, execution)
+            write_metadata(job.output, job.team, job.called, primary, entries, execution)
     if failed and len(failed) == len(chosen):
         raise next(iter(failed.values()))
     if failed:

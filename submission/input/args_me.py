@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.errors import InputError
+from submission.errors import InputError, unreadable
 from submission.input.topics import read_topics, topic_files
 
 log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ def _bytes(file: Path) -> bytes | mmap.mmap:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{file}: damaged gzip file ({error}); copy it again") from None
     except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+        raise unreadable(error) from None
 
 
 def _decode(file: Path, data: bytes | mmap.mmap) -> list[_Argument]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 
-from submission.errors import InputError
+from submission.errors import InputError, unreadable
 from submission.input.topics import in_order
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def _read(file: Path, form: type[msgspec.Struct]) -> pd.DataFrame:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{file}: damaged gzip file ({error}); copy it again") from None
     except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+        raise unreadable(error) from None
     frame = pd.DataFrame(rows, columns=fields)
     for column in {"qid", "docno"} & set(fields):
         frame[column] = frame[column].astype(str)

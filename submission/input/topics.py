@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.errors import InputError
+from submission.errors import InputError, unreadable
 
 
 def topic_files(directory: Path) -> list[Path]:
@@ -83,7 +83,7 @@ def _parse(file: Path) -> etree._Element:
     try:
         tree = etree.ElementTree(etree.fromstring(file.read_bytes(), parser))
     except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror}); check the mount and its permissions") from None
+        raise unreadable(error) from None
     except etree.XMLSyntaxError as error:
         raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:

@@ -6,8 +6,7 @@ import os
 import platform
 import resource
 import shlex
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,19 @@ FILE = "ir-metadata.yml"
 
 
 def write_metadata(
-    directory: Path, team: str, primary: System, runs: Mapping[str, Mapping[str, Any]], execution: Execution
+    directory: Path,
+    team: str,
+    called: Sequence[str],
+    primary: System,
+    runs: Mapping[str, Mapping[str, Any]],
+    execution: Execution,
 ) -> None:
     """Write what an execution was.
 
     Args:
         directory: where the runs are.
         team: its name.
+        called: the flags of `rank` as they were given.
         primary: whose run is run.txt.
         runs: what `run_entry` gave, or an earlier execution's file has, by the tags of the runs that are there.
         execution: what made them.
@@ -55,7 +60,7 @@ def write_metadata(
         "actor": {"team": team},
         "platform": _platform(device),
         "implementation": {
-            "executable": {"cmd": shlex.join(["./run.sh", *sys.argv[2:]])},
+            "executable": {"cmd": shlex.join(["./run.sh", *called])},
             "source": {
                 "lang": ["Python"],
                 "repository": os.environ.get("ARAGORN_SOURCE") or ROOT.as_uri(),
@@ -111,7 +116,7 @@ def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
 def _platform(device: torch.device) -> dict[str, Any]:
     hardware: dict[str, Any] = {
         "cpu": {
-            "model": _processor(),
+            "model": processor(),
             "architecture": platform.machine(),
             "number of cores": os.cpu_count(),
             "number of threads used": torch.get_num_threads(),
@@ -128,7 +133,8 @@ def _platform(device: torch.device) -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name, where the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -12,11 +12,10 @@ from submission.errors import UsageError
 TAG = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def check_tag(tag: str) -> str:
-    """Return the tag. Raises UsageError where TREC's format or TIREx's evaluator would not take it."""
+def check_tag(tag: str) -> None:
+    """Raises UsageError: a tag that TREC's format or TIREx's evaluator does not take."""
     if not TAG.fullmatch(tag):
         raise UsageError(f"tag {tag!r}: expected letters, digits, - and _ only, no blanks; choose another --team")
-    return tag
 
 
 def run_text(run: pd.DataFrame, tag: str) -> str:

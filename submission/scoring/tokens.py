@@ -1,19 +1,30 @@
-"""The candidates' texts as ids, read once for all systems that read alike."""
+"""Texts of topics and documents as ids, read once for all systems that read alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
+from submission.scoring.batches import Ids
 from submission.stopwatch import Stopwatch
 from submission.text.tokenisers import Tokeniser
 
 
-class Tokens:
-    """Topics and premises behind tokenisers: what one reads of a text is kept for the next one that reads the same."""
+class Tokens(Protocol):
+    """Where the ids of topics and documents come from."""
+
+    def queries(self, tokeniser: Tokeniser) -> Mapping[str, Ids]:
+        """The ids of all topics by qid."""
+
+    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, Ids]:
+        """The ids of premises by docno, docno ascending."""
+
+
+class ReadTokens(Tokens):
+    """From texts: what a tokeniser reads of one is kept for the next tokeniser that reads the same."""
 
     def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
         """From `qid query` and what gives `docno premise` of some docnos; reading is timed as the stage "tokens"."""
@@ -23,11 +34,11 @@ class Tokens:
         self._read: dict[str, dict[str, list[Any]]] = {}
 
     def queries(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
-        """The ids of all topics by qid."""
+        """See above."""
         return {qid: tokeniser.query(query) for qid, query in self._topics.items()}
 
     def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
-        """The ids (L,) int32 of premises by docno, docno ascending."""
+        """See above; (L,) int32 each."""
         with self._stopwatch.stage("tokens"):
             wanted = set(docnos)
             read = self._read.setdefault(tokeniser.reading, {})

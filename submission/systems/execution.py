@@ -20,7 +20,7 @@ from submission.disk.work import Work
 from submission.input.directory import Input
 from submission.input.documents import Documents, open_documents
 from submission.input.given import given_lists
-from submission.scoring.tokens import Tokens
+from submission.scoring.tokens import ReadTokens, Tokens
 from submission.systems.explained import Explained
 from submission.systems.remembered import Checkpoints, Remembered
 
@@ -122,7 +122,7 @@ class Execution:
     @cached_property
     def tokens(self) -> Tokens:
         """The texts of topics and documents as ids."""
-        return Tokens(self.topics, self.documents.texts, self.stopwatch)
+        return ReadTokens(self.topics, self.documents.texts, self.stopwatch)
 
     @cached_property
     def given(self) -> pd.DataFrame | None:

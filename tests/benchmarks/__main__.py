@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import platform
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
 from tests.benchmarks import bert, corpus, growth, precision, rankers, readme, retrieval, training, whole
@@ -147,19 +147,10 @@ def main() -> None:
 
 
 def _write(file: Path, results: dict[str, list[dict[str, object]]]) -> None:
-    machine = {"processor": _processor(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    machine = {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__}
     earlier = json.loads(file.read_text())["results"] if file.exists() else {}
     ordered = {name: (earlier | results)[name] for name in BENCHMARKS if name in earlier | results}
     file.write_text(json.dumps({"machine": machine, "results": ordered}, indent=1, ensure_ascii=False) + "\n")
-
-
-def _processor() -> str:
-    """The processor's name, where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":

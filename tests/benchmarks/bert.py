@@ -19,7 +19,7 @@ from submission.paths import CHECKPOINTS
 from submission.retrieval.conclusions import ConclusionIndex, retrieve
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.documents import score
-from submission.scoring.tokens import Tokens
+from submission.scoring.tokens import ReadTokens
 from submission.stopwatch import Stopwatch
 from tests.benchmarks.measure import Benchmark
 
@@ -49,7 +49,7 @@ def bert(name: str, directory: Path) -> Benchmark:
     size = checkpoint.ranker.batch
 
     def ours() -> None:
-        tokens = Tokens(topics, lambda docnos: documents, Stopwatch())
+        tokens = ReadTokens(topics, lambda docnos: documents, Stopwatch())
         with tempfile.TemporaryDirectory() as directory:  # nothing is kept from one round to the next
             score(chosen, tokens, checkpoint, torch.device("cpu"), Kept(Path(directory), {}))
 

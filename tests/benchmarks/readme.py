@@ -6,21 +6,14 @@ import json
 from pathlib import Path
 
 from submission.disk.files import write_whole
-from tests.benchmarks.measure import ROOT
-
-README = ROOT / "README.md"
-BEGIN, END = "<!-- speed: written by `python -m tests.benchmarks --readme FILE` -->", "<!-- end of speed -->"
+from training.measuring.readme import replaced
+from training.paths import README
 
 
 def update(results: Path, readme: Path = README) -> None:
-    """Write the table into the README, between its two marks. Raises ValueError: they are not there."""
-    text = readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{readme}: expected the lines {BEGIN} and {END} once")
-    before, rest = text.split(BEGIN)
-    write_whole(
-        readme, f"{before}{BEGIN}\n\n{table(json.loads(results.read_text(encoding='utf-8')))}\n{END}{rest.split(END)[1]}"
-    )
+    """Write the table into the README, between its two marks. Raises InputError: they are not there."""
+    content = table(json.loads(results.read_text(encoding="utf-8")))
+    write_whole(readme, replaced(readme.read_text(encoding="utf-8"), "speed", content, readme))
 
 
 def table(content: dict[str, object]) -> str:

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from submission.disk.kept import Kept
 from training.data.work import write_text
+from training.pictures import figure, png
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +63,8 @@ def _premises(directory: Path) -> tuple[np.ndarray, int]:
 
 
 def _histogram(lengths: np.ndarray, label: str, longest: int, file: Path) -> None:
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel=label, ylabel="number", title=f"{len(lengths)} in all, mean {lengths.mean():.1f}")
+    drawn = figure(7, 4)
+    axes = drawn.add_subplot(xlabel=label, ylabel="number", title=f"{len(lengths)} in all, mean {lengths.mean():.1f}")
     edges = np.linspace(0.5, longest + 0.5, min(longest, 70) + 1)  # few lengths: a bar each, over its number
     axes.hist(np.minimum(lengths, longest), bins=edges.tolist(), color="#30638e", rwidth=0.95)
     beyond = int((lengths > longest).sum())
@@ -79,4 +77,4 @@ def _histogram(lengths: np.ndarray, label: str, longest: int, file: Path) -> Non
             ha="right",
             va="top",
         )
-    figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+    file.write_bytes(png(drawn))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from training.pictures import figure, png
 
 COLOURS = {"MRR@20": "#d1495b", "MAP@20": "#30638e", "nDCG@20": "#3c8d5a"}
 SPARSITY = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks have these
@@ -15,9 +12,8 @@ def draw(title: str, rows: list[dict[str, float]]) -> bytes:
     """The rows of a training log (epoch, loss, MRR@20, MAP@20, nDCG@20 and, if there, sparsity in percent) as PNG."""
     sparse = {name: colour for name, colour in SPARSITY.items() if name in rows[0]}
     panels = 3 if sparse else 2
-    figure = Figure(figsize=(7, 3 * panels), layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below, *third = figure.subplots(panels, 1, sharex=True)
+    drawn = figure(7, 3 * panels)
+    above, below, *third = drawn.subplots(panels, 1, sharex=True)
     epochs = [row["epoch"] for row in rows]
     above.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
     above.set(title=title, ylabel="pairwise hinge loss", ylim=(0, None))
@@ -36,6 +32,4 @@ def draw(title: str, rows: list[dict[str, float]]) -> bytes:
     below.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, columnspacing=1.2, handletextpad=0.4)
     for axes in (above, below, *third):
         axes.grid(alpha=0.3)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=110, metadata={"Software": None})
-    return content.getvalue()
+    return png(drawn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import warnings
 from itertools import combinations_with_replacement
@@ -10,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from scipy.stats import ConstantInputWarning, spearmanr
 
 from submission.disk.files import make_directory, write_whole
 from submission.errors import InputError
 from submission.input.runs import read_run
+from training.pictures import figure, png
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +104,8 @@ def _heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
     """A table of values up to 1 as PNG, each value written into its field; an empty one is grey."""
     names = list(table.index)
     side = 3.2 + 0.72 * len(names)
-    figure = Figure(figsize=(side, side * 0.86), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    drawn = figure(side, side * 0.86)
+    axes = drawn.subplots()
     axes.set_facecolor("#bbbbbb")
     image = axes.imshow(table.to_numpy(), vmin=lowest, vmax=1.0, cmap="viridis" if lowest == 0 else "RdBu")
     for (row, column), value in np.ndenumerate(table.to_numpy()):
@@ -118,10 +115,8 @@ def _heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
     axes.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(names)), names)
     axes.set_title(title)
-    figure.colorbar(image, ax=axes, shrink=0.8)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=110, metadata={"Software": None})
-    return content.getvalue()
+    drawn.colorbar(image, ax=axes, shrink=0.8)
+    return png(drawn)
 
 
 def system(stem: str) -> str:

@@ -1,4 +1,4 @@
-"""The README's table of results, written from measured files: what `evaluate -o` wrote, and the checkpoints' metrics."""
+"""The parts of the README that are generated: from the catalogue, measured files (`evaluate -o`), checkpoints' metrics."""
 
 from __future__ import annotations
 
@@ -11,24 +11,48 @@ from submission.disk.files import write_whole
 from submission.disk.provenance import METRICS
 from submission.errors import InputError
 from submission.paths import CHECKPOINTS
-from training.measuring.analysis import system
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import walk
+from training.measuring.analysis import system as system_of
 from training.paths import MEASURED, README
 
-BEGIN, END = "<!-- results: written by `python -m training results` -->", "<!-- end of results -->"
 SHOWN = ("nDCG@5 judged", "nDCG@5 all", "nDCG@10 all", "MAP all", "judged@5")
 
 
 def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: Path = README) -> None:
-    """Write the table into the README, between its two marks.
+    """Write what is generated into the README.
 
     Raises:
-        InputError: the measured file or the marks are missing. OutputError: the README cannot be written.
+        InputError: the measured file or a section's marks are missing. OutputError: the README cannot be written.
     """
     text = readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise InputError(f"{readme}: expected the lines {BEGIN} and {END} once, with the table between them")
-    before, rest = text.split(BEGIN)
-    write_whole(readme, f"{before}{BEGIN}\n\n{table(measured, checkpoints)}\n{END}{rest.split(END)[1]}")
+    for name, content in {"commands": commands(), "systems": systems(), "results": table(measured, checkpoints)}.items():
+        text = replaced(text, name, content, readme)
+    write_whole(readme, text)
+
+
+def replaced(text: str, name: str, content: str, readme: Path) -> str:
+    """A README's text with a section between its two marks, which name it. Raises InputError: they are not there once."""
+    begin, end = f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise InputError(f"{readme}: expected the lines {begin} and {end} once, with what is generated between them")
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n\n{content}\n{end}{rest.split(end)[1]}"
+
+
+def commands() -> str:
+    """TIRA's commands, one a system."""
+    lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in SYSTEMS]
+    return "\n".join(["```", *lines, "```"]) + "\n"
+
+
+def systems() -> str:
+    """The systems in Markdown: what each is, and the checkpoints that it reads."""
+    lines = ["| system | what it is | checkpoints |", "|---|---|---|"]
+    for system in SYSTEMS.values():
+        read = dict.fromkeys(part.checkpoint for part in walk(system.stage) if part.checkpoint)
+        lines.append(f"| {system.name} | {system.about} | {', '.join(read)} |")
+    return "\n".join(lines) + "\n"
 
 
 def table(measured: Path, checkpoints: Path) -> str:
@@ -41,7 +65,7 @@ def table(measured: Path, checkpoints: Path) -> str:
         raise InputError(f"{measured}: no measured means ({error}); `python -m training evaluate -o` writes them") from None
     lines = [f"| system | validation MAP@20 | {' | '.join(SHOWN)} |", f"|---|---|{'---|' * len(SHOWN)}"]
     for run, values in means.iterrows():
-        name = system(str(run))
+        name = system_of(str(run))
         cells = [f"{values['mean', measure]:.3f}" for measure in SHOWN]
         cells[0] += f" ({values['low', SHOWN[0]]:.2f}–{values['high', SHOWN[0]]:.2f})"  # noqa: RUF001 a range
         lines.append(f"| {name} | {_validation(checkpoints / name / METRICS)} | {' | '.join(cells)} |")

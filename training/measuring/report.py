@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import logging
 from collections.abc import Mapping
@@ -14,8 +13,6 @@ from typing import Any
 import jinja2
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from submission.disk.files import write_whole
 from submission.disk.kept import read_record
@@ -28,6 +25,7 @@ from submission.systems.catalogue import BASELINE_SYSTEM, find
 from submission.systems.execution import Execution
 from training.fitting import curves
 from training.measuring import analysis, evaluate
+from training.measuring.plots import coverage_plot, differences_plot
 from training.measuring.significance import compare, intervals
 from training.paths import REPORT
 
@@ -38,7 +36,6 @@ EXCERPT = 240  # characters of a premise in the table; the whole one is below it
 MEASURE = "nDCG@5"
 WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
 COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
-BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     lists = {system: analysis.lists(run) for system, run in runs.items()}
     similarity = analysis.compare({system: lists[system] for system in systems})
     topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage)
+    baseline = values[BASELINE_SYSTEM][f"{MEASURE} all"]
+    differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != BASELINE_SYSTEM}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -98,8 +97,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         results=[_results(way, words, systems, values) for way, words in WAYS.items()],
         coverage=coverage.to_dict("index"),
         covered=coverage["found"].sum() / coverage["relevant"].sum(),
-        coverage_plot=_image(_coverage_plot(coverage)),
-        differences_plot=_image(_differences_plot(systems, values)),
+        coverage_plot=_image(coverage_plot(coverage)),
+        differences_plot=_image(differences_plot(differences)),
         similarity={
             name: {"image": _image(picture), "table": similarity[name].to_dict("index")}
             for name, picture in analysis.heat_maps(similarity).items()
@@ -215,44 +214,6 @@ def _logs(systems: list[str], checkpoints: Path) -> dict[str, list[dict[str, flo
         if rows:
             logs[system] = rows
     return logs
-
-
-def _differences_plot(systems: list[str], values: Mapping[str, pd.DataFrame]) -> bytes:
-    others = [system for system in systems if system != BASELINE_SYSTEM]
-    columns = 2
-    rows = -(-len(others) // columns)
-    figure = Figure(figsize=(10, 1.9 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes in (grid := figure.subplots(rows, columns, sharey=True, squeeze=False)).flat[len(others) :]:
-        axes.set_visible(False)
-    for axes, system in zip(grid.flat, others, strict=False):
-        difference = (values[system][f"{MEASURE} all"] - values[BASELINE_SYSTEM][f"{MEASURE} all"]).sort_values(ascending=False)
-        axes.bar(range(len(difference)), difference, color=[BETTER if value > 0 else WORSE for value in difference])
-        better, worse = (difference > 0).sum(), (difference < 0).sum()
-        axes.set_title(f"{system}: {better} topics better, {worse} worse", fontsize=10)
-        axes.axhline(0, color="#444444", linewidth=0.8)
-        axes.set(ylim=(-1, 1), xticks=[])
-        axes.grid(axis="y", alpha=0.3)
-    return _png(figure)
-
-
-def _coverage_plot(coverage: pd.DataFrame) -> bytes:
-    figure = Figure(figsize=(10, 3), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    places = range(len(coverage))
-    axes.bar(places, coverage["relevant"], color="#c9d5e3", label="relevant documents in the corpus")
-    axes.bar(places, coverage["found"], color=NEUTRAL, label="of them among the candidates")
-    axes.set_xticks(places, coverage.index, fontsize=7, rotation=90)
-    axes.set(xlabel="topic", ylabel="documents")
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    return _png(figure)
-
-
-def _png(figure: Figure) -> bytes:
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=110, metadata={"Software": None})
-    return content.getvalue()
 
 
 def _image(png: bytes) -> str:

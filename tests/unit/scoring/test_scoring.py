@@ -13,7 +13,7 @@ from submission.rankers.knrm import KNRM
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.documents import score
-from submission.scoring.tokens import Tokens
+from submission.scoring.tokens import ReadTokens
 from submission.stopwatch import Stopwatch
 from submission.text.tokenisers import Lengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
@@ -22,7 +22,7 @@ TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard 
 CORPUS = pd.DataFrame(
     {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
 )
-TOKENS = Tokens(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
+TOKENS = ReadTokens(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
 CPU = torch.device("cpu")
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 import pytest
 
-from submission.scoring.tokens import Tokens
+from submission.scoring.tokens import ReadTokens
 from submission.stopwatch import Stopwatch
 from submission.text.tokenisers import Lengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
@@ -21,7 +21,7 @@ def texts(docnos: Iterable[str]) -> pd.DataFrame:
 def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr("submission.text.tokenisers.premise_words", lambda text: read.append(text) or text.lower().split())
-    tokens = Tokens(TOPICS, texts, Stopwatch())
+    tokens = ReadTokens(TOPICS, texts, Stopwatch())
 
     def ids(tokeniser: WordTokeniser, docnos: list[str]) -> dict[str, list[int]]:
         return {docno: found.tolist() for docno, found in tokens.premises(tokeniser, docnos).items()}
@@ -36,4 +36,6 @@ def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_queries() -> None:
-    assert Tokens(TOPICS, texts, Stopwatch()).queries(WordTokeniser(Vocabulary(["cruel", "zoos"]), Lengths())) == {"7": [3, 2]}
+    assert ReadTokens(TOPICS, texts, Stopwatch()).queries(WordTokeniser(Vocabulary(["cruel", "zoos"]), Lengths())) == {
+        "7": [3, 2]
+    }
