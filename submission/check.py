@@ -21,7 +21,7 @@ from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import walk
 from submission.systems.remembered import Checkpoints
 
-SHOWN = 20  # faults of a file; the others are counted
+FAULTS_SHOWN = 20  # faults of a file; the others are counted
 
 
 @dataclass
@@ -47,9 +47,9 @@ class Report:
 
     def faults(self, found: list[str], exit_code: int) -> None:
         """What is wrong; of many faults the first ones."""
-        self.lines += [f"FAULT  {fault}" for fault in found[:SHOWN]]
-        if len(found) > SHOWN:
-            self.lines.append(f"FAULT  … and {len(found) - SHOWN} more of this kind")
+        self.lines += [f"FAULT  {fault}" for fault in found[:FAULTS_SHOWN]]
+        if len(found) > FAULTS_SHOWN:
+            self.lines.append(f"FAULT  … and {len(found) - FAULTS_SHOWN} more of this kind")
         if found:
             self.exit_code = self.exit_code or exit_code
             self.number += len(found)

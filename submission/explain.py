@@ -7,7 +7,7 @@ from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.explained import Row
 
-SHOWN = 15  # figures of a kind; the others are summed
+FIGURES_SHOWN = 15  # figures of a kind; the others are summed
 
 
 def explain(system: System, docno: str, execution: Execution) -> str:
@@ -19,16 +19,18 @@ def explain(system: System, docno: str, execution: Execution) -> str:
         execution: of a single topic.
 
     Raises:
-        UsageError: no such topic or document. CheckpointError: the system's checkpoint cannot be used.
-        InputError: the system gives the document no score.
+        UsageError: no such topic or document, or the system's scores were not made here.
+        CheckpointError: the system's checkpoint cannot be used.
     """
     [(qid, query)] = execution.topics.to_numpy()
     if execution.documents.unknown({docno}):
         raise UsageError(f"unknown document {docno!r}; expected the id of an argument of the input")
     [conclusion] = execution.documents.texts({docno})["conclusion"]
     found = system.stage.explain(execution, qid, docno)
+    searched = execution.given is None and docno not in set(execution.documents.collection)
     blocks = [
         [f"topic {qid}: {query}", f"document {docno}: {conclusion}"],
+        ["its premise is too short for the collection: no run has it"] if searched else [],
         [f"{what}: {text}" for what, text in found.seen.items()],
         [f"score {found.score:.6f}: {found.how}"],
         _largest(found.parts),
@@ -37,14 +39,14 @@ def explain(system: System, docno: str, execution: Execution) -> str:
         blocks += [[how], _largest(rows)]
     if found.omissions:
         title = "without a piece of the premise the score changes by (no parts of a sum)"
-        blocks += [[title], _largest(found.omissions)[:SHOWN]]
+        blocks += [[title], _largest(found.omissions)[:FIGURES_SHOWN]]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def _largest(rows: list[Row]) -> list[str]:
     """The largest figures, and behind them the sum of the others."""
     ordered = sorted(rows, key=lambda row: -abs(row.value))
-    shown, others = ordered[:SHOWN], ordered[SHOWN:]
+    shown, others = ordered[:FIGURES_SHOWN], ordered[FIGURES_SHOWN:]
     width = max((len(row.name) for row in shown), default=0)
     lines = [f"{row.value:+12.6f}  {row.name:{width}}  {row.note}".rstrip() for row in shown]
     if others:

@@ -6,11 +6,13 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -221,3 +223,9 @@ def contents(directory: Path) -> dict[str, bytes]:
     """All files of a directory but the one that tells the time."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
+
+
+def colours(png: bytes) -> int:
+    """How many colours a picture has; one that cannot be opened raises an error, a blank one has one."""
+    with Image.open(BytesIO(png)) as picture:
+        return len(picture.convert("RGB").getcolors(1 << 24))

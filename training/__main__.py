@@ -92,18 +92,18 @@ def _named(text: str) -> tuple[str, Path]:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from training.data.prepare import Settings, prepare
+    from training.data.prepare import TableSettings, prepare
     from training.data.work import held
 
     with held(options.output):
-        prepare(options.input, options.output, Settings(options.seed, options.sample), options.overwrite)
+        prepare(options.input, options.output, TableSettings(options.seed, options.sample), options.overwrite)
 
 
 def _embed(options: argparse.Namespace) -> None:
-    from training.data.vectors import Settings, embed
+    from training.data.vectors import VectorSettings, embed
     from training.data.work import held
 
-    settings = Settings(options.dimensions, options.minimum_frequency, options.epochs, options.seed)
+    settings = VectorSettings(options.dimensions, options.minimum_frequency, options.epochs, options.seed)
     with held(options.work):
         embed(options.work, options.output or options.work / "vectors", settings, options.vectors, options.overwrite)
 
@@ -177,7 +177,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     from training.measuring import evaluate, results
 
     docnos = set(Input(options.collection).documents["docno"]) if options.collection else None
-    values = {name: evaluate.table(options.runs, evaluate.read_qrels(file, docnos)) for name, file in options.qrels}
+    values = {name: evaluate.evaluate_files(options.runs, evaluate.read_qrels(file, docnos)) for name, file in options.qrels}
     print(results.report(values, options.baseline, options.output))
 
 

@@ -58,14 +58,14 @@ def reproduce(
     provenance = load_json(stored / PROVENANCE)
     _tell_differences(provenance["trained on"]["input"], input_hashes(corpus_files(directory)))
     made = provenance["trained on"]
-    prepare.prepare(directory, work, prepare.Settings(seed=made["seed"], sample=made["sample"]))
+    prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
     output = work / "checkpoints" / name
     system = SYSTEMS.get(name)
     if system and isinstance(system.stage, Fuse):
         aggregate.aggregate(system, work, Checkpoints(checkpoints), output, device)
     else:
         _fit(recipe_name, provenance, work, output, device)
-    table = compare(load_json(stored / METRICS), load_json(output / METRICS))
+    table = verdicts(load_json(stored / METRICS), load_json(output / METRICS))
     same = hashes.get(WEIGHTS) == load_json(output / PROVENANCE)["files"].get(WEIGHTS)
     weights = f"weights: {'the same' if same else 'other'} bytes" if WEIGHTS in hashes else ""
     if (table["verdict"] == "FAIL").any():
@@ -73,7 +73,7 @@ def reproduce(
     return table, weights
 
 
-def compare(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
+def verdicts(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
     """Metrics of two checkpoints side by side, in points of a hundred: `stored here difference verdict`."""
     if "validation" in stored:
         ours, theirs = here["validation"], stored["validation"]
@@ -98,8 +98,8 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
             raise UsageError(
                 f"{output.name}: its word vectors came from a file ({vectors['vectors file'][:12]}…), which is not here"
             )
-        settings = {key: vectors[key] for key in asdict(embed.Settings())}
-        embed.embed(work, work / "vectors", embed.Settings(**settings), None, False)
+        settings = {key: vectors[key] for key in asdict(embed.VectorSettings())}
+        embed.embed(work, work / "vectors", embed.VectorSettings(**settings), None, False)
     start = recipe.encoder.start
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)

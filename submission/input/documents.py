@@ -62,20 +62,16 @@ class ReadDocuments(Documents):
 
     @property
     def size(self) -> int:
-        """See above."""
         return len(self._source.documents)
 
     @cached_property
     def collection(self) -> list[str]:
-        """See above."""
         return sorted(self._source.collection["docno"])
 
     def collected(self) -> pd.DataFrame:
-        """See above."""
         return self._source.collection
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """See above."""
         documents = self._source.documents
         return documents[documents["docno"].isin(docnos)]
 
@@ -89,26 +85,22 @@ class KeptDocuments(Documents):
 
     @cached_property
     def size(self) -> int:
-        """See above."""
         return int(self._query("select count(*) from documents")[0][0])
 
     @cached_property
     def collection(self) -> list[str]:
-        """See above."""
         return msgspec.msgpack.decode((self._kept.directory / COLLECTION).read_bytes(), type=list[str])
 
     def collected(self) -> pd.DataFrame:
-        """See above."""
         return self.texts(self.collection)
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """See above."""
         asked = msgspec.json.encode(list(docnos)).decode()
         rows = self._query("select * from documents where docno in (select value from json_each(?))", asked)
         return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
 
     def unknown(self, docnos: Iterable[str]) -> set[str]:
-        """See above; the texts stay where they are."""
+        """The texts stay where they are."""
         asked = msgspec.json.encode(list(docnos)).decode()
         rows = self._query("select value from json_each(?) where value not in (select docno from documents)", asked)
         return {row[0] for row in rows}

@@ -17,7 +17,7 @@ from submission.rankers.base import Explanation, Part, TopicRanker
 from submission.rankers.layers import KernelPooling, convolve, cosine, distinct, known
 
 WINDOWS = (1, 2, 3)
-PART = 32  # documents of a topic computed at a time
+DOCUMENTS_AT_A_TIME = 32  # documents of a topic computed at a time
 PAIRINGS = (
     (1, 1),
     (1, 3),
@@ -78,10 +78,10 @@ class ConvKNRM(TopicRanker):
         matches = {}
         for window, convolution in zip(WINDOWS, self.convolutions, strict=True):
             weight, bias = convolution.parameters()
-            masks = torch.split(counted.unfold(1, window, 1).all(-1), PART)
+            masks = torch.split(counted.unfold(1, window, 1).all(-1), DOCUMENTS_AT_A_TIME)
             counts = [
                 self.pooling(cosine(ours, (part + bias).relu() + 1e-9), mask)
-                for part, mask in zip(convolve(vectors, place, weight, PART), masks, strict=True)
+                for part, mask in zip(convolve(vectors, place, weight, DOCUMENTS_AT_A_TIME), masks, strict=True)
             ]
             matches[window] = dict(zip(WINDOWS, torch.split(torch.cat(counts), sizes, dim=1), strict=True))  # (B, Q, K) each
         return self.score([self.pooling.logs(matches[d][q], queries[q][1]).sum(1) for q, d in PAIRINGS])

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, TopicRanker, best
-from submission.rankers.layers import PART, FrozenTable, bins_of, cosine, known, log_histogram
+from submission.rankers.layers import WORDS_AT_A_TIME, FrozenTable, bins_of, cosine, known, log_histogram
 from submission.text.ids import PADDING, UNKNOWN
 
 RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "from .5"), (0.3, 0.5, "from .3"), (0, 0.3, "from 0"), (-1.1, 0, "below"))
@@ -62,7 +62,7 @@ class DRMM(TopicRanker):
         """
         size, smoothing, weights = self.config.bins, self.config.smoothing, self.first.weight
         words = torch.unique(queries)
-        parts = torch.split(torch.arange(self.config.vocabulary, device=words.device), PART)
+        parts = torch.split(torch.arange(self.config.vocabulary, device=words.device), WORDS_AT_A_TIME)
         bins = torch.cat([bins_of(self.similarity(words, part), size).int() for part in parts], dim=1)  # (W, vocabulary)
         bins[:, [PADDING, UNKNOWN]] = size  # these count in a bin of their own, which weighs nothing
         rows = functional.pad(weights.t(), (0, 0, 0, 1))  # (size + 1, ·)

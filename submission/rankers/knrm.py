@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.rankers.base import Explanation, Part, TopicRanker
-from submission.rankers.layers import PART, KernelPooling, cosine, distinct, known
+from submission.rankers.layers import WORDS_AT_A_TIME, KernelPooling, cosine, distinct, known
 
 
 class KNRM(TopicRanker):
@@ -48,7 +48,7 @@ class KNRM(TopicRanker):
         The kernels of each distinct word of a topic's documents are computed once, and added up by each document that has it.
         """
         words = torch.unique(queries)
-        vectors, parts = self.embedding(words), torch.split(self.embedding.weight, PART)
+        vectors, parts = self.embedding(words), torch.split(self.embedding.weight, WORDS_AT_A_TIME)
         similarity = torch.cat([cosine(vectors, part) for part in parts], dim=1)  # (W, vocabulary)
 
         def scores(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:

@@ -14,7 +14,9 @@ from torch.nn import functional
 from submission.rankers.base import Part, best
 from submission.text.ids import PADDING, UNKNOWN
 
-PART = 512  # words of a table that are compared at a time: few, so that what is made of them stays in the processor's cache
+WORDS_AT_A_TIME = (
+    512  # words of a table that are compared at a time: few, so that what is made of them stays in the processor's cache
+)
 
 
 def known(ids: Tensor, mask: Tensor) -> Tensor:

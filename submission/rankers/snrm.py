@@ -17,7 +17,7 @@ from submission.rankers.base import Explanation, LatentRanker, Part, best
 from submission.rankers.layers import convolve, distinct, known
 
 WINDOW = 5
-PART = 8  # texts computed at a time
+TEXTS_AT_A_TIME = 8  # texts computed at a time
 
 
 class SNRM(LatentRanker):
@@ -58,7 +58,9 @@ class SNRM(LatentRanker):
         windows = _windows(mask)  # (B, 1)
         shares = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows) / windows  # (B, W)
         means = []
-        for grams, share in zip(convolve(self.embedding(words), place, first, PART), torch.split(shares, PART), strict=True):
+        for grams, share in zip(
+            convolve(self.embedding(words), place, first, TEXTS_AT_A_TIME), torch.split(shares, TEXTS_AT_A_TIME), strict=True
+        ):
             grams = grams.relu_()  # (b, W, ·)
             for weight in others:
                 grams = (grams @ weight[:, :, 0].t()).relu_()

@@ -34,11 +34,10 @@ class ReadTokens(Tokens):
         self._read: dict[str, dict[str, list[Any]]] = {}
 
     def queries(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
-        """See above."""
         return {qid: tokeniser.query(query) for qid, query in self._topics.items()}
 
     def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
-        """See above; (L,) int32 each."""
+        """(L,) int32 each."""
         with self._stopwatch.stage("tokens"):
             wanted = set(docnos)
             read = self._read.setdefault(tokeniser.reading, {})

@@ -75,7 +75,7 @@ class Stage(ABC):
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Why a document has its score for a topic. Raises InputError: it has none."""
+        """Why a document has its score for a topic. Raises UsageError: its scores were not made here."""
 
     def formula(self, checkpoints: Checkpoints) -> str:
         """What its checkpoint says, in a line for people. Raises CheckpointError."""

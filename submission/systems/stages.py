@@ -29,7 +29,6 @@ class Conclusions(Stage):
     checkpoint = None
 
     def lists(self, execution: Execution) -> pd.DataFrame:
-        """See above."""
         return self.search(execution) if execution.given is None else execution.given
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -70,15 +69,14 @@ class _Network(Stage):
     checkpoint: str
 
     def opened(self, checkpoints: Checkpoints) -> Checkpoint:
-        """See above."""
         return checkpoints.opened(self.checkpoint, open_checkpoint)
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """See above; a GPU gives other bits."""
+        """A GPU gives other bits."""
         return [self.opened(execution.checkpoints).fingerprint, execution.device.type]
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """See above; scores of finished parts are kept."""
+        """Scores of finished parts are kept."""
         asked = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
         kept = execution.place(f"scores-{self.checkpoint}", *self.decided_by(execution), execution.input.fingerprint, asked)
         return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept)
@@ -97,7 +95,6 @@ class Rerank(_Network):
     checkpoint: str
 
     def made_of(self) -> tuple[Stage, ...]:
-        """See above."""
         return (self.first,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -106,7 +103,6 @@ class Rerank(_Network):
         return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        """See above."""
         return {"reranks": name(self.first)}
 
 
@@ -132,11 +128,10 @@ class Fuse(Stage):
     checkpoint: str
 
     def made_of(self) -> tuple[Stage, ...]:
-        """See above."""
         return tuple(stage for _, stage in self.members)
 
     def opened(self, checkpoints: Checkpoints) -> Regression:
-        """See above. Raises CheckpointError: it was fitted with other members, or with other checkpoints of these."""
+        """Raises CheckpointError: it was fitted with other members, or with other checkpoints of these."""
         regression = checkpoints.opened(self.checkpoint, open_regression)
         regression.refuse_others(self.made_with(checkpoints))
         return regression
@@ -158,7 +153,7 @@ class Fuse(Stage):
         return lists.ranked(combined, execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """See above; a document that no member lists among its best has the intercept."""
+        """A document that no member lists among its best has the intercept."""
         regression = self.opened(execution.checkpoints)
         combined = regression.combine(self._listed(execution))
         found = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
@@ -167,9 +162,6 @@ class Fuse(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
         """What each member adds."""
         regression, listed = self.opened(execution.checkpoints), self._listed(execution)
-        combined = regression.combine(listed).set_index("docno")["score"]
-        if docno not in combined.index:
-            raise InputError(f"document {docno}: among the best {LISTED} of no member, so not in the list")
         rows = [Row(regression.intercept, "intercept")]
         for member in regression.members:
             score = listed[member.name].set_index("docno")["score"].get(docno)
@@ -177,14 +169,13 @@ class Fuse(Stage):
             how = f"not among its best {LISTED}" if score is None else f"its score {score:.4f}, times {member.coefficient:.4f}"
             rows.append(Row(share, member.name, how))
         how = "a sum over the members' scores, each brought to [0, 1], and the intercept"
-        return Explained(combined[docno], how, rows)
+        [total] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
+        return Explained(total, how, rows)
 
     def formula(self, checkpoints: Checkpoints) -> str:
-        """See above."""
         return f"score = {self.opened(checkpoints).formula()}"
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        """See above."""
         return {"interpolates": [member for member, _ in self.members]}
 
     def _listed(self, execution: Execution) -> dict[str, pd.DataFrame]:

@@ -73,7 +73,6 @@ class WordTokeniser(Tokeniser):
 
     @classmethod
     def load(cls, directory: Path, lengths: Lengths) -> WordTokeniser:
-        """See above."""
         return cls(Vocabulary.load(directory / cls.file), lengths)
 
     def query(self, text: str) -> list[int]:
@@ -111,7 +110,7 @@ class PieceTokeniser(Tokeniser):
 
     @classmethod
     def load(cls, directory: Path, lengths: Lengths) -> PieceTokeniser:
-        """See above. Raises Exception: the tokenizers package has no error class of its own."""
+        """Raises Exception: the tokenizers package has no error class of its own."""
         return cls(Tokenizer.from_str((directory / cls.file).read_text(encoding="utf-8")), lengths)
 
     def query(self, text: str) -> list[int]:

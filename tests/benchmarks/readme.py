@@ -12,11 +12,11 @@ from training.paths import README
 
 def update(results: Path, readme: Path = README) -> None:
     """Write the table into the README, between its two marks. Raises InputError: they are not there."""
-    content = table(json.loads(results.read_text(encoding="utf-8")))
+    content = speed_table(json.loads(results.read_text(encoding="utf-8")))
     write_whole(readme, replaced(readme.read_text(encoding="utf-8"), "speed", content, readme))
 
 
-def table(content: dict[str, object]) -> str:
+def speed_table(content: dict[str, object]) -> str:
     """The table in Markdown."""
     machine: dict[str, object] = content["machine"]  # type: ignore[assignment]
     results: dict[str, list[dict[str, object]]] = content["results"]  # type: ignore[assignment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +21,9 @@ from submission.rankers.vanilla_bert import VanillaBERT
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.conftest import tiny_tokenizer
+from tests.conftest import contents, tiny_tokenizer
 from training.__main__ import main
+from training.fitting import fit as module
 
 RECIPE = """ranker = "{ranker}"
 [lengths]
@@ -34,7 +36,7 @@ learning_rate = 0.001
 {start}
 [training]
 epochs = 1
-steps = 8
+steps = {steps}
 validations = 2
 global_batch_size = 16
 micro_batch_size = 8
@@ -75,9 +77,9 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fit(work: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
     """Train a network by a short recipe; its checkpoint."""
 
-    def run(ranker: str, frozen: int = -1, start: str = "") -> Path:
+    def run(ranker: str, frozen: int = -1, start: str = "", steps: int = 8) -> Path:
         recipe = tmp_path / f"{ranker}.toml"
-        recipe.write_text(RECIPE.format(ranker=ranker, encoder=encoder.name, frozen=frozen, start=start))
+        recipe.write_text(RECIPE.format(ranker=ranker, encoder=encoder.name, frozen=frozen, start=start, steps=steps))
         assert main(["fit", str(recipe), "--work", str(work), "--device", "cpu"]) == 0
         return work / "checkpoints" / ranker
 
@@ -93,6 +95,27 @@ def test_from_a_recipe_to_a_run(ranker: str, fit: Callable[..., Path], make_inpu
     assert submission(["rank", "-i", str(make_input()), "-o", str(tmp_path / "o"), *flags]) == 0
     lines = (tmp_path / "o" / "run.txt").read_text().splitlines()
     assert sorted(line.split()[2] for line in lines) == ["a1", "a2", "a3"]
+
+
+def test_a_stopped_training_goes_on_with_the_same_random_numbers(
+    fit: Callable[..., Path], work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = contents(fit("vanilla_bert", steps=20))
+    shutil.rmtree(work / "fit")
+    shutil.rmtree(work / "checkpoints")
+    step, taken = module.take_step, iter(range(10**6))
+
+    def stopped(*arguments: Any) -> float:
+        if next(taken) == 17:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "take_step", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fit("vanilla_bert", steps=20)
+    assert (work / "fit" / "vanilla_bert" / "state.pt").exists()
+    assert contents(fit("vanilla_bert", steps=20)) == whole
 
 
 def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint(fit: Callable[..., Path], encoder: Path) -> None:
@@ -134,13 +157,13 @@ def test_a_start_without_an_encoder(fit: Callable[..., Path], checkpoints: Path,
     (work / "checkpoints").mkdir()
     (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
     recipe = work / "r.toml"
-    recipe.write_text(RECIPE.format(ranker="cedr_knrm", encoder="tiny", frozen=-1, start='start = "knrm"'))
+    recipe.write_text(RECIPE.format(ranker="cedr_knrm", encoder="tiny", frozen=-1, start='start = "knrm"', steps=8))
     assert main(["fit", str(recipe), "--work", str(work)]) == 2
 
 
 def test_a_folder_without_an_encoder(work: Path, encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (encoder / "tokenizer.json").unlink()
-    (tmp_path / "r.toml").write_text(RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start=""))
+    (tmp_path / "r.toml").write_text(RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start="", steps=8))
     assert main(["fit", str(tmp_path / "r.toml"), "--work", str(work)]) == 4
     assert "tokenizer.json: missing; expected the encoder" in capsys.readouterr().err
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from training.__main__ import main
-from training.reproduce import compare
+from training.reproduce import verdicts
 
 
 @pytest.fixture
@@ -95,6 +95,6 @@ def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, capsys: pytest.Ca
 def test_verdicts() -> None:
     stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "lost": 50.0}}
     here = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
-    table = compare(stored, here)
+    table = verdicts(stored, here)
     assert table["verdict"].to_dict() == {"a": "OK", "b": "near", "c": "FAIL", "lost": "FAIL"}
     assert isinstance(table, pd.DataFrame)

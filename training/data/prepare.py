@@ -44,14 +44,14 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Settings:
+class TableSettings:
     """The flags of `prepare`: the seed, and the size of a random part of the arguments (0: all)."""
 
     seed: int = 0
     sample: int = 0
 
 
-def prepare(input_directory: Path, directory: Path, settings: Settings, overwrite: bool = False) -> None:
+def prepare(input_directory: Path, directory: Path, settings: TableSettings, overwrite: bool = False) -> None:
     """Write the tables and the statistics into a working directory.
 
     Tables are `{train,validation}.{words,pieces}.parquet`: docno, conclusion, normalised conclusion, premise (in that form),

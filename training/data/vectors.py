@@ -32,7 +32,7 @@ LONGEST = 10_000  # words: gensim cuts longer texts
 
 
 @dataclass(frozen=True)
-class Settings:
+class VectorSettings:
     """The flags of `embed`."""
 
     dimensions: int = 300
@@ -53,7 +53,7 @@ class Premises:
                 yield text.split()[:LONGEST]
 
 
-def embed(work: Path, directory: Path, settings: Settings, file: Path | None, overwrite: bool = False) -> None:
+def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | None, overwrite: bool = False) -> None:
     """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32) into a directory.
 
     The vocabulary is the words that occur often enough in the training premises, most frequent first. A word that a vectors
@@ -100,7 +100,7 @@ def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
         raise InputError(f"{directory}: no word vectors ({error}); `python -m training embed WORK` makes them") from None
 
 
-def _train(premises: Premises, settings: Settings) -> KeyedVectors:
+def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
     model = Word2Vec(
         vector_size=settings.dimensions,
         min_count=settings.minimum_frequency,
@@ -136,7 +136,7 @@ def _read(file: Path, dimensions: int) -> KeyedVectors:
     return vectors
 
 
-def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: Settings) -> np.ndarray:
+def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
     found = [term in vectors.key_to_index for term in vocabulary.terms]
     known = vectors.vectors[[vectors.key_to_index[t] for t, is_known in zip(vocabulary.terms, found, strict=True) if is_known]]
     if not len(known):

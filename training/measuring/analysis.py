@@ -39,7 +39,7 @@ def analyse(directory: Path, output: Path) -> dict[str, pd.DataFrame]:
     runs = {file.stem: read_run(file) for file in sorted(directory.glob("*-*.txt"))}
     if len(runs) < 2:
         raise InputError(f"{directory}: {len(runs)} runs named <team>-<system>.txt; expected at least two to compare")
-    tables = compare({system(name): lists(run) for name, run in runs.items()})
+    tables = similarities({system(name): lists(run) for name, run in runs.items()})
     make_directory(output)
     for name, table in tables.items():
         write_whole(output / f"{name}.csv", table.to_csv(float_format="%.4f", lineterminator="\n"))
@@ -49,7 +49,7 @@ def analyse(directory: Path, output: Path) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def compare(lists: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
+def similarities(lists: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
     """Means over topics for every two systems.
 
     Args:
@@ -92,7 +92,7 @@ def spearman(first: list[str], second: list[str]) -> float | None:
 
 
 def heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
-    """The pictures (PNG) of what `compare` gives."""
+    """The pictures (PNG) of what `similarities` gives."""
     title = "Spearman correlation of the documents in both top 100"
     return {
         "jaccard": _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0),

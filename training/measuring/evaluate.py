@@ -103,7 +103,7 @@ def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
     return qrels
 
 
-def table(files: list[Path], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def evaluate_files(files: list[Path], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The measures of runs per topic, by the files' names without ending.
 
     Raises:

@@ -16,7 +16,7 @@ from submission.systems.execution import walk
 from training.measuring.analysis import system as system_of
 from training.paths import MEASURED, README
 
-SHOWN = ("nDCG@5 judged", "nDCG@5 all", "nDCG@10 all", "MAP all", "judged@5")
+MEASURES_SHOWN = ("nDCG@5 judged", "nDCG@5 all", "nDCG@10 all", "MAP all", "judged@5")
 
 
 def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: Path = README) -> None:
@@ -26,7 +26,11 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: P
         InputError: the measured file or a section's marks are missing. OutputError: the README cannot be written.
     """
     text = readme.read_text(encoding="utf-8")
-    for name, content in {"commands": commands(), "systems": systems(), "results": table(measured, checkpoints)}.items():
+    for name, content in {
+        "commands": commands(),
+        "systems": systems(),
+        "results": results_table(measured, checkpoints),
+    }.items():
         text = replaced(text, name, content, readme)
     write_whole(readme, text)
 
@@ -55,19 +59,19 @@ def systems() -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(measured: Path, checkpoints: Path) -> str:
+def results_table(measured: Path, checkpoints: Path) -> str:
     """The table in Markdown, the best system first. Raises InputError: the measured file is missing or another kind of file."""
     try:
         rows = pd.read_csv(measured)
         means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high"])
-        means = means.sort_values(("mean", SHOWN[0]), ascending=False)
+        means = means.sort_values(("mean", MEASURES_SHOWN[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{measured}: no measured means ({error}); `python -m training evaluate -o` writes them") from None
-    lines = [f"| system | validation MAP@20 | {' | '.join(SHOWN)} |", f"|---|---|{'---|' * len(SHOWN)}"]
+    lines = [f"| system | validation MAP@20 | {' | '.join(MEASURES_SHOWN)} |", f"|---|---|{'---|' * len(MEASURES_SHOWN)}"]
     for run, values in means.iterrows():
         name = system_of(str(run))
-        cells = [f"{values['mean', measure]:.3f}" for measure in SHOWN]
-        cells[0] += f" ({values['low', SHOWN[0]]:.2f}–{values['high', SHOWN[0]]:.2f})"  # noqa: RUF001 a range
+        cells = [f"{values['mean', measure]:.3f}" for measure in MEASURES_SHOWN]
+        cells[0] += f" ({values['low', MEASURES_SHOWN[0]]:.2f}–{values['high', MEASURES_SHOWN[0]]:.2f})"  # noqa: RUF001 a range
         lines.append(f"| {name} | {_validation(checkpoints / name / METRICS)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -26,12 +26,12 @@ from submission.systems.execution import Execution
 from training.fitting import curves
 from training.measuring import analysis, evaluate
 from training.measuring.plots import coverage_plot, differences_plot
-from training.measuring.significance import compare, intervals
+from training.measuring.significance import against_baseline, intervals
 from training.paths import REPORT
 
 log = logging.getLogger(__name__)
 
-SHOWN = 5  # documents a topic and system
+DOCUMENTS_SHOWN = 5  # documents a topic and system
 EXCERPT = 240  # characters of a premise in the table; the whole one is below it
 MEASURE = "nDCG@5"
 WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
@@ -78,7 +78,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     systems = sorted(runs, key=lambda system: -values[system][f"{MEASURE} judged"].mean())
     coverage = _coverage(qrels, execution)
     lists = {system: analysis.lists(run) for system, run in runs.items()}
-    similarity = analysis.compare({system: lists[system] for system in systems})
+    similarity = analysis.similarities({system: lists[system] for system in systems})
     topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage)
     baseline = values[BASELINE_SYSTEM][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != BASELINE_SYSTEM}
@@ -109,7 +109,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         },
         topics=topics,
         worst=sorted(topics, key=lambda topic: topic.mean),
-        shown=SHOWN,
+        shown=DOCUMENTS_SHOWN,
     )
     write_whole(output, html)
     log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), len(html.encode()) / 1e6)
@@ -128,7 +128,7 @@ def _refuse_other_input(directory: Path, source: Input) -> None:
 def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """A table of results: means, the interval of the first measure, its tests against bm25."""
     measure = f"{MEASURE} {way}"
-    tested = compare({system: values[system][measure] for system in systems}, BASELINE_SYSTEM)
+    tested = against_baseline({system: values[system][measure] for system in systems}, BASELINE_SYSTEM)
     rows = []
     for system in systems:
         table = values[system]
@@ -159,7 +159,7 @@ def _topics(
     coverage: pd.DataFrame,
 ) -> list[Topic]:
     labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
-    tops = {system: dict(iter(run.groupby("qid").head(SHOWN).groupby("qid"))) for system, run in runs.items()}
+    tops = {system: dict(iter(run.groupby("qid").head(DOCUMENTS_SHOWN).groupby("qid"))) for system, run in runs.items()}
     wanted = {docno for by_topic in tops.values() for frame in by_topic.values() for docno in frame["docno"]}
     documents = source.documents[source.documents["docno"].isin(wanted)].set_index("docno")
     unknown = sorted(wanted - set(documents.index))
@@ -171,7 +171,9 @@ def _topics(
             continue
         scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
         listed = {system: by_topic[qid] for system, by_topic in tops.items() if qid in by_topic}
-        rows = [[_cell(listed.get(system), place, labels, documents, qid) for system in runs] for place in range(SHOWN)]
+        rows = [
+            [_cell(listed.get(system), place, labels, documents, qid) for system in runs] for place in range(DOCUMENTS_SHOWN)
+        ]
         docnos = sorted({cell["docno"] for row in rows for cell in row if cell})
         texts = [{"docno": docno, **documents.loc[docno, ["conclusion", "premise"]]} for docno in docnos]
         result.append(

@@ -9,7 +9,7 @@ import pandas as pd
 
 from submission.disk.files import make_directory, write_whole
 from submission.errors import UsageError, nearest
-from training.measuring.significance import compare, intervals
+from training.measuring.significance import against_baseline, intervals
 
 Values = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: measures per topic, as `evaluate` gives them
 TESTED = ("nDCG@5 judged", "nDCG@5 all")  # printed; the files have all measures
@@ -28,7 +28,7 @@ def bounds(values: Values) -> pd.DataFrame:
 
 
 def tests(values: Values, baseline: str) -> pd.DataFrame:
-    """Rows (qrels, measure, run), columns as `compare` gives them.
+    """Rows (qrels, measure, run), columns as `against_baseline` gives them.
 
     Raises:
         UsageError: the baseline is not among the runs, or alone.
@@ -38,7 +38,7 @@ def tests(values: Values, baseline: str) -> pd.DataFrame:
         if baseline not in tables or len(tables) < 2:
             raise UsageError(f"baseline {baseline!r}: expected one of two runs or more; {nearest(baseline, tables)}")
         for measure in next(iter(tables.values())).columns:
-            parts[qrels, measure] = compare({run: table[measure] for run, table in tables.items()}, baseline)
+            parts[qrels, measure] = against_baseline({run: table[measure] for run, table in tables.items()}, baseline)
     return pd.concat(parts, names=["qrels", "measure", "run"])
 
 

@@ -14,7 +14,7 @@ SEED = 0
 
 
 def intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
-    """The means of measures over topics (rows), and between what they lie when topics are drawn anew (percentiles, 95 %).
+    """Means of measures over topics (rows), with 95 % bootstrap intervals (percentiles, over topics that are drawn anew).
 
     Returns:
         One row a measure: `mean low high`.
@@ -29,7 +29,7 @@ def intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
-def compare(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
+def against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
     """Test each run against a baseline, in one measure.
 
     Args:

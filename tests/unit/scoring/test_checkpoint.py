@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
+import torch
 
 from submission.disk.files import sha256
 from submission.errors import CheckpointError
 from submission.rankers.knrm import KNRM
+from submission.scoring.batches import pad
 from submission.scoring.checkpoint import open_checkpoint
 
 
@@ -34,6 +37,27 @@ def test_opened_as_written(checkpoints: Path) -> None:
         "linear.weight": "torch.float32",
         "linear.bias": "torch.float32",
     }
+
+
+def test_two_texts_and_a_score(checkpoints: Path) -> None:
+    checkpoint = open_checkpoint(checkpoints / "knrm")
+    pairs = [
+        ("Are zoos cruel?", "wild animals in cages"),
+        ("golf", "zoos"),
+        ("Are zoos cruel?", "zoos"),
+        ("golf", "zoos"),
+        ("", ""),
+    ]
+    found = checkpoint.scores(pairs)
+    assert found.dtype == np.float32
+    with torch.no_grad():
+        alone = [
+            checkpoint.ranker(*pad([checkpoint.tokeniser.query(query)]), *pad([checkpoint.tokeniser.premise(premise)])).item()
+            for query, premise in pairs
+        ]
+    np.testing.assert_allclose(found, alone, rtol=0, atol=1e-6)
+    assert len(set(found.tolist())) == 4
+    assert checkpoint.scores([]).shape == (0,)
 
 
 def test_writing_again_gives_the_same_fingerprint(checkpoints: Path) -> None:

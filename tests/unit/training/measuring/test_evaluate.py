@@ -12,7 +12,7 @@ from submission.errors import InputError
 from submission.input.directory import Input
 from submission.input.runs import read_run
 from tests.conftest import REAL, argument
-from training.measuring.evaluate import BPREF, evaluate, read_qrels, table
+from training.measuring.evaluate import BPREF, evaluate, evaluate_files, read_qrels
 
 QRELS = """1 0 a 2
 1 0 b 0
@@ -62,7 +62,7 @@ def test_against_values_by_hand(files: tuple[Path, Path]) -> None:
     }
     assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
     assert (result.loc[["2", "4"]] == 0).all(axis=None)
-    means = table([files[0]], read_qrels(files[1]))["run"].mean()
+    means = evaluate_files([files[0]], read_qrels(files[1]))["run"].mean()
     assert means["nDCG@5 judged"] == pytest.approx(expected["nDCG@5 judged"] / 3)
 
 
@@ -195,6 +195,6 @@ def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str
     (tmp_path / "qrels").write_text(f"1 0 {judged} 1\n1 0 b 0\n")
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n")
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
-        table([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))
+        evaluate_files([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
-    assert table([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))["run"]["MRR all"].tolist() == [0.0]
+    assert evaluate_files([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))["run"]["MRR all"].tolist() == [0.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.measuring.significance import compare, holm, intervals
+from training.measuring.significance import against_baseline, holm, intervals
 
 
 def test_holm_by_hand() -> None:
@@ -23,7 +23,7 @@ def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
     differences = other - base
     means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
     exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])
-    found = compare({"base": pd.Series(base), "other": pd.Series(other)}, "base")
+    found = against_baseline({"base": pd.Series(base), "other": pd.Series(other)}, "base")
     assert found.loc["other", "randomisation"] == pytest.approx(exact)
     assert found.loc["other", "difference"] == pytest.approx(differences.mean())
     # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be 2.571
@@ -34,12 +34,12 @@ def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
     values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
-    found = compare(values, "base")
+    found = against_baseline(values, "base")
     assert list(found.index) == ["same", "better", "noise"]
     assert found.loc["same"].tolist() == [0.0, 1.0, 1.0, 1.0, 1.0]
     assert found.loc["better", "randomisation (Holm)"] < 0.001
     assert found.loc["noise", "t (Holm)"] == pytest.approx(min(1, 2 * found.loc["noise", "t"]))
-    assert compare(values, "base").equals(found)  # seeded
+    assert against_baseline(values, "base").equals(found)  # seeded
 
 
 def test_intervals_of_means() -> None:

@@ -1,0 +1,131 @@
+"""Files that are made once."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from submission.disk.kept import RECORD, Kept, read_record
+from submission.disk.locked import locked
+from submission.errors import OutputError
+
+
+def array(directory: Path, value: float, key: str = "k") -> tuple[list[float], bool]:
+    """What is there under a name, and whether it was made now."""
+    made: list[bool] = []
+
+    def make() -> np.ndarray:
+        made.append(True)
+        return np.full(3, value)
+
+    return Kept(directory, {"key": key}, overwrite=True).array("a.npy", make).tolist(), bool(made)
+
+
+def test_made_once(tmp_path: Path) -> None:
+    assert array(tmp_path / "new", 1.0) == ([1.0] * 3, True)
+    assert array(tmp_path / "new", 2.0) == ([1.0] * 3, False)
+
+
+def test_made_again_where_something_else_decides(tmp_path: Path) -> None:
+    array(tmp_path, 1.0)
+    assert array(tmp_path, 2.0, key="other") == ([2.0] * 3, True)
+    assert array(tmp_path, 3.0) == ([3.0] * 3, True)
+
+
+@pytest.mark.parametrize("damage", ["bit", "cut", "zip", "reversed", "empty", "gone"])
+def test_made_again_where_its_bytes_are_others(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    Kept(tmp_path, {}).array("a.npy", lambda: np.array([1.0, 2.0]))
+    file = tmp_path / "a.npy"
+    whole = file.read_bytes()
+    np.save(file, np.array([2.0, 1.0]))
+    contents = {
+        "bit": bytes([*whole[:-1], whole[-1] ^ 1]), "cut": whole[:-8], "zip": b"PK\x03\x04", "reversed": file.read_bytes(),
+        "empty": b"",
+    }  # fmt: skip
+    file.unlink() if damage == "gone" else file.write_bytes(contents[damage])
+    assert Kept(tmp_path, {}).array("a.npy", lambda: np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert file.read_bytes() == whole
+    assert ("a.npy: not as it was written; made again" in caplog.text) == (damage != "gone")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"files": {"a.npy": 3}}', '{"files": {"a.npy": {"key": 1}}}', "[" * 10**5]
+)
+def test_a_damaged_record_knows_nothing(tmp_path: Path, content: str) -> None:
+    array(tmp_path, 1.0)
+    (tmp_path / RECORD).write_text(content)
+    assert array(tmp_path, 2.0) == ([2.0] * 3, True)
+
+
+def test_files_that_are_made_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def write(first: Path, second: Path) -> None:
+        calls.append(1)
+        first.write_text("1")
+        second.write_text("2")
+
+    for _ in range(2):
+        files = Kept(tmp_path, {}).make(["a", "b"], write)
+        assert [file.read_text() for file in files] == ["1", "2"]
+    assert len(calls) == 1
+    (tmp_path / "b").write_text("3")
+    Kept(tmp_path, {}).make(["a", "b"], write)
+    assert len(calls) == 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b", RECORD]
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    def write(file: Path) -> None:
+        file.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)"):
+        Kept(tmp_path, {}).make(["a"], write)
+    assert not list(tmp_path.iterdir())
+
+
+def test_killed_between_record_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", lambda old, new: killed() if new.name == "a" else Path(old).rename(new))
+        with pytest.raises(KeyboardInterrupt):
+            Kept(tmp_path, {}).make(["a"], lambda file: file.write_text("1"))
+    assert "a" in read_record(tmp_path / RECORD).files
+    [file] = Kept(tmp_path, {}).make(["a"], lambda file: file.write_text("2"))
+    assert file.read_text() == "2"
+
+
+def test_other_files_are_refused_and_replaced_only_when_asked(tmp_path: Path) -> None:
+    Kept(tmp_path, {"input": "a", "seed": 1}).write("x", "old")
+    Kept(tmp_path, {"input": "a", "seed": 1}).write("y", "old")
+    with pytest.raises(OutputError, match=r"files of another seed \(x, y\); choose another or give --overwrite"):
+        Kept(tmp_path, {"input": "a", "seed": 2})
+    other = Kept(tmp_path, {"input": "a", "seed": 2}, overwrite=True)
+    assert (tmp_path / "y").exists()
+    other.write("x", "new")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [RECORD, "x"]
+    assert json.loads((tmp_path / RECORD).read_text())["decided_by"] == {"input": "a", "seed": 2}
+
+
+def test_a_key_decides_a_file_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    Kept(tmp_path, {}).write("x", "1", "first")
+    kept = Kept(tmp_path, {})
+    assert (kept.key("x"), kept.key("y"), "x" in kept, "y" in kept) == ("first", None, True, False)
+    assert not caplog.text
+
+
+def test_a_held_directory(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(OutputError, match="another process works there; wait"), locked(tmp_path):
+        pass
+    with locked(tmp_path), pytest.raises(BlockingIOError), locked(tmp_path.parent):
+        raise BlockingIOError  # somebody else's
+    with pytest.raises(OutputError, match="not a directory to write to"), locked(tmp_path / "nowhere"):
+        pass
