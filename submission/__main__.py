@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # first of all: until then Ctrl-C ends in a traceback
+    from submission.interrupted import hear
+
+    hear()
+
 import argparse
+import sys
 from pathlib import Path
 
 from submission import command
-from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, from_environment, whole_number
+from submission.command import (
+    Verbs,
+    add_checkpoints,
+    add_device,
+    add_input,
+    add_input_run,
+    folder,
+    from_environment,
+    whole_number,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input(verb)
     add_input_run(verb)
     output = from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
-    verb.add_argument("-o", "--output", type=Path, default=output, metavar="DIR", help="directory for the runs")
+    verb.add_argument("-o", "--output", type=folder, default=output, metavar="DIR", help="directory for the runs")
     what = "repeatable; the first is the primary one (default: all whose checkpoints are there, knrm primary)"
     verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=what)
     verb.add_argument("--team", default="aragorn", help="run files and tags are named <team>-<system>")
@@ -30,15 +45,17 @@ def _parser() -> argparse.ArgumentParser:
     add_device(verb)
     add_checkpoints(verb)
     what = "where finished parts, lists and indexes are kept, so that a restarted execution goes on where it stopped"
-    verb.add_argument("--work", type=Path, metavar="DIR", help=f"{what} (default: a temporary directory)")
+    verb.add_argument("--work", type=folder, metavar="DIR", help=f"{what} (default: a temporary directory)")
     verb.add_argument("--overwrite", action="store_true", help="replace the runs of another input, setting or version")
 
     verb = verbs.add("check", _check, "all faults of an input, of the checkpoints and of run files; scores nothing")
     add_input(verb)
     add_checkpoints(verb)
     what = "repeatable; a run made from this input"
-    verb.add_argument("--run", action="append", type=Path, default=[], metavar="FILE", dest="runs", help=what)
-    verb.add_argument("--differing", type=Path, metavar="FILE", help="write the ids there whose texts are not the judged ones")
+    verb.add_argument("--run", action="append", type=folder, default=[], metavar="FILE", dest="runs", help=what)
+    verb.add_argument(
+        "--differing", type=folder, metavar="FILE", help="write the ids there whose texts are not the judged ones"
+    )
 
     verb = verbs.add("explain", _explain, "why a document has its score: the parts that sum to it")
     add_input(verb)
@@ -101,4 +118,4 @@ def _systems(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    command.program(main)
+    sys.exit(main())

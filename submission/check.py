@@ -9,14 +9,12 @@ import pandas as pd
 
 from submission.disk.files import write_whole
 from submission.errors import CheckpointError, FaultsError, InputError
-from submission.input.args_me import corpus_faults, corpus_files
+from submission.input.args_me import ArgsMe
 from submission.input.argument_ids import differing
-from submission.input.collection import long_enough
+from submission.input.collection import long_enough, refuse_empty
 from submission.input.directory import Input
-from submission.input.given import given_lists
-from submission.input.tirex import Tirex
-from submission.input.topics import read_topics, topic_faults, topic_files
 from submission.output.faults import run_faults
+from submission.progress import progress
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import walk
 from submission.systems.remembered import Checkpoints
@@ -68,12 +66,7 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
         OutputError: differing_file cannot be written.
     """
     report = Report()
-    if Tirex.is_in(directory):
-        topics, documents = _check_tirex(directory, report)
-    else:
-        topics, documents = _check_topics(directory, report), _check_documents(directory, report)
-        if documents is not None:
-            _check_texts(documents, differing_file, report)
+    topics, documents = _check_input(directory, differing_file, report)
     _check_checkpoints(Checkpoints(checkpoints), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
@@ -81,48 +74,45 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
     return report
 
 
-def _check_tirex(directory: Path, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
+def _check_input(directory: Path, differing_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
+    """Topics and documents, as far as nothing is wrong with them, by the functions that `rank` reads them with."""
     try:
         source = Input(directory)
-        topics, documents = source.topics["qid"].tolist(), source.documents
-        if source.listed is not None:
-            given_lists(source.listed, source.topics, set(source.listed["docno"]) - set(documents["docno"]), source.list_file)
     except InputError as error:
         report.faults([str(error)], InputError.exit_code)
         return None, None
-    report.ok(f"{len(topics)} topics, {len(documents)} documents")
     report.note(source.note)
-    return topics, documents
+    form = source.form
+    topics, faults = form.topics()
+    _report(report, f"{len(topics)} topics", faults, InputError.exit_code)
+    documents, more = form.documents()
+    if not more and not source.list_file:
+        more = _collection_faults(documents, report)
+    _report(report, f"{len(documents)} documents in {len(form.corpus_files)} files", more, InputError.exit_code)
+    if not faults and not more:
+        _report(report, "the list", _list_faults(source, documents), InputError.exit_code) if source.list_file else None
+    if not more and isinstance(form, ArgsMe):
+        _check_texts(documents, differing_file, report)
+    return None if faults else topics["qid"].tolist(), None if more else documents
 
 
-def _check_topics(directory: Path, report: Report) -> list[str] | None:
+def _collection_faults(documents: pd.DataFrame, report: Report) -> list[str]:
+    collection = long_enough(documents)
     try:
-        files = topic_files(directory)
+        refuse_empty(collection, len(documents))
     except InputError as error:
-        report.faults([str(error)], InputError.exit_code)
-        return None
-    found = topic_faults(files)
-    _report(report, ", ".join(map(str, files)), found, InputError.exit_code)
-    return None if found else read_topics(files)["qid"].tolist()
+        return [str(error)]
+    words = f"{len(collection)} of {len(documents)} arguments are in the collection"
+    report.note(f"{words}, the premises of the others are too short")
+    return []
 
 
-def _check_documents(directory: Path, report: Report) -> pd.DataFrame | None:
+def _list_faults(source: Input, documents: pd.DataFrame) -> list[str]:
     try:
-        files = corpus_files(directory)
+        source.given(lambda docnos: set(docnos) - set(documents["docno"]))
     except InputError as error:
-        report.faults([str(error)], InputError.exit_code)
-        return None
-    documents, found = corpus_faults(files)
-    if not found:
-        try:
-            collection = long_enough(documents)
-        except InputError as error:
-            found = [str(error)]
-        else:
-            words = f"{len(collection)} of {len(documents)} arguments are in the collection"
-            report.note(f"{words}, the premises of the others are too short")
-    _report(report, f"{len(files)} corpus files", found, InputError.exit_code)
-    return documents
+        return [str(error)]
+    return []
 
 
 def _check_texts(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
@@ -142,18 +132,15 @@ def _check_texts(documents: pd.DataFrame, file: Path | None, report: Report) -> 
 
 def _check_checkpoints(checkpoints: Checkpoints, report: Report) -> None:
     """Open all that are there, each once."""
-    stages = dict.fromkeys(stage for system in SYSTEMS.values() for stage in walk(system.stage))
-    told = set()
-    for stage in stages:
-        if stage.checkpoint is None or stage.checkpoint in told or not checkpoints.has(stage.checkpoint):
-            continue
-        told.add(stage.checkpoint)
+    stages = [stage for system in SYSTEMS.values() for stage in walk(system.stage)]
+    there = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
+    for name, stage in progress(list(there.items()), "checkpoints", "checkpoints"):
         try:
             stage.opened(checkpoints)
         except CheckpointError as error:
-            report.faults([f"checkpoint {stage.checkpoint}: {error}"], CheckpointError.exit_code)
+            report.faults([f"checkpoint {name}: {error}"], CheckpointError.exit_code)
         else:
-            report.ok(f"checkpoint {stage.checkpoint}")
+            report.ok(f"checkpoint {name}")
 
 
 def _report(report: Report, what: str, found: list[str], exit_code: int) -> None:

@@ -5,35 +5,19 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from submission.errors import EXIT_CODES, SubmissionError
 from submission.paths import CHECKPOINTS, SAMPLE
 
 T = TypeVar("T")
 
-TERMINATED = 128 + signal.SIGTERM  # the exit code that shells give it
-
-
-def program(main: Callable[[], int]) -> NoReturn:
-    """Run a command line as this process: end with its exit code, and in order when asked to (a container that is stopped)."""
-    signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(main())
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    # Without this the first process of a container would not hear it, and temporary files would stay behind.
-    print("terminated; what is finished stays, the same command goes on from there", file=sys.stderr)
-    sys.exit(TERMINATED)
-
 
 def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
-    """Parse the arguments, call the function in `verb` with them, and return the exit code."""
+    """Parse the arguments, call the function in `verb` with them; the exit code."""
     options = parser.parse_args(arguments)
     options.called = (sys.argv[1:] if arguments is None else arguments)[1:]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
@@ -78,24 +62,31 @@ def add_input(verb: argparse.ArgumentParser) -> None:
     """The flag --input."""
     default = from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE)
     what = "directory with topics*.xml and the args.me corpus, or a data set in TIREx's form"
-    verb.add_argument("-i", "--input", type=Path, default=default, metavar="DIR", help=what)
+    verb.add_argument("-i", "--input", type=folder, default=default, metavar="DIR", help=what)
 
 
 def add_input_run(verb: argparse.ArgumentParser) -> None:
     """The flag --input-run."""
     default = from_environment(["inputRun"], None)
     what = "a run (run.txt), or the directory that holds it, of whose documents every system ranks exactly these"
-    verb.add_argument("--input-run", type=Path, default=default, metavar="DIR", help=what)
+    verb.add_argument("--input-run", type=folder, default=default, metavar="DIR", help=what)
 
 
 def add_checkpoints(verb: argparse.ArgumentParser) -> None:
     """The flag --checkpoints."""
-    verb.add_argument("--checkpoints", type=Path, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
+    verb.add_argument("--checkpoints", type=folder, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
 
 
 def add_device(verb: argparse.ArgumentParser) -> None:
     """The flag --device."""
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+
+
+def folder(text: str) -> Path:
+    """A path of a flag. An empty one is no current directory: it is a variable that was not set."""
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a path")
+    return Path(text)
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

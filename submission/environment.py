@@ -8,6 +8,7 @@ made or completed when needed. Words for people go to stderr.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from importlib import metadata
@@ -74,4 +75,5 @@ def _install(absent: list[str], files: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it, without a traceback
     sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from rapidfuzz import process
 
+LISTED = 60  # valid names in a message
+
 EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
 6 some systems failed, the others are written; 7 training: a network that does not learn or diverges;
 8 training: a checkpoint that is not reproduced"""
@@ -67,6 +69,12 @@ class FaultsError(SubmissionError):
         self.exit_code = exit_code
 
 
+def short(text: str, most: int = 80) -> str:
+    """A text of an input as a message may have it: without characters that cannot be seen, and not too long."""
+    seen = text if text.isprintable() else ascii(text)[1:-1]
+    return seen if len(seen) <= most else f"{seen[:most]}… ({len(text)} characters)"
+
+
 def unreadable(error: OSError) -> InputError:
     """What to raise where an input file cannot be read."""
     return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")
@@ -75,6 +83,7 @@ def unreadable(error: OSError) -> InputError:
 def nearest(name: str, valid: Iterable[str]) -> str:
     """The end of an error message about an unknown name: the nearest valid one, and all of them."""
     choices = sorted(valid)
-    best = process.extractOne(name, choices, score_cutoff=50)
+    best = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
     guess = f"did you mean {best[0]!r}? " if best else ""
-    return f"{guess}Valid: {', '.join(choices) or 'none'}"
+    more = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
+    return f"{guess}Valid: {', '.join(choices[:LISTED]) or 'none'}{more}"

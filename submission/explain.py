@@ -26,7 +26,10 @@ def explain(system: System, docno: str, execution: Execution) -> str:
     if execution.documents.unknown({docno}):
         raise UsageError(f"unknown document {docno!r}; expected the id of an argument of the input")
     [conclusion] = execution.documents.texts({docno})["conclusion"]
-    found = system.stage.explain(execution, qid, docno)
+    try:
+        found = system.stage.explain(execution, qid, docno)
+    except UsageError as error:
+        raise UsageError(f"{system.name}: {error}") from None
     searched = execution.given is None and docno not in set(execution.documents.collection)
     blocks = [
         [f"topic {qid}: {query}", f"document {docno}: {conclusion}"],

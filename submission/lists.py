@@ -72,7 +72,7 @@ def refuse_faulty(lists: pd.DataFrame, topics: pd.DataFrame, unknown: Collection
 
 
 def dumps(lists: pd.DataFrame) -> bytes:
-    """What `loads` makes equal lists of."""
+    """The lists as bytes, for `loads`."""
     return msgspec.msgpack.encode(
         (
             lists["qid"].tolist(), lists["docno"].tolist(),
@@ -82,7 +82,7 @@ def dumps(lists: pd.DataFrame) -> bytes:
 
 
 def loads(data: bytes) -> pd.DataFrame:
-    """Read what `dumps` gave. Raises msgspec.MsgspecError, ValueError."""
+    """The lists that `dumps` wrote. Raises msgspec.MsgspecError, ValueError."""
     qids, docnos, ranks, scores = msgspec.msgpack.decode(data, type=tuple[list[str], list[str], bytes, bytes])
     return _frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 

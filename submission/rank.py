@@ -10,7 +10,7 @@ from pathlib import Path
 
 from submission.disk.fingerprint import code_fingerprint
 from submission.disk.work import Work
-from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError
+from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
 from submission.input.directory import Input
 from submission.lists import cut
 from submission.output.directory import RUN_FILE, Output
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Job:
-    """What to rank and where to write it; the flags of `rank`."""
+    """What to rank and where to write it: a field for each flag of `rank`, of its name."""
 
     input: Path
     input_run: Path | None
@@ -52,6 +52,8 @@ def rank(job: Job) -> None:
         SystemsFailedError: some systems failed, the others are written.
     """
     check_tag(job.team)
+    if job.work and job.work.resolve() == job.output.resolve():
+        raise UsageError(f"--work {job.work}: is the output too; the runs' directory holds runs only, choose another")
     checkpoints = Checkpoints(job.checkpoints)
     chosen = catalogue.choose(job.systems, checkpoints)
     primary = catalogue.find(job.systems[0] if job.systems else catalogue.PRIMARY_SYSTEM)
@@ -79,7 +81,7 @@ def rank(job: Job) -> None:
             else:
                 log.info("%s: %s (%.1f s)", system.name, "already there" if reused else "done", time.monotonic() - start)
                 if not reused or _tag(job, system) not in entries:
-                    entries[_tag(job, system)] = run_entry(system, checkpoints, source.stopwatch.seconds[system.name])
+                    entries[_tag(job, system)] = run_entry(system, execution, source.stopwatch.seconds[system.name])
         if entries != earlier:  # otherwise the file tells of the execution that made the runs
             write_metadata(job.output, job.team, job.called, primary, entries, execution)
     if failed and len(failed) == len(chosen):

@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -19,8 +20,11 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.__main__ import main as submission
+from submission.disk.files import sha256
 from submission.disk.work import Work
-from submission.input.directory import Input
+from submission.input.args_me import corpus_files, read_documents
+from submission.input.directory import Input, refuse
+from submission.input.topics import read_topics
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
 from submission.rankers.knrm import KNRM
@@ -229,3 +233,25 @@ def colours(png: bytes) -> int:
     """How many colours a picture has; one that cannot be opened raises an error, a blank one has one."""
     with Image.open(BytesIO(png)) as picture:
         return len(picture.convert("RGB").getcolors(1 << 24))
+
+
+def seal(directory: Path, name: str) -> None:
+    """Make a changed file's hash right again."""
+    file = directory / "provenance.json"
+    content = json.loads(file.read_text())
+    content["files"][name] = sha256(directory / name)
+    file.write_text(json.dumps(content))
+
+
+def documents_of(directory: Path) -> pd.DataFrame:
+    """The documents of a directory in Touché's form. Raises InputError: something is wrong with them."""
+    documents, faults = read_documents(corpus_files(directory))
+    refuse(faults)
+    return documents
+
+
+def topics_of(files: list[Path]) -> pd.DataFrame:
+    """The topics of some files. Raises InputError: something is wrong with them."""
+    topics, faults = read_topics(files)
+    refuse(faults)
+    return topics

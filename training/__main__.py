@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # first of all: until then Ctrl-C ends in a traceback
+    from submission.interrupted import hear
+
+    hear()
+
 import argparse
+import sys
 from pathlib import Path
 
 from submission import command
-from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, whole_number
+from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, folder, whole_number
 
 SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
@@ -21,16 +27,16 @@ def _parser() -> argparse.ArgumentParser:
     verbs = Verbs("training", __doc__)
 
     verb = verbs.add("prepare", _prepare, "corpus → training and validation tables with distant labels")
-    verb.add_argument("-i", "--input", type=Path, required=True, metavar="DIR", help="directory with the args.me corpus")
-    verb.add_argument("-o", "--output", type=Path, required=True, metavar="WORK", help="working directory for the tables")
+    verb.add_argument("-i", "--input", type=folder, required=True, metavar="DIR", help="directory with the args.me corpus")
+    verb.add_argument("-o", "--output", type=folder, required=True, metavar="WORK", help="working directory for the tables")
     verb.add_argument("--sample", type=SEED, default=0, metavar="N", help="only N random arguments; 0: all")
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of samples and split")
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of another input or setting")
 
     verb = verbs.add("embed", _embed, "word vectors, trained on the premises or read from a file")
-    verb.add_argument("work", type=Path, metavar="WORK", help="what `prepare` wrote")
-    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to write (default: WORK/vectors)")
-    verb.add_argument("--vectors", type=Path, metavar="FILE", help="read GloVe or word2vec vectors instead of training")
+    verb.add_argument("work", type=folder, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="where to write (default: WORK/vectors)")
+    verb.add_argument("--vectors", type=folder, metavar="FILE", help="read GloVe or word2vec vectors instead of training")
     verb.add_argument("--dimensions", type=COUNT, default=300, metavar="N", help="of a vector")
     verb.add_argument("--minimum-frequency", type=COUNT, default=5, metavar="N", help="of a word in the premises")
     verb.add_argument("--epochs", type=COUNT, default=5, metavar="N", help="passes over the premises")
@@ -39,47 +45,49 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
     verb.add_argument("recipe", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
-    verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="what `prepare` wrote")
-    verb.add_argument("--vectors", type=Path, metavar="DIR", help="what `embed` wrote (default: WORK/vectors)")
-    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `embed` wrote (default: WORK/vectors)")
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
     add_device(verb)
     verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
 
     verb = verbs.add("aggregate", _aggregate, "the networks' checkpoints → the ensemble, fitted on validation pairs")
     verb.add_argument("system", nargs="?", default="ensemble", metavar="SYSTEM", help="one that fuses (default: ensemble)")
-    verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
     add_checkpoints(verb)
-    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="where it goes (default: WORK/checkpoints/SYSTEM)")
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="where it goes (default: in WORK/checkpoints)")
     add_device(verb)
 
     verb = verbs.add("reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
     verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
-    verb.add_argument("-i", "--input", type=Path, required=True, metavar="DIR", help="the corpus that it was trained on")
-    verb.add_argument("--work", type=Path, required=True, metavar="WORK", help="working directory; what is there is used")
+    verb.add_argument("-i", "--input", type=folder, required=True, metavar="DIR", help="the corpus that it was trained on")
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory; what is there is used")
     add_checkpoints(verb)
     add_device(verb)
 
     verb = verbs.add("analyse", _analyse, "how alike the runs of a directory are: Jaccard, Spearman, heat maps")
-    verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
-    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
+    verb.add_argument("runs", type=folder, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
 
     verbs.add("readme", _readme, "write the parts of the README that are generated: systems, commands, results")
 
     verb = verbs.add("report", _report, "report.html on the runs of a directory: one file, without network and scripts")
-    verb.add_argument("runs", type=Path, metavar="RUN_DIR", help="with <team>-<system>.txt runs, bm25 among them")
-    verb.add_argument("--qrels", type=Path, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
+    verb.add_argument("runs", type=folder, metavar="RUN_DIR", help="with <team>-<system>.txt runs, bm25 among them")
+    verb.add_argument("--qrels", type=folder, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
     add_input(verb)
     add_input_run(verb)
     add_checkpoints(verb)
-    verb.add_argument("-o", "--output", type=Path, metavar="FILE", help="the report (default: RUN_DIR/report.html)")
+    verb.add_argument("-o", "--output", type=folder, metavar="FILE", help="the report (default: RUN_DIR/report.html)")
 
     verb = verbs.add("evaluate", _evaluate, "measures of runs: unjudged documents as 0 (all) and dropped (judged)")
     what = "TREC qrels, -2 counts as 0; repeatable, e.g. relevance=FILE and quality=FILE"
     verb.add_argument("--qrels", type=_named, action="append", required=True, metavar="[NAME=]FILE", help=what)
-    verb.add_argument("--collection", type=Path, metavar="DIR", help="restrict the qrels to the documents of this input")
+    verb.add_argument("--collection", type=folder, metavar="DIR", help="restrict the qrels to the documents of this input")
     verb.add_argument("--baseline", metavar="RUN", help="test the others against this run (its file's name, no ending)")
-    verb.add_argument("-o", "--output", type=Path, metavar="DIR", help="means with intervals, values per topic, tests; as CSV")
-    verb.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="TREC run files")
+    verb.add_argument(
+        "-o", "--output", type=folder, metavar="DIR", help="means with intervals, values per topic, tests; as CSV"
+    )
+    verb.add_argument("runs", type=folder, nargs="+", metavar="RUN", help="TREC run files")
     return verbs.parser
 
 
@@ -92,9 +100,11 @@ def _named(text: str) -> tuple[str, Path]:
 
 
 def _prepare(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
     from training.data.prepare import TableSettings, prepare
     from training.data.work import held
 
+    make_directory(options.output)
     with held(options.output):
         prepare(options.input, options.output, TableSettings(options.seed, options.sample), options.overwrite)
 
@@ -129,16 +139,18 @@ def _aggregate(options: argparse.Namespace) -> None:
     from training.fitting.aggregate import aggregate
 
     system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
-    output = options.output or options.work / "checkpoints" / system.name
+    output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)
     with held(options.work):
         aggregate(system, options.work, checkpoints, output, choose_device(options.device))
 
 
 def _reproduce(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
     from submission.scoring.device import choose_device
     from training.data.work import held
     from training.reproduce import reproduce
 
+    make_directory(options.work)
     with held(options.work):
         device = choose_device(options.device)
         table, weights = reproduce(options.recipe, options.input, options.work, options.checkpoints, device)
@@ -182,4 +194,4 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    command.program(main)
+    sys.exit(main())

@@ -22,7 +22,7 @@ from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
 from training.data import prepare
-from training.data import vectors as embed
+from training.data import vectors as word_vectors
 from training.fitting import aggregate, fit
 from training.fitting.recipe import Recipe, read_recipe
 
@@ -53,16 +53,17 @@ def reproduce(
         CheckpointError: there is no stored one, or it is damaged. ReproductionError: a metric is further away than 2 points.
     """
     name = Path(recipe_name).stem
-    stored = checkpoints / name
+    system = SYSTEMS.get(name)
+    fusion = system if system and isinstance(system.stage, Fuse) else None
+    stored = checkpoints / (fusion.stage.checkpoint or name if fusion else name)
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)
     _tell_differences(provenance["trained on"]["input"], input_hashes(corpus_files(directory)))
     made = provenance["trained on"]
     prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
-    output = work / "checkpoints" / name
-    system = SYSTEMS.get(name)
-    if system and isinstance(system.stage, Fuse):
-        aggregate.aggregate(system, work, Checkpoints(checkpoints), output, device)
+    output = work / "checkpoints" / stored.name
+    if fusion:
+        aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
     else:
         _fit(recipe_name, provenance, work, output, device)
     table = verdicts(load_json(stored / METRICS), load_json(output / METRICS))
@@ -98,8 +99,8 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
             raise UsageError(
                 f"{output.name}: its word vectors came from a file ({vectors['vectors file'][:12]}…), which is not here"
             )
-        settings = {key: vectors[key] for key in asdict(embed.VectorSettings())}
-        embed.embed(work, work / "vectors", embed.VectorSettings(**settings), None, False)
+        settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings())}
+        word_vectors.embed(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
     start = recipe.encoder.start
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)

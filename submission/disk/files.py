@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from submission.errors import OutputError
+
+LEFT = re.compile(r"\.(.+)\.[0-9]+\.part")
+KINDS = {
+    "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
+}  # fmt: skip
 
 
 def make_directory(directory: Path) -> None:
@@ -26,7 +35,7 @@ def write_whole(file: Path, content: str | bytes) -> None:
         OutputError: the disk is full, the directory cannot be written; the old content is still there.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
+    temporary = temporary_name(file)
     try:
         with temporary.open("wb") as stream:
             stream.write(data)
@@ -36,6 +45,24 @@ def write_whole(file: Path, content: str | bytes) -> None:
     except OSError as error:
         try_remove(temporary)
         raise OutputError(f"{file}: cannot be written ({error.strerror}); free space or choose another directory") from None
+
+
+def file_name(file: Path) -> str:
+    """A file's name as text: what is not UTF-8 in it escaped."""
+    return os.fsencode(file.name).decode("utf-8", "backslashreplace")
+
+
+def temporary_name(file: Path) -> Path:
+    """Where a file is written before it gets its name."""
+    return file.with_name(f".{file.name}.{os.getpid()}.part")
+
+
+def remove_leftovers(directory: Path, names: Collection[str] | None = None) -> None:
+    """Remove what processes that were killed left in a directory under such names, of some files or of all."""
+    for path in directory.iterdir():
+        found = LEFT.fullmatch(path.name)
+        if found and (names is None or found[1] in names):
+            try_remove(path)
 
 
 def write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
@@ -68,6 +95,17 @@ def restore_directory(directory: Path) -> None:
         old.replace(directory)
 
 
+def open_regular(file: Path) -> BinaryIO:
+    """Open a file for reading. Raises OSError: that cannot be done, or it is none (a FIFO would let us wait for ever)."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    kind = next((name for name, is_that in KINDS.items() if is_that(mode)), "no regular file")
+    raise OSError(errno.EINVAL, f"{kind}; expected a regular file", str(file))
+
+
 def try_remove(file: Path) -> None:
     """Remove a file if that is possible."""
     try:
@@ -78,5 +116,5 @@ def try_remove(file: Path) -> None:
 
 def sha256(file: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal. Raises OSError."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    with open_regular(file) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed asks for less than BinaryIO

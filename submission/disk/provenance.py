@@ -8,11 +8,26 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from submission import __version__
 from submission.disk.files import sha256, write_directory
 from submission.errors import CheckpointError
 
 CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.json", "README.md"
+
+
+class Source(msgspec.Struct):
+    """The files that something was made from, with their hashes."""
+
+    input: dict[str, str] = {}
+
+
+class Provenance(msgspec.Struct, rename={"trained_on": "trained on"}):
+    """What every provenance.json says; those of networks and fusions say more."""
+
+    files: dict[str, str]
+    trained_on: Source = msgspec.field(default_factory=Source)
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
@@ -30,23 +45,32 @@ def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
     if not directory.is_dir():
         present = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         raise CheckpointError(f"{directory}: no such checkpoint; present: {present}. `python -m training` makes them (README)")
-    try:
-        hashes: dict[str, str] = load_json(directory / PROVENANCE)["files"]
-        unnamed = sorted({*files} - {*hashes})
-        if unnamed:
-            raise ValueError(f"no hash of {', '.join(unnamed)}")
-        expected = [*hashes, PROVENANCE]
-    except FileNotFoundError:
-        expected = [*files, PROVENANCE]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{directory / PROVENANCE}: damaged ({error}); restore the file") from None
+    hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
+    unnamed = sorted({*files} - {*hashes})
+    if unnamed:
+        raise CheckpointError(f"{directory / PROVENANCE}: damaged (no hash of {', '.join(unnamed)}); restore the file")
+    if any(Path(name).name != name for name in hashes):
+        raise CheckpointError(f"{directory / PROVENANCE}: damaged (it names files elsewhere); restore the file")
+    expected = [*hashes, PROVENANCE]
     missing = [name for name in expected if not (directory / name).is_file()]
     if missing:
         raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint's directory")
     for name, value in hashes.items():
-        if sha256(directory / name) != value:
+        try:
+            found = sha256(directory / name)
+        except OSError as error:
+            raise CheckpointError(f"{directory / name}: cannot be read ({error.strerror}); restore the file") from None
+        if found != value:
             raise CheckpointError(f"{directory / name}: damaged, its SHA-256 is not {value[:12]}…; restore the file")
     return hashes
+
+
+def read_provenance(directory: Path) -> Provenance:
+    """What a directory's provenance.json says. Raises CheckpointError: it cannot be read, or is of another form."""
+    try:
+        return msgspec.json.decode((directory / PROVENANCE).read_bytes(), type=Provenance)
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{directory / PROVENANCE}: damaged ({error}); restore the file") from None
 
 
 def other_version(directory: Path, error: Exception, version: object) -> CheckpointError:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from submission.disk.files import make_directory, try_remove
+from submission.disk.files import make_directory, remove_leftovers
 from submission.disk.kept import Kept
 from submission.disk.locked import locked
 from submission.errors import OutputError
+from submission.interrupted import when_stopped
 
 log = logging.getLogger(__name__)
 
 TEMPORARY = ".aragorn-work-"
+MARK = "made-by-aragorn"  # a file that tells such a directory from another of a like name
 
 
 class Work:
@@ -36,6 +39,9 @@ class Work:
         with ExitStack() as stack:
             self.directory = self._given or Path(stack.enter_context(_temporary(self._last_resort)))
             make_directory(self.directory)
+            if not self._given:
+                (self.directory / MARK).touch()
+                stack.enter_context(when_stopped(lambda: shutil.rmtree(self.directory, ignore_errors=True)))
             stack.enter_context(locked(self.directory))
             _lend_to_libraries(self.directory)
             self._open = stack.pop_all()
@@ -52,9 +58,16 @@ class Work:
     def place(self, name: str, key: str) -> Kept:
         """The place for what `key` decides. Raises OutputError."""
         place = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        for part in place.glob(".*.part"):  # of a process that was killed
-            try_remove(part)
+        make_directory(place)
+        remove_leftovers(place)  # the place is ours: whatever they are of
         return Kept(place, {"key": key}, overwrite=True)
+
+
+def remove_left(directory: Path) -> None:
+    """Remove the temporary directories that processes left which were killed."""
+    for work in directory.glob(f"{TEMPORARY}*"):
+        if (work / MARK).is_file():
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _temporary(last_resort: Path) -> tempfile.TemporaryDirectory[str]:

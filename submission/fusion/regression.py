@@ -51,7 +51,7 @@ class Regression:
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members))).hexdigest()
 
     def formula(self) -> str:
-        """For people."""
+        """The sum in words."""
         return f"{self.intercept:.3f}" + "".join(f" {m.coefficient:+.3f} {m.name}" for m in self.members)
 
     def combine(self, listed: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

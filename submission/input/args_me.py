@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import gzip
 import json
 import logging
 import mmap
-import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -18,7 +15,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.errors import InputError, unreadable
+from submission.errors import InputError, short
+from submission.input.files import BOM, content, named, unfit
 from submission.input.topics import read_topics, topic_files
 
 log = logging.getLogger(__name__)
@@ -40,6 +38,19 @@ class _Corpus(msgspec.Struct, gc=False):
     arguments: list[_Argument]
 
 
+class _Loose(msgspec.Struct):
+    """A corpus whose arguments are looked at one by one."""
+
+    arguments: list[msgspec.Raw]
+
+
+class _Named(msgspec.Struct):
+    id: str
+
+
+EXPECTED = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
+
+
 class ArgsMe:
     """An input in Touché's form."""
 
@@ -50,12 +61,12 @@ class ArgsMe:
         """Find the files. Raises InputError: there are none."""
         self.topic_files, self.corpus_files = topic_files(directory), corpus_files(directory)
 
-    def topics(self) -> pd.DataFrame:
-        """`qid query`. Raises InputError."""
+    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+        """`qid query`, and all that is wrong with them."""
         return read_topics(self.topic_files)
 
-    def documents(self) -> pd.DataFrame:
-        """`docno conclusion premise`. Raises InputError."""
+    def documents(self) -> tuple[pd.DataFrame, list[str]]:
+        """`docno conclusion premise`, and all that is wrong with them."""
         return read_documents(self.corpus_files)
 
     def listed(self) -> None:
@@ -68,10 +79,7 @@ def corpus_files(directory: Path) -> list[Path]:
     Raises:
         InputError: the directory is missing, or holds no corpus.
     """
-    if not directory.is_dir():
-        raise InputError(f"{directory}: no such input directory; expected one with topics*.xml and the args.me JSON files")
-    names = [*PORTALS, "args-me*"]
-    files = sorted(f for name in names for end in ("json", "json.gz") for f in directory.glob(f"{name}.{end}"))
+    files = named(directory, *(f"{name}.{ending}" for name in (*PORTALS, "args-me*") for ending in ("json", "json.gz")))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(f"{directory}: no corpus found; expected args-me*.json or {expected} there (or .json.gz)")
@@ -89,48 +97,33 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 @_no_garbage_collection()
-def read_documents(files: list[Path]) -> pd.DataFrame:
+def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), as they come.
 
     An argument that is repeated with equal text is dropped and counted.
 
-    Raises:
-        InputError: unreadable, malformed, truncated or non-UTF-8 JSON, a missing field, an id with blanks, an id that is
-            repeated with different text.
+    Returns:
+        What can be read, and all that is wrong: unreadable, malformed, truncated or non-UTF-8 JSON, a missing field, an id that
+        cannot stand in a run, an id that is repeated with different text.
     """
     arguments: list[_Argument] = []
-    sizes = []
+    sizes, faults = [], []
     for file in files:
-        found = _decode(file, _bytes(file))
+        found, own = _arguments(file)
         log.info("%s: %d arguments", file.name, len(found))
         arguments += found
         sizes.append(len(found))
+        faults += own
     documents = _frame(arguments)
     docnos = documents["docno"].tolist()
     together, unique = "".join(docnos), set(docnos)  # one text of all ids shows whether there is a blank in any
-    if not docnos or (together.split() == [together] and "" not in unique and len(unique) == len(docnos)):
-        return documents
-    for fault in _id_faults(documents, np.repeat(np.array(files, dtype=object), sizes)):
-        raise InputError(fault)
-    log.warning("%d arguments are repeated with the same text: dropped", len(documents) - len(unique))
-    return documents.drop_duplicates("docno", ignore_index=True)
-
-
-def corpus_faults(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """What can be read of corpus files, as a frame as read_documents gives, and all that is wrong with them."""
-    parts, readable, faults = [], [], []
-    for file in files:
-        try:
-            part = _frame(_decode(file, _bytes(file)))
-        except InputError as error:
-            found = _argument_faults(file)
-            faults += found or [str(error)]
-        else:
-            parts.append(part)
-            readable.append(file)
-    documents = pd.concat([pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), *parts], ignore_index=True)
-    faults += _id_faults(documents, np.repeat(np.array(readable, dtype=object), [len(part) for part in parts]))
-    return documents.drop_duplicates("docno", ignore_index=True), faults
+    if not together.isprintable() or " " in together or "" in unique or len(unique) < len(docnos):
+        owners = np.repeat(np.arange(len(files)), sizes)
+        faults += _id_faults(documents, [str(file) for file in files], owners)
+        documents = documents.drop_duplicates("docno", ignore_index=True)
+        if not faults and len(docnos) > len(unique):
+            log.warning("%d arguments are repeated with the same text: dropped", len(docnos) - len(unique))
+    return documents, faults
 
 
 def _frame(arguments: list[_Argument]) -> pd.DataFrame:
@@ -148,40 +141,47 @@ def _frame(arguments: list[_Argument]) -> pd.DataFrame:
     return pd.DataFrame(arrays, copy=False)
 
 
-def _bytes(file: Path) -> bytes | mmap.mmap:
-    """The content of a file; mapped if that is possible: to copy a gigabyte takes a third of the time to decode it."""
+def _arguments(file: Path) -> tuple[list[_Argument], list[str]]:
+    """The arguments of a file, or all that is wrong with it."""
     try:
-        with file.open("rb") as stream:
-            if file.suffix == ".gz":
-                return gzip.decompress(stream.read())
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if file.stat().st_size else b""
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{file}: damaged gzip file ({error}); copy it again") from None
-    except OSError as error:
-        raise unreadable(error) from None
+        data = content(file)
+        if data[:3] == BOM:
+            data = data[3:]
+    except InputError as error:
+        return [], [str(error)]
+    try:
+        return msgspec.json.decode(data, type=_Corpus).arguments, []
+    except (ValueError, RecursionError, MemoryError) as error:
+        return [], _faults(file, data, short(str(error), 200))
 
 
-def _decode(file: Path, data: bytes | mmap.mmap) -> list[_Argument]:
-    expected = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
+def _faults(file: Path, data: bytes | bytearray | mmap.mmap, message: str) -> list[str]:
+    """All that is wrong with a file that was refused with a message: each of its arguments, as far as it is JSON."""
     try:
-        return msgspec.json.decode(data, type=_Corpus).arguments
+        arguments = msgspec.json.decode(data, type=_Loose).arguments
+        faults = [
+            f"{file}, argument number {number}{fault}" for number, raw in enumerate(arguments, 1) if (fault := _fault(raw))
+        ]
+        if faults:
+            return faults
     except msgspec.ValidationError as error:
-        raise InputError(f"{file}{_which_argument(data[:], str(error))}: {error}; {expected}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{file}, {_where(data[:])}: malformed JSON ({error}); {expected}; copy the file again") from None
+        return [f"{file}: {short(str(error), 200)}; {EXPECTED}"]
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return [f"{file}, {_where(bytes(data))}: malformed JSON ({message}); {EXPECTED}; copy the file again"]
 
 
-def _which_argument(data: bytes, message: str) -> str:
-    """The id of the argument that a validation error speaks of, as far as it can be told."""
-    index = re.search(r"\$\.arguments\[(\d+)\]", message)
-    if not index:
-        return ""
+def _fault(raw: msgspec.Raw) -> str:
+    """What is wrong with an argument, behind its id if it has one; "" for nothing. Raises ValueError, RecursionError."""
     try:
-        argument = msgspec.json.decode(data)["arguments"][int(index[1])]
-    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):  # a second fault, further on
-        argument = None
-    name = argument.get("id") if isinstance(argument, dict) else None
-    return f", argument number {int(index[1]) + 1}" + (f" (id {name})" if name else "")
+        msgspec.json.decode(raw, type=_Argument)
+    except msgspec.ValidationError as error:
+        try:
+            name = f" (id {short(msgspec.json.decode(raw, type=_Named).id)})"
+        except (ValueError, RecursionError):
+            name = ""
+        return f"{name}: {short(str(error), 200)}; {EXPECTED}"
+    return ""
 
 
 def _where(data: bytes) -> str:
@@ -195,35 +195,23 @@ def _where(data: bytes) -> str:
         return f"line {error.lineno}, column {error.colno}"
     except RecursionError:
         return "nested too deeply"
+    except (ValueError, MemoryError):
+        pass
     return "place unknown"
 
 
-def _argument_faults(file: Path) -> list[str]:
-    """What is wrong with each argument of a file that is JSON at least."""
-    try:
-        arguments = msgspec.json.decode(_bytes(file))["arguments"]
-    except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
-        return []
-    faults = []
-    for number, argument in enumerate(arguments if isinstance(arguments, list) else [], 1):
-        try:
-            msgspec.convert(argument, _Argument)
-        except msgspec.ValidationError as error:
-            name = argument.get("id") if isinstance(argument, dict) else None
-            faults.append(f"{file}, argument number {number}" + (f" (id {name})" if name else "") + f": {error}")
-    return faults
-
-
-def _id_faults(documents: pd.DataFrame, owners: np.ndarray) -> Iterator[str]:
-    """What is wrong with the ids; owners are the files of the rows."""
-    for owner, docno in zip(owners, documents["docno"], strict=True):
-        if docno.split() != [docno]:
-            yield f"{owner}: argument id {docno!r}; expected an id without blanks, as run files need"
+def _id_faults(documents: pd.DataFrame, files: list[str], owners: np.ndarray) -> Iterator[str]:
+    """What is wrong with the ids; owners are the numbers of the rows' files."""
+    first = {owner: row for row, owner in reversed(list(enumerate(owners.tolist())))}  # the row of a file's first argument
+    for row, docno in enumerate(documents["docno"]):
+        if unfit(docno):
+            place = f"{files[owners[row]]}, argument number {row - first[owners[row]] + 1}"
+            yield f"{place}: id '{short(docno)}'; expected one without blanks and control characters, as run files need"
     repeated = documents[documents["docno"].duplicated(keep=False)]
     for docno, group in repeated.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
-            places = ", ".join(sorted({str(file) for file in owners[group.index]}))
+            places = ", ".join(sorted({files[owner] for owner in owners[group.index]}))
             yield (
-                f"{places}: argument {docno!s} occurs {len(group)} times with different texts; "
+                f"{places}: argument {short(str(docno))} occurs {len(group)} times with different texts; "
                 "ids must be unique: are two corpus versions mixed?"
             )

@@ -7,6 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 
+from submission.progress import progress
+
 HASHED = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
@@ -22,7 +24,8 @@ def differing(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     found = [HASHED.fullmatch(docno) for docno in documents["docno"]]
     with_hash = documents[[match is not None for match in found]]
     expected = [match[1] for match in found if match]
-    pairs = zip(with_hash["premise"], with_hash["conclusion"], strict=True)
+    texts = list(zip(with_hash["premise"], with_hash["conclusion"], strict=True))
+    pairs = progress(texts, "texts and their ids", "arguments")
     own = [f"{(31 * java_hash(premise) + java_hash(conclusion)) % 2**32:x}" for premise, conclusion in pairs]
     return with_hash["docno"][np.array(own, dtype=object) != np.array(expected, dtype=object)], len(with_hash)
 

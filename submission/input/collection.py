@@ -15,21 +15,22 @@ SHORTEST_PREMISE = 15  # whitespace tokens; thesis 3.3: shorter ones are no argu
 
 
 def long_enough(documents: pd.DataFrame) -> pd.DataFrame:
-    """The collection: arguments whose premise has at least 15 whitespace tokens (thesis 3.3). Counts what it leaves out.
-
-    Raises:
-        InputError: nothing is left.
-    """
+    """The documents whose premise has at least 15 whitespace tokens (thesis 3.3). Counts what it leaves out."""
     tokens = np.array([_tokens(premise) for premise in documents["premise"]], dtype=int)
-    kept = documents[tokens >= SHORTEST_PREMISE].reset_index(drop=True)
+    collection = documents[tokens >= SHORTEST_PREMISE].reset_index(drop=True)
     log.info(
         "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)",
-        len(kept), len(documents), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(), SHORTEST_PREMISE,
+        len(collection), len(documents), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(),
+        SHORTEST_PREMISE,
     )  # fmt: skip
-    if not kept["conclusion"].str.strip().any():
+    return collection
+
+
+def refuse_empty(collection: pd.DataFrame, documents: int) -> None:
+    """Raises InputError: nothing is left of so many documents, or nothing with a conclusion."""
+    if not collection["conclusion"].str.strip().any():
         expected = f"expected some with a conclusion and a premise of {SHORTEST_PREMISE} words or more"
-        raise InputError(f"no argument is left of {len(documents)}; {expected}: is this the args.me corpus?")
-    return kept
+        raise InputError(f"no argument is left of {documents}; {expected}: is this the args.me corpus?")
 
 
 def _tokens(premise: str) -> int:

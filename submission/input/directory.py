@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
+from submission.disk.files import file_name
 from submission.disk.fingerprint import fingerprint, input_hashes
-from submission.errors import UsageError, nearest
+from submission.errors import InputError, UsageError, nearest
 from submission.input.collection import long_enough
 from submission.input.form import find_form
-from submission.input.given import run_file
+from submission.input.given import given_lists, run_file
 from submission.input.runs import read_run
 from submission.stopwatch import Stopwatch
+
+
+def refuse(faults: list[str]) -> None:
+    """Raises InputError: the first of some faults."""
+    if faults:
+        raise InputError(faults[0])
 
 
 class Input:
@@ -41,7 +49,8 @@ class Input:
     def topics(self) -> pd.DataFrame:
         """`qid query`. Raises InputError, UsageError: there is no such topic."""
         with self.stopwatch.stage("topics"):
-            topics = self.form.topics()
+            topics, faults = self.form.topics()
+        refuse(faults)
         if self._qid is None:
             return topics
         if self._qid not in set(topics["qid"]):
@@ -52,11 +61,13 @@ class Input:
     def documents(self) -> pd.DataFrame:
         """`docno conclusion premise`, of all lengths. Raises InputError."""
         with self.stopwatch.stage("documents"):
-            return self.form.documents()
+            documents, faults = self.form.documents()
+        refuse(faults)
+        return documents
 
     @cached_property
     def collection(self) -> pd.DataFrame:
-        """`docno conclusion premise`, long enough premises only: what is retrieved from. Raises InputError."""
+        """`docno conclusion premise`, long enough premises only: what is retrieved from; it may be empty. Raises InputError."""
         documents = self.documents
         with self.stopwatch.stage("collection"):
             return long_enough(documents)
@@ -67,17 +78,30 @@ class Input:
         listed = read_run(self._run) if self._run else self.form.listed()
         return listed if listed is None or self._qid is None else listed[listed["qid"] == self._qid]
 
+    def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
+        """The list that was handed over, as lists; None: there is none.
+
+        Args:
+            unknown: gives those of some docnos that no document has.
+
+        Raises:
+            InputError: it cannot be read, or has what the input does not have.
+        """
+        if self.listed is None:
+            return None
+        return given_lists(self.listed, self.topics, unknown(self.listed["docno"]), self.list_file)
+
     @cached_property
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of all input files by their names. Raises InputError."""
         with self.stopwatch.stage("hashes"):
             own = input_hashes(list(dict.fromkeys([*self.form.topic_files, *self.form.corpus_files])))
-            return own if self._run is None else own | {"input run": input_hashes([self._run])[self._run.name]}
+            return own if self._run is None else own | {"input run": input_hashes([self._run])[file_name(self._run)]}
 
     @property
     def corpus_fingerprint(self) -> str:
         """The hash of the corpus files' names and bytes."""
-        return fingerprint({file.name: self.hashes[file.name] for file in self.form.corpus_files})
+        return fingerprint({name: self.hashes[name] for name in map(file_name, self.form.corpus_files)})
 
     @property
     def fingerprint(self) -> str:

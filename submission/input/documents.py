@@ -20,6 +20,7 @@ from submission.disk.fingerprint import code_fingerprint
 from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.errors import OutputError
+from submission.input.collection import refuse_empty
 from submission.input.directory import Input
 
 DOCUMENTS, COLLECTION = "documents.sqlite", "collection.msgpack"
@@ -34,14 +35,27 @@ class Documents(ABC):
     def size(self) -> int:
         """The number of documents, of all lengths."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def collection(self) -> list[str]:
-        """The docnos of the long enough documents, ascending: of all that is retrieved from."""
+        """The docnos of what is retrieved from, the long enough documents, ascending. Raises InputError: there are none."""
+        found = self._docnos()
+        if not found:
+            refuse_empty(self._collected(), self.size)
+        return found
+
+    def collected(self) -> pd.DataFrame:
+        """The collection `docno conclusion premise`, in no particular order. Raises InputError: there is nothing in it."""
+        found = self._collected()
+        refuse_empty(found, self.size)
+        return found
 
     @abstractmethod
-    def collected(self) -> pd.DataFrame:
-        """The collection `docno conclusion premise`, in no particular order."""
+    def _docnos(self) -> list[str]:
+        """The docnos of the collection, ascending; none if it is empty."""
+
+    @abstractmethod
+    def _collected(self) -> pd.DataFrame:
+        """The collection, empty or not."""
 
     @abstractmethod
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
@@ -64,11 +78,10 @@ class ReadDocuments(Documents):
     def size(self) -> int:
         return len(self._source.documents)
 
-    @cached_property
-    def collection(self) -> list[str]:
+    def _docnos(self) -> list[str]:
         return sorted(self._source.collection["docno"])
 
-    def collected(self) -> pd.DataFrame:
+    def _collected(self) -> pd.DataFrame:
         return self._source.collection
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
@@ -87,12 +100,11 @@ class KeptDocuments(Documents):
     def size(self) -> int:
         return int(self._query("select count(*) from documents")[0][0])
 
-    @cached_property
-    def collection(self) -> list[str]:
+    def _docnos(self) -> list[str]:
         return msgspec.msgpack.decode((self._kept.directory / COLLECTION).read_bytes(), type=list[str])
 
-    def collected(self) -> pd.DataFrame:
-        return self.texts(self.collection)
+    def _collected(self) -> pd.DataFrame:
+        return self.texts(self._docnos())
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
         asked = msgspec.json.encode(list(docnos)).decode()
@@ -127,7 +139,7 @@ def open_documents(source: Input, work: Work) -> Documents:
         return KeptDocuments(kept)
     read = ReadDocuments(source)
     kept.make([DOCUMENTS], lambda file: _write(source.documents, file))
-    kept.write(COLLECTION, msgspec.msgpack.encode(read.collection))
+    kept.write(COLLECTION, msgspec.msgpack.encode(read._docnos()))
     return read
 
 

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import pandas as pd
 
-from submission.errors import InputError
 from submission.input.args_me import ArgsMe
 from submission.input.tirex import Tirex
 
@@ -20,11 +19,11 @@ class Form(Protocol):
     corpus_files: list[Path]
     reranking: Path | None  # the file of a list to be re-ranked
 
-    def topics(self) -> pd.DataFrame:
-        """`qid query`. Raises InputError."""
+    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+        """`qid query`, and all that is wrong with them."""
 
-    def documents(self) -> pd.DataFrame:
-        """`docno conclusion premise`. Raises InputError."""
+    def documents(self) -> tuple[pd.DataFrame, list[str]]:
+        """`docno conclusion premise`, and all that is wrong with them."""
 
     def listed(self) -> pd.DataFrame | None:
         """`qid docno score` of that list. Raises InputError."""
@@ -32,10 +31,4 @@ class Form(Protocol):
 
 def find_form(directory: Path) -> Form:
     """The form of an input directory. Raises InputError: none that is known."""
-    try:
-        there = directory.is_dir()
-    except OSError as error:  # a name that is too long, a parent that may not be read
-        raise InputError(f"{directory}: cannot be read ({error.strerror})") from None
-    if not there:
-        raise InputError(f"{directory}: no such input directory; expected one with topics*.xml and the args.me JSON files")
     return Tirex(directory) if Tirex.is_in(directory) else ArgsMe(directory)

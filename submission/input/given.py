@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from submission.errors import InputError
+from submission.errors import InputError, short
+from submission.input.files import named
 from submission.lists import in_given_order
 
 log = logging.getLogger(__name__)
@@ -19,10 +20,13 @@ RUNS = ("run.txt", "run.txt.gz")  # as TIRA hands them over
 
 def run_file(path: Path) -> Path:
     """The run file that a path names or, in a directory, TIRA's run.txt or run.txt.gz. Raises InputError."""
-    files = [path] if path.is_file() else [path / name for name in RUNS if (path / name).is_file()]
-    if not files:
-        raise InputError(f"{path}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
-    return files[0]
+    try:
+        files = named(path, *RUNS) if path.is_dir() else [path]
+        if files and (path.is_dir() or path.exists()):
+            return files[0]
+    except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be listed
+        raise InputError(f"{path}: no run found ({error}); expected a run file, or a directory with one") from None
+    raise InputError(f"{path}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
 
 
 def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[str], source: object) -> pd.DataFrame:
@@ -46,13 +50,13 @@ def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[
         others = listed[column][faulty]
         if len(others):
             raise InputError(
-                f"{source}: {what} {others.iloc[0]} and {others.nunique() - 1} more are not in the input; "
+                f"{source}: {what} {short(others.iloc[0])} and {others.nunique() - 1} more are not in the input; "
                 "expected a list made from it: is it of another version?"
             )
     faulty = listed[listed.duplicated(["qid", "docno"]) | ~np.isfinite(listed["score"])]
     if len(faulty):
         qid, docno = faulty["qid"].iloc[0], faulty["docno"].iloc[0]
-        raise InputError(f"{source}: document {docno} of topic {qid} occurs twice or has no finite score")
+        raise InputError(f"{source}: document {short(docno)} of topic {short(qid)} occurs twice or has no finite score")
     for qid in topics["qid"][~topics["qid"].isin(set(listed["qid"]))]:
         log.warning("topic %s: %s has no documents for it; its list is empty", qid, source)
     return in_given_order(listed, topics)

@@ -9,20 +9,20 @@ Each also as .gz. A text is premises and conclusion in one and cannot be taken a
 
 from __future__ import annotations
 
-import gzip
 import logging
-import zlib
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
 import pandas as pd
 
-from submission.errors import InputError, unreadable
+from submission.errors import InputError, short
+from submission.input.files import lines, named, unfit
 from submission.input.topics import in_order
 
 log = logging.getLogger(__name__)
 
+IDS = {"qid", "docno"}
 QUERIES, DOCUMENTS, RERANKING = "queries.jsonl", "documents.jsonl", "rerank.jsonl"
 
 
@@ -62,28 +62,34 @@ class Tirex:
 
     @staticmethod
     def is_in(directory: Path) -> bool:
-        """Whether a directory has this form."""
-        return bool(_find(directory, DOCUMENTS) or _find(directory, RERANKING))
+        """Whether a directory has this form, or a part of it. Raises InputError: it cannot be listed."""
+        return any(_find(directory, name) for name in (QUERIES, DOCUMENTS, RERANKING))
 
-    def topics(self) -> pd.DataFrame:
-        """`qid query`. Raises InputError."""
-        topics = self._list if self._queries == self.reranking else _read(self._queries, _Query)
-        topics = topics[["qid", "query"]].drop_duplicates()
-        _refuse_repeated(self._queries, topics, "qid", "query")
+    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+        """`qid query`, and what is wrong with them: at most the first fault."""
+        try:
+            topics = self._list if self._queries == self.reranking else _read(self._queries, _Query)
+            topics = topics[["qid", "query"]].drop_duplicates()
+            _refuse_repeated(self._queries, topics, "qid", "query")
+        except InputError as error:
+            return pd.DataFrame(columns=["qid", "query"], dtype=object), [str(error)]
         empty = topics["qid"][topics["query"].str.strip() == ""]
         if len(empty) or not len(topics):
-            what = f"topic {empty.iloc[0]} has an empty query" if len(empty) else "no query"
-            raise InputError(f"{self._queries}: {what}; expected lines like {{'qid': '1', 'query': 'a question'}}")
-        return in_order(topics)
+            what = f"topic {short(empty.iloc[0])} has an empty query" if len(empty) else "no query"
+            return topics, [f"{self._queries}: {what}; expected lines like {{'qid': '1', 'query': 'a question'}}"]
+        return in_order(topics), []
 
-    def documents(self) -> pd.DataFrame:
-        """`docno conclusion premise`, docno ascending; the text stands in both. Raises InputError."""
-        documents = self._list if self._documents == self.reranking else _read(self._documents, _Document)
-        documents = documents[["docno", "text"]].drop_duplicates()
-        _refuse_repeated(self._documents, documents, "docno", "text")
+    def documents(self) -> tuple[pd.DataFrame, list[str]]:
+        """`docno conclusion premise`, docno ascending, the text in both; and what is wrong: at most the first fault."""
+        try:
+            documents = self._list if self._documents == self.reranking else _read(self._documents, _Document)
+            documents = documents[["docno", "text"]].drop_duplicates()
+            _refuse_repeated(self._documents, documents, "docno", "text")
+        except InputError as error:
+            return pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), [str(error)]
         log.info("%s: %d documents", self._documents.name, len(documents))
         texts = documents.sort_values("docno", ignore_index=True)
-        return pd.DataFrame({"docno": texts["docno"], "conclusion": texts["text"], "premise": texts["text"]})
+        return pd.DataFrame({"docno": texts["docno"], "conclusion": texts["text"], "premise": texts["text"]}), []
 
     def listed(self) -> pd.DataFrame | None:
         """`qid docno score` of the list to be re-ranked; None: there is none. Raises InputError."""
@@ -97,35 +103,29 @@ class Tirex:
 
 
 def _find(directory: Path, name: str) -> Path | None:
-    return next((file for file in (directory / name, directory / f"{name}.gz") if file.is_file()), None)
+    return next(iter(named(directory, name, f"{name}.gz")), None)
 
 
 def _read(file: Path, form: type[msgspec.Struct]) -> pd.DataFrame:
-    """The fields of a file's lines; ids as strings without blanks."""
+    """The fields of a file's lines; ids as strings that can stand in a run."""
     fields = form.__struct_fields__
     expected = f"expected {{{', '.join(fields)}}} in JSON"
     decoder, rows = msgspec.json.Decoder(form), []
-    try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):  # noqa: B007 the messages below need it
-                rows.append(msgspec.structs.astuple(decoder.decode(line)))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{file}, line {number}: {error}; {expected}") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{file}: damaged gzip file ({error}); copy it again") from None
-    except OSError as error:
-        raise unreadable(error) from None
-    frame = pd.DataFrame(rows, columns=fields)
-    for column in {"qid", "docno"} & set(fields):
-        frame[column] = frame[column].astype(str)
-        blank = frame[column].str.split().map(len) != 1
-        if blank.any():
-            number = int(blank.to_numpy().argmax())
-            raise InputError(f"{file}, line {number + 1}: {column} {frame[column][number]!r}; expected an id without blanks")
-    return frame
+    for number, line in lines(file):
+        try:
+            values = msgspec.structs.astuple(decoder.decode(line))
+            row = tuple(str(value) if name in IDS else value for name, value in zip(fields, values, strict=True))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{file}, line {number}: {short(str(error), 200)}; {expected}") from None
+        for name, value in zip(fields, row, strict=True):
+            if name in IDS and unfit(value):
+                what = f"{name} '{short(value)}'"
+                raise InputError(f"{file}, line {number}: {what}; expected an id without blanks and control characters")
+        rows.append(row)
+    return pd.DataFrame(rows, columns=fields)
 
 
 def _refuse_repeated(file: Path, frame: pd.DataFrame, name: str, text: str) -> None:
     repeated = frame[name][frame[name].duplicated()]
     if len(repeated):
-        raise InputError(f"{file}: {name} {repeated.iloc[0]} occurs again with another {text}; ids must be unique")
+        raise InputError(f"{file}: {name} {short(repeated.iloc[0])} occurs again with another {text}; ids must be unique")

@@ -7,31 +7,25 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.errors import InputError, unreadable
+from submission.errors import InputError, short
+from submission.input.files import content, named, unfit
 
 
 def topic_files(directory: Path) -> list[Path]:
-    """The topics files of an input directory, sorted.
-
-    Raises:
-        InputError: there is none.
-    """
-    files = sorted(directory.glob("topics*.xml"))
+    """The topics files of an input directory, sorted. Raises InputError: there is none."""
+    files = named(directory, "topics*.xml")
     if not files:
         raise InputError(f"{directory}: no topics found; expected a file named topics*.xml there")
     return files
 
 
-def read_topics(files: list[Path]) -> pd.DataFrame:
-    """Read topics: one row a topic, `qid` (str) and `query` (the title), numbers ascending.
+def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
+    """Read topics: one row a topic, `qid` (str) and `query` (the title), numbers ascending; and all that is wrong with them.
 
-    Raises:
-        InputError: malformed XML, a document type declaration, a topic without number or title, a number that occurs twice.
+    Malformed XML, a document type declaration, a topic without number or title, a number that occurs twice.
     """
     rows, faults = _read(files)
-    if faults:
-        raise InputError(faults[0])
-    return in_order(pd.DataFrame({"qid": rows.keys(), "query": rows.values()}))
+    return in_order(pd.DataFrame({"qid": rows.keys(), "query": rows.values()}, dtype=object)), faults
 
 
 def in_order(topics: pd.DataFrame) -> pd.DataFrame:
@@ -42,11 +36,6 @@ def in_order(topics: pd.DataFrame) -> pd.DataFrame:
 
 def _position(qid: str) -> tuple[int, int, str]:
     return (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid)
-
-
-def topic_faults(files: list[Path]) -> list[str]:
-    """All that is wrong with topics files."""
-    return _read(files)[1]
 
 
 def _read(files: list[Path]) -> tuple[dict[str, str], list[str]]:
@@ -63,12 +52,15 @@ def _read(files: list[Path]) -> tuple[dict[str, str], list[str]]:
         for topic in topics:
             place = f"{file}, line {topic.sourceline}"
             qid, title = _text(topic, "number") or _text(topic, "num"), _text(topic, "title")
-            if not qid or len(qid.split()) != 1:
-                faults.append(f"{place}: a topic without a number; expected <number>1</number> (or <num>), without blanks")
+            if not qid:
+                faults.append(f"{place}: a topic without a number; expected <number>1</number> (or <num>)")
+            elif unfit(qid):
+                faults.append(f"{place}: number '{short(qid)}'; expected one without blanks and control characters")
             elif not title:
-                faults.append(f"{place}: topic {qid} has no title; expected a question in <title>…</title>")
+                faults.append(f"{place}: topic {short(qid)} has no title; expected a question in <title>…</title>")
             elif qid in rows:
-                faults.append(f"{place}: topic {qid} occurs again, first at {seen[qid]}; numbers must be unique, remove one")
+                again = f"topic {short(qid)} occurs again, first at {seen[qid]}"
+                faults.append(f"{place}: {again}; numbers must be unique, remove one")
             else:
                 rows[qid], seen[qid] = title, place
     if not rows and not faults:
@@ -81,9 +73,7 @@ def _parse(file: Path) -> etree._Element:
     # Nothing outside the file is ever loaded, and no entity is expanded: a topics file has no use for either.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
-        tree = etree.ElementTree(etree.fromstring(file.read_bytes(), parser))
-    except OSError as error:
-        raise unreadable(error) from None
+        tree = etree.ElementTree(etree.fromstring(bytes(content(file)), parser))
     except etree.XMLSyntaxError as error:
         raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from submission.disk.files import make_directory, try_remove, write_whole
+from submission.disk.files import make_directory, remove_leftovers, write_whole
 from submission.disk.kept import Kept
 from submission.disk.locked import locked
-from submission.disk.work import TEMPORARY
+from submission.disk.work import remove_left
 from submission.errors import OutputError
 
 log = logging.getLogger(__name__)
 
 RECORD = "fingerprint.json"
 RUN_FILE = "run.txt"  # the run of the primary system
+METADATA = "ir-metadata.yml"
 
 
 class Output:
@@ -35,10 +35,7 @@ class Output:
         with ExitStack() as stack:
             make_directory(self.directory)
             stack.enter_context(locked(self.directory))
-            for part in self.directory.glob(".*.part"):  # of a process that was killed
-                try_remove(part)
-            for work in self.directory.glob(f"{TEMPORARY}*"):
-                shutil.rmtree(work, ignore_errors=True)
+            remove_left(self.directory)
             probe = self.directory / ".writable"
             write_whole(probe, "")
             probe.unlink()
@@ -60,6 +57,7 @@ class Output:
             OutputError: the directory holds the runs of another fingerprint, or runs without one, and overwrite is false.
         """
         self._kept = Kept(self.directory, fingerprint, overwrite, RECORD, [RUN_FILE, *names])
+        remove_leftovers(self.directory, {METADATA})
         self._overwrite = overwrite
 
     def holds(self, name: str) -> bool:

@@ -11,19 +11,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 import yaml
 
 from submission import __version__
-from submission.disk.files import write_whole
+from submission.disk.files import file_name, write_whole
 from submission.disk.fingerprint import LIBRARIES, code_fingerprint
-from submission.disk.provenance import PROVENANCE, load_json
+from submission.disk.provenance import read_provenance
+from submission.output.directory import METADATA
 from submission.paths import ROOT
 from submission.systems.catalogue import System, name_of
-from submission.systems.execution import Execution
-from submission.systems.remembered import Checkpoints
-
-FILE = "ir-metadata.yml"
+from submission.systems.execution import Execution, walk
 
 
 def write_metadata(
@@ -79,7 +78,7 @@ def write_metadata(
         },
         "data": {
             "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or source.directory.resolve().name,
+                "name": os.environ.get("TIRA_DATASET_ID") or file_name(source.directory.resolve()),
                 "source": source.note,
                 "topics": len(source.topics),
                 "documents": execution.documents.size,
@@ -88,29 +87,38 @@ def write_metadata(
             "training data": [{"name": "args.me", "licence": "CC BY 4.0", "files": _training_files(runs)}],
         },
     }
-    write_whole(directory / FILE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
+    write_whole(directory / METADATA, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
 
 
-def run_entry(system: System, checkpoints: Checkpoints, seconds: float) -> dict[str, Any]:
+def run_entry(system: System, execution: Execution, seconds: float) -> dict[str, Any]:
     """What is told of a run; seconds are those of the system alone, without what all of them share."""
-    stage = system.stage
     entry: dict[str, Any] = {"method": system.name, "description": system.about, "seconds": round(seconds, 1)}
-    entry |= stage.metadata(name_of)
-    opened = stage.opened(checkpoints)
-    if stage.checkpoint and opened:
-        entry["checkpoint"] = opened.fingerprint
-        provenance = load_json(checkpoints.directory / stage.checkpoint / PROVENANCE)
-        entry["trained on"] = provenance.get("trained on", {}).get("input", {})
+    list_file, checkpoints = execution.input.list_file, execution.checkpoints
+    entry |= {"ranks": system.stage.of_list(list_file)} if list_file else system.stage.metadata(name_of)
+    opened = {part.checkpoint: part.opened(checkpoints) for part in walk(system.stage)}
+    found = {name: checkpoint.fingerprint for name, checkpoint in opened.items() if name and checkpoint}
+    if found:
+        sources = [read_provenance(checkpoints.directory / name).trained_on.input for name in found]
+        entry |= {"checkpoints": found, "trained on": {file: value for source in sources for file, value in source.items()}}
     return entry
 
 
 def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
-    """What an earlier execution told of its runs, by their tags; nothing if its file is not there or damaged."""
+    """What an earlier execution told of its runs, by their tags; nothing if its file is not there or not to be used."""
     try:
-        content = yaml.safe_load((directory / FILE).read_text(encoding="utf-8"))
-        return {entry.pop("name"): entry for entry in content["method"]["retrieval"]}
-    except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, AttributeError):
+        content = yaml.safe_load((directory / METADATA).read_text(encoding="utf-8"))
+        entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
+        told = msgspec.convert(entries, list[_Told])
+        return {one.name: {key: entry[key] for key in entry if key != "name"} for one, entry in zip(told, entries, strict=True)}
+    except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, RecursionError, AttributeError):
         return {}
+
+
+class _Told(msgspec.Struct, rename={"trained_on": "trained on"}):
+    """What must hold of an entry that is taken over."""
+
+    name: str
+    trained_on: dict[str, str] = {}
 
 
 def _platform(device: torch.device) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Ranker(nn.Module, ABC):
     Config: ClassVar[type[Any]]
     reads: ClassVar[Reads] = "words"
     batch: ClassVar[int] = 512  # documents computed at a time, on a CPU
-    kept_together: ClassVar[int] = 4096  # documents at least, whose scores or vectors are kept: what a kill can cost
+    kept_together: ClassVar[int] = 4096  # documents at least, whose scores are kept in one file: a kill costs so many
     stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # tensors that a checkpoint keeps in float16
 
     def __init__(self, config: Any) -> None:
@@ -67,8 +67,8 @@ class Ranker(nn.Module, ABC):
         """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
         return set()
 
-    def use_precision(self, precision: torch.dtype) -> None:
-        """Compute in half precision what may be: a pretrained encoder; other networks have nothing of that kind."""
+    def use_precision(self, precision: torch.dtype | None) -> None:
+        """Let a pretrained encoder compute in half precision, or in full (None); other networks have no such part."""
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.

@@ -140,7 +140,7 @@ class BERTRanker(Ranker):
         super().__init__(config)
         self.encoder = PairEncoder(config, self.cls_alone)
 
-    def use_precision(self, precision: torch.dtype) -> None:
+    def use_precision(self, precision: torch.dtype | None) -> None:
         """The encoder alone; its vectors are float32 again where similarities are made of them."""
         self.encoder.precision = precision
 

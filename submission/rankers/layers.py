@@ -109,7 +109,7 @@ class KernelPooling(Kernels):
         return self.logs(self(similarity, document_mask), query_mask)
 
     def logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
-        """The same (B, Q, K) from soft counts (B, Q, K)."""
+        """What each query position adds to the features, (B, Q, K), from soft counts (B, Q, K)."""
         return 0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]
 
     def explain(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str) -> list[Part]:

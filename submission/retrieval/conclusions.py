@@ -15,6 +15,7 @@ from rank_bm25 import BM25Okapi
 
 from submission import lists
 from submission.disk.kept import Kept
+from submission.errors import short
 from submission.progress import progress
 from submission.text.normalise import normalise
 
@@ -43,7 +44,7 @@ class ConclusionIndex:
         offsets: np.ndarray,
         postings: np.ndarray,
     ) -> None:
-        """See `of`.
+        """From its parts; `of` makes them.
 
         Args:
             conclusions: normalised, ascending.
@@ -70,6 +71,8 @@ class ConclusionIndex:
         texts = [[sys.intern(term) for term in conclusion.split()] for conclusion in conclusions]
         bm25 = BM25Okapi(texts, k1=K1, b=B, epsilon=EPSILON)
         terms, idf = list(bm25.idf), np.array(list(bm25.idf.values()))
+        if not (idf > 0).any():  # one or two conclusions: rank-bm25 gives no term a weight above 0, so all weigh the same
+            idf[:] = 1.0
         offsets, postings = _postings(bm25, {term: number for number, term in enumerate(terms)}, idf)
         docnos = [sorted(documents[conclusion]) for conclusion in conclusions]
         return cls(conclusions, docnos, bm25.avgdl, terms, idf, offsets, postings)
@@ -102,14 +105,18 @@ class ConclusionIndex:
         order = found[np.argsort(-scores[found], kind="stable")[:CONCLUSIONS]]  # stable: the conclusions are sorted already
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
+    def knows(self, query: str) -> bool:
+        """Whether a conclusion has a word of a query as written."""
+        return any(word in self._numbers for word in normalise(query).split())
+
     def dumps(self) -> bytes:
-        """What `loads` makes an equal index of."""
+        """The index as bytes, for `loads`."""
         arrays = self._idf.tobytes(), self._offsets.tobytes(), self._postings.tobytes()
         return msgspec.msgpack.encode((self.conclusions, self.docnos, self._length, self._terms, *arrays))
 
     @classmethod
     def loads(cls, data: bytes) -> ConclusionIndex:
-        """Read what `dumps` gave. Raises msgspec.MsgspecError, ValueError."""
+        """The index that `dumps` wrote. Raises msgspec.MsgspecError, ValueError."""
         parts = tuple[list[str], list[list[str]], float, list[str], bytes, bytes, bytes]
         conclusions, docnos, length, terms, idf, offsets, postings = msgspec.msgpack.decode(data, type=parts)
         arrays = np.frombuffer(idf, np.float64), np.frombuffer(offsets, np.int64), np.frombuffer(postings, POSTING)
@@ -152,6 +159,11 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
     for qid, query in progress(list(zip(topics["qid"], topics["query"], strict=True)), "retrieval", "topics"):
         found = [(docno, score) for number, score in index.best(query) for docno in index.docnos[number]]
         if not found:
-            log.warning("topic %s (%s): no conclusion shares a word with it; its list is empty", qid, query)
+            why = (
+                "no conclusion that shares a word with it scores above 0"
+                if index.knows(query)
+                else "no conclusion shares a word"
+            )
+            log.warning("topic %s (%s): %s; its list is empty", qid, short(query), why)
         rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(found, 1)]
     return lists.of_rows(rows)

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from submission.disk.kept import Kept
+from submission.errors import short
 from submission.lists import DEEPEST
 from submission.progress import progress
 from submission.rankers.base import LatentRanker
@@ -101,7 +102,7 @@ def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint,
         scores = index.scores(query)
         best = np.argsort(-scores, kind="stable")[:DEEPEST]
         if not scores.any():
-            log.warning("topic %s (%s): no document shares a latent term with it; its list is empty", qid, text)
+            log.warning("topic %s (%s): no document shares a latent term with it; its list is empty", qid, short(text))
         rows += [(qid, collection[number], scores[number]) for number in best if scores[number] > 0]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
 

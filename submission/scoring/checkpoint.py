@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import safetensors.torch
 import torch
@@ -39,11 +40,31 @@ from submission.rankers.base import Ranker
 from submission.scoring.batches import PaddedPairs
 from submission.scoring.pairs import score_pairs
 from submission.scoring.pretrained import Pretrained
-from submission.scoring.probe import probed, refuse_other
+from submission.scoring.probe import Probed, probed, refuse_other
 from submission.text.tokenisers import TOKENISERS, Lengths, Tokeniser
 
 WEIGHTS, PROBE = "model.safetensors", "probe.json"
 CPU = torch.device("cpu")
+FAULTS = (  # what files can raise that are whole and do not fit
+    OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RuntimeError, UsageError,
+    safetensors.SafetensorError,
+)  # fmt: skip
+
+
+class PretrainedName(msgspec.Struct):
+    """The encoder that a checkpoint left its frozen part to."""
+
+    name: str
+    sha256: str
+
+
+class Config(msgspec.Struct, forbid_unknown_fields=True):
+    """What config.json says, beside the version."""
+
+    ranker: str
+    config: dict[str, Any]
+    lengths: Lengths
+    pretrained: PretrainedName | None = None
 
 
 @dataclass(frozen=True)
@@ -75,15 +96,18 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     try:
         config = load_json(directory / CONFIG)
         version = config.pop("version")
-        ranker_class = find(config["ranker"])
-        ranker = ranker_class(ranker_class.Config(**config["config"]))
-        tensors = safetensors.torch.load_file(directory / WEIGHTS) | _frozen(directory, ranker, config.get("pretrained"))
+        given = msgspec.convert(config, Config)
+        ranker_class = find(given.ranker)
+        ranker_class.Config(**given.config)  # refuses unknown fields, over which msgspec passes
+        ranker = ranker_class(msgspec.convert(given.config, ranker_class.Config))
+        tensors = safetensors.torch.load_file(directory / WEIGHTS) | _frozen(directory, ranker, given.pretrained)
         ranker.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
-        tokeniser = TOKENISERS[ranker.reads].load(directory, Lengths(**config["lengths"]))
-        expected = load_json(directory / PROBE)
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, UsageError, safetensors.SafetensorError) as error:
+        tokeniser = TOKENISERS[ranker.reads].load(directory, given.lengths)
+        expected = msgspec.json.decode((directory / PROBE).read_bytes(), type=list[Probed])
+        found = probed(ranker, tokeniser)
+    except FAULTS as error:
         raise other_version(directory, error, version) from None
-    refuse_other(directory / PROBE, expected, probed(ranker, tokeniser))
+    refuse_other(directory / PROBE, expected, found)
     decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, tokeniser.file))], sort_keys=True)
     return Checkpoint(ranker, tokeniser, hashlib.sha256(decisive.encode()).hexdigest())
 
@@ -105,6 +129,7 @@ def write_checkpoint(
     Raises:
         OutputError: it cannot be written; an older one is still there.
     """
+    ranker.use_precision(None)  # the probe is of full precision, as it is where it is compared
     half, absent = ranker.stored_in_half, ranker.not_stored()
     state = {name: tensor for name, tensor in ranker.state_dict().items() if name not in absent}
     stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in state.items()}
@@ -121,22 +146,22 @@ def write_checkpoint(
         CONFIG: dump_json(config),
         WEIGHTS: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
         tokeniser.file: tokeniser.dumps(),
-        PROBE: dump_json(probed(ranker, tokeniser)),
+        PROBE: dump_json(msgspec.to_builtins(probed(ranker, tokeniser))),
         METRICS: dump_json(metrics),
         CARD: card.encode(),
     }
     write_with_provenance(directory, contents, provenance)
 
 
-def _frozen(directory: Path, ranker: Ranker, pretrained: Mapping[str, str] | None) -> dict[str, torch.Tensor]:
+def _frozen(directory: Path, ranker: Ranker, pretrained: PretrainedName | None) -> dict[str, torch.Tensor]:
     """The tensors that the checkpoint left to its pretrained encoder, if that is still the same."""
     absent = ranker.not_stored()
     if not absent or not pretrained:
         return {}
-    folder = Pretrained(pretrained["name"])
-    if folder.sha256 != pretrained["sha256"]:
+    folder = Pretrained(pretrained.name)
+    if folder.sha256 != pretrained.sha256:
         raise CheckpointError(
-            f"{directory}: was trained on the encoder {pretrained['name']} with SHA-256 {pretrained['sha256'][:12]}…, "
+            f"{directory}: was trained on the encoder {pretrained.name} with SHA-256 {pretrained.sha256[:12]}…, "
             f"{folder.folder} has {folder.sha256[:12]}…; install the pinned one"
         )
     return {name: tensor for name, tensor in folder.tensors().items() if name in absent}

@@ -7,6 +7,7 @@ import pandas as pd
 import torch
 
 from submission.disk.kept import Kept
+from submission.errors import CheckpointError
 from submission.scoring.batches import PaddedPairs
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.pairs import score_pairs
@@ -21,10 +22,10 @@ def score(pairs: pd.DataFrame, tokens: Tokens, checkpoint: Checkpoint, device: t
         tokens: the texts.
         checkpoint: the network and its tokeniser.
         device: where to compute; a GPU computes BERT encoders in half precision.
-        kept: where what finished parts give is kept; it must be of these very arguments.
+        kept: where the scores of finished parts are kept; it must be of these very arguments.
 
     Raises:
-        FloatingPointError: a score is not finite.
+        CheckpointError: a score is not finite.
         OutputError: that place cannot be written.
     """
     ranker, tokeniser = checkpoint.ranker.to(device), checkpoint.tokeniser
@@ -36,5 +37,6 @@ def score(pairs: pd.DataFrame, tokens: Tokens, checkpoint: Checkpoint, device: t
     faulty = pairs[~np.isfinite(scores)]
     if len(faulty):
         qid, docno = faulty["qid"].iloc[0], faulty["docno"].iloc[0]
-        raise FloatingPointError(f"the score of argument {docno} for topic {qid} is not finite")
+        name = ranker.name()
+        raise CheckpointError(f"{name}: the score of argument {docno} for topic {qid} is not finite; train the network again")
     return scores

@@ -25,7 +25,7 @@ def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device, kept: 
         ranker: in evaluation mode, on the device.
         pairs: what to score.
         device: where to compute.
-        kept: where what finished parts give is kept; nothing is without.
+        kept: where the scores of finished parts are kept; None: nowhere.
     """
     size = BATCH_ON_GPU if device.type == "cuda" else ranker.batch
     with torch.inference_mode():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import torch
 
 from submission.errors import CheckpointError
@@ -32,8 +32,18 @@ PAIRS = (
 )
 
 
+class Probed(msgspec.Struct):
+    """A pair, its ids, and its score."""
+
+    query: str
+    premise: str
+    query_ids: list[int]
+    premise_ids: list[int]
+    score: float
+
+
 @torch.no_grad()
-def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[dict[str, Any]]:
+def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:
     """The pairs, their ids, and the score that the ranker gives each of them alone, on the CPU."""
     device = next(ranker.parameters()).device
     ranker = ranker.cpu().eval()
@@ -41,19 +51,20 @@ def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[dict[str, Any]]:
     for query, premise in PAIRS:
         ids = tokeniser.query(query), tokeniser.premise(premise)
         score = ranker(*pad([ids[0]]), *pad([ids[1]])).item()
-        rows.append({"query": query, "premise": premise, "query_ids": ids[0], "premise_ids": ids[1], "score": score})
+        rows.append(Probed(query, premise, *ids, score))
     ranker.to(device)
     return rows
 
 
-def refuse_other(file: Path, expected: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
+def refuse_other(file: Path, expected: list[Probed], found: list[Probed]) -> None:
     """Compare what was written with what comes out now. Raises CheckpointError."""
+    if [(row.query, row.premise) for row in expected] != list(PAIRS):
+        raise CheckpointError(f"{file}: holds other texts than this version of the code probes; make the checkpoint again")
     for old, new in zip(expected, found, strict=True):
-        same_ids = {**old, "score": 0} == {**new, "score": 0}
-        same_score = abs(old["score"] - new["score"]) <= TOLERANCE * max(1, abs(old["score"]))
-        if not (same_ids and same_score):
+        same_ids = (old.query_ids, old.premise_ids) == (new.query_ids, new.premise_ids)
+        if not (same_ids and abs(old.score - new.score) <= TOLERANCE * max(1, abs(old.score))):
             raise CheckpointError(
-                f"{file}: for the query {old['query']!r} this code gives ids {new['query_ids']}, "
-                f"{new['premise_ids']} and score {new['score']}, but the checkpoint was trained with {old['query_ids']}, "
-                f"{old['premise_ids']} and {old['score']}; the text processing or the network has changed: train it again"
+                f"{file}: for the query {old.query!r} this code gives ids {new.query_ids}, {new.premise_ids} and score "
+                f"{new.score}, but the checkpoint was trained with {old.query_ids}, {old.premise_ids} and {old.score}; "
+                "the text processing or the network has changed: train it again"
             )

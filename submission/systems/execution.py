@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,7 +20,6 @@ from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.input.directory import Input
 from submission.input.documents import Documents, open_documents
-from submission.input.given import given_lists
 from submission.scoring.tokens import ReadTokens, Tokens
 from submission.systems.explained import Explained
 from submission.systems.remembered import Checkpoints, Remembered
@@ -71,7 +71,7 @@ class Stage(ABC):
 
     @abstractmethod
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """The scores (N,) of pairs `qid docno` of topics and documents, those that it would not list too."""
+        """The scores (N,) of pairs `qid docno` of topics and documents; of documents that it would not list too."""
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
@@ -84,6 +84,10 @@ class Stage(ABC):
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         """What ir-metadata.yml says of how it treats the stages that it is made of, by their names."""
         return {}
+
+    def of_list(self, file: Path) -> str:
+        """What it ranks where a list was handed over in a file, in words."""
+        return f"exactly the documents of {file.name}"
 
 
 def walk(stage: Stage) -> Iterator[Stage]:
@@ -127,10 +131,7 @@ class Execution:
     @cached_property
     def given(self) -> pd.DataFrame | None:
         """The lists that were handed over; None: there are none. Raises InputError."""
-        listed = self.input.listed
-        if listed is None:
-            return None
-        return given_lists(listed, self.topics, self.documents.unknown(listed["docno"]), self.input.list_file)
+        return self.input.given(self.documents.unknown)
 
     def lists(self, stage: Stage) -> pd.DataFrame:
         """A stage's lists, see `submission.lists`; a failure is remembered as they are. Raises what making them does."""

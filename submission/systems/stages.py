@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,14 @@ class Conclusions(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
         """What each word of the query adds."""
         if execution.given is not None:
-            raise UsageError(f"its scores are those of {execution.input.list_file}; they were not made here")
+            raise UsageError(f"scores are those of {execution.input.list_file}, they were not made here")
         [query], [conclusion] = execution.topics["query"], execution.documents.texts({docno})["conclusion"]
         shares = self._index(execution).shares(query, conclusion)
         how = "that of its conclusion: a sum over the words of the query"
         return Explained(sum(value for _, value in shares), how, [Row(value, word) for word, value in shares])
+
+    def of_list(self, file: Path) -> str:
+        return f"{file.name} as it is"
 
     def _index(self, execution: Execution) -> ConclusionIndex:
         return execution.once(type(self), lambda: self._made(execution))
@@ -133,7 +137,10 @@ class Fuse(Stage):
     def opened(self, checkpoints: Checkpoints) -> Regression:
         """Raises CheckpointError: it was fitted with other members, or with other checkpoints of these."""
         regression = checkpoints.opened(self.checkpoint, open_regression)
-        regression.refuse_others(self.made_with(checkpoints))
+        try:
+            regression.refuse_others(self.made_with(checkpoints))
+        except CheckpointError as error:
+            raise CheckpointError(f"{checkpoints.directory / self.checkpoint}: {error}") from None
         return regression
 
     def made_with(self, checkpoints: Checkpoints) -> dict[str, dict[str, str]]:
@@ -169,14 +176,16 @@ class Fuse(Stage):
             how = f"not among its best {LISTED}" if score is None else f"its score {score:.4f}, times {member.coefficient:.4f}"
             rows.append(Row(share, member.name, how))
         how = "a sum over the members' scores, each brought to [0, 1], and the intercept"
+        if not any((lists["docno"] == docno).any() for lists in listed.values()):
+            how = f"the intercept: it is not among the best {LISTED} of any member"
         [total] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
         return Explained(total, how, rows)
 
     def formula(self, checkpoints: Checkpoints) -> str:
-        return f"score = {self.opened(checkpoints).formula()}"
+        return f"score = {checkpoints.opened(self.checkpoint, open_regression).formula()}"
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"interpolates": [member for member, _ in self.members]}
+        return {"interpolates": [name(stage) for _, stage in self.members]}
 
     def _listed(self, execution: Execution) -> dict[str, pd.DataFrame]:
         """What is taken of each member: its best documents."""
@@ -186,6 +195,8 @@ class Fuse(Stage):
                 found[name] = lists.cut(execution.lists(stage), LISTED)
             except (InputError, OutputError):
                 raise  # not this member's fault
-            except Exception as error:
+            except CheckpointError as error:
                 raise CheckpointError(f"it needs {name}, which failed: {error}") from None
+            except Exception as error:  # a mistake of the program
+                raise RuntimeError(f"it needs {name}, which failed: {error}") from error
         return found

@@ -120,6 +120,6 @@ def _spell_digits(text: str) -> str:
 def _number_words(digits: str) -> str:
     try:
         words = _ENGINE.number_to_words(digits, andword="")
-    except (IndexError, inflect.NumOutOfRangeError):  # beyond its range, by one way or the other
+    except (IndexError, ValueError, inflect.NumOutOfRangeError):  # beyond its range, or Python's
         return NUMBER
     return str(words).replace("-", " ").replace(",", "")

@@ -110,8 +110,11 @@ class PieceTokeniser(Tokeniser):
 
     @classmethod
     def load(cls, directory: Path, lengths: Lengths) -> PieceTokeniser:
-        """Raises Exception: the tokenizers package has no error class of its own."""
-        return cls(Tokenizer.from_str((directory / cls.file).read_text(encoding="utf-8")), lengths)
+        text = (directory / cls.file).read_text(encoding="utf-8")
+        try:
+            return cls(Tokenizer.from_str(text), lengths)
+        except Exception as error:  # the package has no error class of its own
+            raise ValueError(f"{cls.file}: {error}") from None
 
     def query(self, text: str) -> list[int]:
         """The ids of the pieces of a conclusion or title."""

@@ -12,9 +12,7 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from submission.disk.kept import Kept
-from submission.input.args_me import corpus_files, read_documents
-from submission.input.collection import long_enough
-from submission.input.topics import read_topics, topic_files
+from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.retrieval.conclusions import ConclusionIndex, retrieve
 from submission.scoring.checkpoint import open_checkpoint
@@ -33,7 +31,8 @@ def bert(name: str, directory: Path) -> Benchmark:
     """
     checkpoint = open_checkpoint(CHECKPOINTS / name)
     tokenizer, lengths = Tokenizer.from_str(checkpoint.tokeniser.dumps().decode()), checkpoint.tokeniser.lengths
-    topics, collection = read_topics(topic_files(directory)), long_enough(read_documents(corpus_files(directory)))
+    source = Input(directory)
+    topics, collection = source.topics.copy(), source.collection
     everything = retrieve(topics, ConclusionIndex.of(collection))
     few = np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))
     chosen = everything.iloc[few].reset_index(drop=True)

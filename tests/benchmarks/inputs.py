@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 
 from submission.disk.work import Work
-from submission.input.args_me import corpus_files, read_documents
+from submission.input.args_me import corpus_files
 from submission.input.directory import Input
-from submission.input.topics import read_topics, topic_files
+from submission.input.topics import topic_files
 from submission.paths import CHECKPOINTS
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
@@ -26,7 +26,7 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
 
 def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
     """An input as large as args.me: the premises of an input again and again, under conclusions of its conclusions' words."""
-    corpus, rng = read_documents(corpus_files(directory)), np.random.default_rng(0)
+    corpus, rng = Input(directory).documents, np.random.default_rng(0)
     words = " ".join(corpus["conclusion"].unique()).split()
     number = max(1, arguments * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(number)]
@@ -57,18 +57,18 @@ def execution(directory: Path) -> Iterator[Execution]:
 
 def part_of(directory: Path, into: Path, share: float) -> Path:
     """An input with a share of the arguments of another, and its topics."""
-    corpus = read_documents(corpus_files(directory)).sample(frac=share, random_state=0)
+    corpus = Input(directory).documents.sample(frac=share, random_state=0)
     rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
     arguments = [{"id": docno, "conclusion": c, "premises": [{"text": premise}]} for docno, c, premise in rows]
     into.mkdir(parents=True, exist_ok=True)
     (into / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
-    write_topics(read_topics(topic_files(directory)), into)
+    write_topics(Input(directory).topics, into)
     return into
 
 
 def halves_of_topics(directory: Path, into: Path) -> list[Path]:
     """Two inputs with the corpus of another and every second topic of it."""
-    topics, inputs = read_topics(topic_files(directory)), []
+    topics, inputs = Input(directory).topics, []
     for half in range(2):
         place = into / f"half-{half}"
         place.mkdir(parents=True)

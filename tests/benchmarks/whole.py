@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from submission.input.args_me import corpus_files
-from submission.output.metadata import FILE
+from submission.output.directory import METADATA
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
 from submission.systems.catalogue import BASELINE_SYSTEM
@@ -73,5 +73,5 @@ def rank(directory: Path, output: Path, work: Path | None, systems: list[str]) -
     """Execute `rank` as run.sh does."""
     flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(work)] if work else [])
     process = execute("-m", "submission", "rank", "--device", "cpu", "-i", directory, "-o", output, *flags)
-    stages = yaml.safe_load((output / FILE).read_text(encoding="utf-8"))["resources"]["stages"]
+    stages = yaml.safe_load((output / METADATA).read_text(encoding="utf-8"))["resources"]["stages"]
     return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})

@@ -136,7 +136,7 @@ def test_of_two_containers_on_one_output_the_second_is_refused(image: Image, dir
         assert first.poll() is None
         time.sleep(0.1)
     code, said = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
-    assert (code, "another process is writing there" in said) == (5, True)
+    assert (code, "another process works there" in said) == (5, True)
     first.kill()
     first.communicate()
 
@@ -152,7 +152,7 @@ def test_a_container_that_is_stopped_ends_in_order_and_goes_on(
         time.sleep(0.1)
     [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()  # process 1 of the container
     os.kill(int(child), signal.SIGTERM)
-    assert "terminated; what is finished stays" in process.communicate()[1]
+    assert "stopped; what is finished stays" in process.communicate()[1]
     assert not [file for file in output.iterdir() if file.name.startswith(".")]
     assert image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})[0] == 0
     assert runs(output) == runs(expected)

@@ -19,12 +19,12 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main as submission
-from submission.command import TERMINATED
 from submission.disk.work import Work
 from submission.fusion.regression import open_regression
 from submission.input.runs import read_run
+from submission.interrupted import CODES
 from submission.systems.catalogue import NETWORKS, SYSTEMS
-from submission.text import tokenisers as encoding
+from submission.text import tokenisers
 from tests.conftest import ROOT, contents, write_tiny
 from training.__main__ import main as training
 
@@ -126,8 +126,8 @@ def test_aggregate_names_all_missing_networks(
 
 def test_texts_are_read_once(rank_all: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    original = encoding.premise_words
-    monkeypatch.setattr(encoding, "premise_words", lambda text: read.append(text) or original(text))
+    original = tokenisers.premise_words
+    monkeypatch.setattr(tokenisers, "premise_words", lambda text: read.append(text) or original(text))
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
     assert rank_all("out", *flags) == 0
     probes = 8 * 4  # each checkpoint's own
@@ -170,13 +170,13 @@ def test_other_inputs_are_not_mixed(rank_all: Callable[..., int], topics: Path, 
 FORKING = """
 import os, sys
 from submission.__main__ import main
-from submission import command
-from submission import rankers
+from submission import interrupted, rankers
 for name in rankers.names():
     rankers.find(name)
 for line in sys.stdin:  # each a command line, in a process of its own that has everything imported
     if not (child := os.fork()):
-        command.program(lambda: main(line.split()))
+        interrupted.hear()
+        sys.exit(main(line.split()))
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -191,7 +191,7 @@ def test_killed_at_random_moments_and_started_again(topics: Path, all_checkpoint
         ended = _kill_twenty_times(server, topics, all_checkpoints, tmp_path)
     assert server.returncode == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert {-signal.SIGKILL, TERMINATED} <= set(ended)
+    assert {-signal.SIGKILL, CODES[signal.SIGTERM]} <= set(ended)
 
 
 def _kill_twenty_times(server: subprocess.Popen[str], topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[int]:

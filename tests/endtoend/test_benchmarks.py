@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from submission.input.topics import read_topics, topic_files
+from submission.input.topics import topic_files
 from submission.scoring.batches import pad
 from tests.benchmarks import bert, corpus, precision, rankers, readme, retrieval, training, whole
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.growth import steepness
 from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
 from tests.benchmarks.measure import Benchmark, Result, compare, seconds
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import ROOT, SAMPLE, topics_of
 
 
 def test_a_ratio_is_of_medians() -> None:
@@ -73,7 +73,7 @@ def test_inputs_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
     assert 0.5 < memory.ratio < 2
     half = part_of(full, tmp_path / "half", 0.5)
     assert len(json.loads((half / "args-me.json").read_text())["arguments"]) == 600
-    topics = [set(read_topics(topic_files(place))["qid"]) for place in halves_of_topics(full, tmp_path / "halves")]
+    topics = [set(topics_of(topic_files(place))["qid"]) for place in halves_of_topics(full, tmp_path / "halves")]
     assert [len(part) for part in topics] == [8, 7]
     assert not topics[0] & topics[1]
 

@@ -97,6 +97,13 @@ def test_from_a_recipe_to_a_run(ranker: str, fit: Callable[..., Path], make_inpu
     assert sorted(line.split()[2] for line in lines) == ["a1", "a2", "a3"]
 
 
+def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(work: Path, tmp_path: Path, encoder: Path) -> None:
+    text = RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start="", steps=8)
+    (tmp_path / "half.toml").write_text(text.replace("frozen = -1", "frozen = -1\nbfloat16 = true"))
+    assert main(["fit", str(tmp_path / "half.toml"), "--work", str(work), "--device", "cpu"]) == 0
+    open_checkpoint(work / "checkpoints" / "half")
+
+
 def test_a_stopped_training_goes_on_with_the_same_random_numbers(
     fit: Callable[..., Path], work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

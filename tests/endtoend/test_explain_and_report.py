@@ -1,4 +1,4 @@
-"""Why a score is what it is, and the report; over all systems with small all_checkpoints."""
+"""Why a score is what it is, and the report; over all systems with small checkpoints."""
 
 from __future__ import annotations
 

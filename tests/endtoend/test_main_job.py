@@ -12,10 +12,9 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main
-from submission.input.args_me import corpus_files, read_documents
 from submission.output.directory import Output
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import REAL, ROOT, SAMPLE, argument, contents
+from tests.conftest import REAL, ROOT, SAMPLE, argument, contents, documents_of
 
 Make = Callable[..., Path]
 
@@ -269,4 +268,4 @@ def test_the_sample_is_the_default_input(
         monkeypatch.delenv(name, raising=False)
     caplog.set_level("INFO")
     assert main(["rank", "-o", str(tmp_path / "o"), "--system", "bm25"]) == 0
-    assert f"collection: 461 of {len(read_documents(corpus_files(SAMPLE)))} arguments" in caplog.text
+    assert f"collection: 461 of {len(documents_of(SAMPLE))} arguments" in caplog.text

@@ -62,9 +62,10 @@ def test_all_that_made_the_runs(
     assert set(stages) == {"hashes", "topics", "documents", "collection", "index", "candidates", "tokens", *SYSTEMS}
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
-    assert "checkpoint" not in told["me-bm25"]
-    assert told["me-gru"]["checkpoint"] == open_checkpoint(all_checkpoints / "gru").fingerprint
-    assert told["me-ensemble"]["checkpoint"] == open_regression(all_checkpoints / "ensemble").fingerprint
+    assert "checkpoints" not in told["me-bm25"]
+    assert told["me-gru"]["checkpoints"] == {"gru": open_checkpoint(all_checkpoints / "gru").fingerprint}
+    assert set(told["me-ensemble"]["checkpoints"]) == {*NETWORKS, "ensemble"}
+    assert told["me-ensemble"]["checkpoints"]["ensemble"] == open_regression(all_checkpoints / "ensemble").fingerprint
     assert told["me-ensemble"]["interpolates"] == list(NETWORKS)
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [f"me-{name}" for name in NETWORKS]
     assert all("  " not in entry["description"] for entry in told.values())
@@ -89,9 +90,22 @@ def test_runs_of_another_input_are_told_of_no_more(flags: list[str], topics: Pat
     assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
 
 
-def test_a_damaged_file_is_written_anew(flags: list[str], tmp_path: Path) -> None:
+def test_what_is_ranked_of_a_given_list(flags: list[str], topics: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
+    assert main([*flags, "--input-run", str(tmp_path / "run.txt")]) == 0
+    found = read(tmp_path / "out")
+    assert found["data"]["test collection"]["source"].endswith(f"documents ranked: exactly those of {tmp_path / 'run.txt'}")
+    told = entries(found)
+    assert told["me-bm25"]["ranks"] == "run.txt as it is"
+    assert {entry["ranks"] for name, entry in told.items() if name != "me-bm25"} == {"exactly the documents of run.txt"}
+    assert not any("reranks" in entry for entry in told.values())
+
+
+@pytest.mark.parametrize("content", ["method: [", "[" * 10**4, "method: {retrieval: [3]}", "method: {retrieval: {a: b}}",
+                                     "method: {retrieval: [{name: me-bm25, trained on: x}]}", "", "\0"])  # fmt: skip
+def test_a_damaged_file_is_written_anew(flags: list[str], tmp_path: Path, content: str) -> None:
     assert main([*flags, "--system", "bm25"]) == 0
-    (tmp_path / "out" / "ir-metadata.yml").write_text("method: [")
+    (tmp_path / "out" / "ir-metadata.yml").write_text(content)
     assert main([*flags, "--system", "bm25"]) == 0
     assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
 

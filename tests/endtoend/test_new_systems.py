@@ -85,8 +85,9 @@ def test_they_rank(rank_all: Callable[..., int], tmp_path: Path, topics: Path) -
     metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
     told = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
     assert told["longest"]["description"] == "The longest premises first."
-    assert "checkpoint" not in told["longest"]
+    assert "checkpoints" not in told["longest"]
     assert told["snrm_knrm"]["reranks"] == "snrm"
+    assert list(told["snrm_knrm"]["checkpoints"]) == ["snrm", "knrm"]
     assert told["both"]["interpolates"] == ["longest", "snrm_knrm"]
     assert rank_all("again", *flags, *(flag for name in NEW for flag in ("--system", name))) == 0
     for name in NEW:

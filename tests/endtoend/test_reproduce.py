@@ -17,7 +17,7 @@ from training.reproduce import verdicts
 
 @pytest.fixture
 def stored(work: Path, recipe: Callable[..., str], tmp_path: Path) -> Path:
-    """A all_checkpoints directory with a network of a small recipe."""
+    """A checkpoints directory with a network of a small recipe."""
     assert main(["fit", recipe(), "--work", str(work), "-o", str(tmp_path / "stored" / "mine")]) == 0
     return tmp_path / "stored"
 

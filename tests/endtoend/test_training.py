@@ -27,7 +27,7 @@ from submission.text.ids import PADDING, UNKNOWN
 from submission.text.normalise import premise_words
 from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, argument, colours, contents
 from training.__main__ import main
-from training.data import vectors as embed
+from training.data import vectors as word_vectors
 from training.data.tables import load_pairs, load_validation
 from training.fitting.fit import take_step
 from training.fitting.network import build
@@ -123,7 +123,7 @@ def test_prepare_without_a_five_premise_conclusion(
 
 
 def test_vectors_are_reproducible_and_of_frequent_words(work: Path, tmp_path: Path) -> None:
-    vocabulary, vectors = embed.load(work / "vectors")
+    vocabulary, vectors = word_vectors.load(work / "vectors")
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     flags = ["--dimensions", "20", "--minimum-frequency", "2", "-o", str(tmp_path / "again")]
@@ -142,7 +142,7 @@ def test_vectors_from_files(work: Path, tmp_path: Path, form: str) -> None:
     table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
     flags = ["--vectors", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(tmp_path / "v")]
     assert main(["embed", str(work), *flags]) == 0
-    vocabulary, vectors = embed.load(tmp_path / "v")
+    vocabulary, vectors = word_vectors.load(tmp_path / "v")
     assert "never-in-there" not in vocabulary.terms
     assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
     assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
@@ -361,13 +361,13 @@ def test_learning_rates_fall_to_zero(work: Path, recipe: Callable[[str], str], m
     assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])
 
 
-@pytest.mark.parametrize("verb", ["prepare", "embed", "fit", "aggregate"])
+@pytest.mark.parametrize("verb", ["prepare", "embed", "fit", "aggregate", "reproduce"])
 def test_a_second_process_at_the_same_work_is_refused(
     verb: str, corpus: Path, work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = {
         "prepare": ["-i", str(corpus), "-o", str(work)], "embed": [str(work)], "fit": [recipe(), "--work", str(work)],
-        "aggregate": ["--work", str(work)],
+        "aggregate": ["--work", str(work)], "reproduce": ["knrm", "-i", str(corpus), "--work", str(work)],
     }  # fmt: skip
     with locked(work):
         assert main([verb, *flags[verb]]) == 5

@@ -7,19 +7,19 @@ import re
 
 import pytest
 
-from submission.input.args_me import corpus_files, read_documents
+from submission.input.args_me import corpus_files
 from submission.input.collection import long_enough
-from submission.input.topics import read_topics, topic_files
-from tests.conftest import REAL, SAMPLE
+from submission.input.topics import topic_files
+from tests.conftest import REAL, SAMPLE, documents_of, topics_of
 from training.measuring.evaluate import read_qrels
 
 QRELS = SAMPLE.parent / "sample.qrels"
 
 
 def test_size() -> None:
-    corpus = read_documents(corpus_files(SAMPLE))
+    corpus = documents_of(SAMPLE)
     assert len(long_enough(corpus)) >= 300
-    assert len(read_topics(topic_files(SAMPLE))) >= 12
+    assert len(topics_of(topic_files(SAMPLE))) >= 12
     assert len(corpus) - len(long_enough(corpus)) >= 30  # short non-arguments
     assert corpus.duplicated(["premise"]).sum() >= 15
 
@@ -27,8 +27,8 @@ def test_size() -> None:
 def test_qrels_are_graded_and_of_this_corpus() -> None:
     labels = [line.split() for line in QRELS.read_text().splitlines()]
     assert {label[3] for label in labels} == {"-2", "0", "1", "2"}
-    assert {label[2] for label in labels} <= set(read_documents(corpus_files(SAMPLE))["docno"])
-    assert read_qrels(QRELS)["qid"].nunique() == len(read_topics(topic_files(SAMPLE)))
+    assert {label[2] for label in labels} <= set(documents_of(SAMPLE)["docno"])
+    assert read_qrels(QRELS)["qid"].nunique() == len(topics_of(topic_files(SAMPLE)))
 
 
 def test_ids_are_hashes_of_the_texts() -> None:
@@ -51,5 +51,5 @@ def test_topics_are_not_touches() -> None:
     def words(text: str) -> str:
         return re.sub(r"\W+", " ", text.lower()).strip()
 
-    theirs = {words(query) for file in (REAL / "topics").glob("*.xml") for query in read_topics([file])["query"]}
-    assert not theirs & {words(query) for query in read_topics(topic_files(SAMPLE))["query"]}
+    theirs = {words(query) for file in (REAL / "topics").glob("*.xml") for query in topics_of([file])["query"]}
+    assert not theirs & {words(query) for query in topics_of(topic_files(SAMPLE))["query"]}

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from submission.disk.fingerprint import code_fingerprint, input_hashes
 from submission.disk.kept import Kept
 from submission.input.args_me import corpus_files, read_documents
-from submission.input.collection import long_enough
+from submission.input.collection import long_enough, refuse_empty
+from submission.input.directory import refuse
 from submission.paths import PACKAGE
 from submission.progress import progress
 from submission.text.ids import Reads
@@ -27,6 +28,12 @@ from training.data.seeds import Stream, generator
 from training.data.split import split
 from training.data.statistics import write_statistics
 from training.paths import TRAINING
+
+LIBRARIES = ("msgspec", "inflect", "numpy", "pandas", "rapidfuzz", "pyarrow")
+DECISIVE = (  # what the tables are made by
+    PACKAGE / "text" / "normalise.py", PACKAGE / "input" / "args_me.py", PACKAGE / "input" / "collection.py",
+    *(TRAINING / "data" / f"{name}.py" for name in ("prepare", "split", "distant", "forms", "protocol", "seeds", "statistics")),
+)  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +70,14 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
     """
     files = corpus_files(input_directory)
     inputs = input_hashes(files)
-    code = code_fingerprint(PACKAGE / "input", PACKAGE / "text", TRAINING / "data")
+    code = code_fingerprint(DECISIVE, LIBRARIES)
     decided_by = {"input": inputs, "code": code, "seed": settings.seed, "sample": settings.sample}
     work = Kept(directory, decided_by, overwrite)
 
-    arguments = long_enough(read_documents(files))
+    documents, faults = read_documents(files)
+    refuse(faults)
+    arguments = long_enough(documents)
+    refuse_empty(arguments, len(documents))
     if settings.sample:
         rng = generator(settings.seed, Stream.SAMPLE)
         arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]

@@ -15,11 +15,10 @@ from submission.errors import InputError
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Hold a directory that is there. Raises OutputError: another process works in it."""
-    if directory.is_dir():
-        with locked(directory):
-            yield
-    else:
+    """Hold a working directory. Raises InputError: there is none. OutputError: another process works in it."""
+    if not directory.is_dir():
+        raise _nothing(directory)
+    with locked(directory):
         yield
 
 
@@ -31,8 +30,12 @@ def made(directory: Path) -> Record:
     """
     record = read_record(directory / RECORD)
     if not record.files:
-        raise InputError(f"{directory}: no working directory; `python -m training prepare -i INPUT -o {directory}` makes it")
+        raise _nothing(directory)
     return record
+
+
+def _nothing(directory: Path) -> InputError:
+    return InputError(f"{directory}: no working directory; `python -m training prepare -i INPUT -o {directory}` makes it")
 
 
 def write_text(text: str, file: Path) -> None:

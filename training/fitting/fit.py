@@ -77,8 +77,10 @@ def fit(
     state = State(hash_of([provenance, {name: file.xxh3 for name, file in prepared.files.items()}]))
     if restart:
         (folder / STATE).unlink(missing_ok=True)
+    saved = state.saved(folder)
     baselines = _baselines(network, queries, device)
-    state.resume(folder, ranker, optimiser)  # comes last: it sets the random numbers too
+    if saved:
+        state.resume(saved, ranker, optimiser)
 
     schedule, chosen = Schedule(recipe, len(pairs.unrelated)), _part(queries, recipe)
     ranker.train()

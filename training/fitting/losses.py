@@ -1,4 +1,4 @@
-"""What training makes small: the pairwise hinge loss, and for latent networks the L1 norm of their vectors too."""
+"""The training loss: pairwise hinge, and for latent networks the L1 norm of their vectors too."""
 
 from __future__ import annotations
 

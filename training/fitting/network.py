@@ -19,7 +19,7 @@ from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from training.data import vectors as embed
+from training.data import vectors as word_vectors
 from training.data.work import made
 from training.fitting.adam import LazyAdam
 from training.fitting.recipe import Recipe
@@ -71,7 +71,7 @@ def _make(recipe: Recipe, given: dict[str, Any]) -> Ranker:
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> Network:
-    vocabulary, table = embed.load(vectors)
+    vocabulary, table = word_vectors.load(vectors)
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
     ranker = _make(recipe, {"vocabulary": len(vocabulary)})
@@ -81,7 +81,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> Network:
     for module in ranker.modules():
         if isinstance(module, nn.Embedding):
             module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
-    source = {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / embed.VECTORS)}}
+    source = {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / word_vectors.VECTORS)}}
     return Network(ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 

@@ -1,4 +1,4 @@
-"""What each step of a training run reads, how fast it learns, and after which steps is validated."""
+"""What each step of a training run reads, how fast it learns, and after which steps to validate."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Schedule:
         return 1 - step / self.steps if self.recipe.training.decay else 1.0
 
     def validates(self, step: int) -> bool:
-        """Whether is validated after a step."""
+        """Whether to validate after a step."""
         number = self.recipe.training.validations
         checks = {round(self.per_epoch * (part + 1) / number) for part in range(number)}
         return step % self.per_epoch + 1 in checks or step + 1 == self.steps

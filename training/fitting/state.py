@@ -8,6 +8,7 @@ import logging
 import pickle
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -51,26 +52,30 @@ class State:
         write_whole(folder / CURVE, draw(ranker.name(), self.rows))
         write_whole(folder / STATE, buffer.getvalue())
 
-    def resume(self, folder: Path, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
-        """Go on where a run was saved, if there is one.
+    def saved(self, folder: Path) -> dict[str, Any] | None:
+        """What a run saved that goes on, for `resume`; None: there is nothing.
 
         Raises:
             InputError: it is damaged. UsageError: it is of something else.
         """
         file = folder / STATE
         if not file.exists():
-            return
+            return None
         try:
-            content = torch.load(file, map_location="cpu", weights_only=True)
-            saved = State(**content["state"])
+            content: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+            state, _ = State(**content["state"]), [content[name] for name in ("ranker", "optimiser", "random")]
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise InputError(f"{file}: damaged ({error}); give --restart to begin again") from None
-        if saved.fingerprint != self.fingerprint:
+        if state.fingerprint != self.fingerprint:
             raise UsageError(f"{file}: a run by another recipe, other tables or vectors; give --restart to replace it")
-        ranker.load_state_dict(content["ranker"])
-        optimiser.load_state_dict(content["optimiser"])
-        torch.set_rng_state(content["random"]["cpu"])
-        if content["random"]["cuda"]:
-            torch.cuda.set_rng_state_all(content["random"]["cuda"])
-        self.__dict__.update(saved.__dict__)
+        return content
+
+    def resume(self, saved: dict[str, Any], ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+        """Go on where a run was saved; the random numbers too, so that nothing may be drawn between this and the next step."""
+        ranker.load_state_dict(saved["ranker"])
+        optimiser.load_state_dict(saved["optimiser"])
+        torch.set_rng_state(saved["random"]["cpu"])
+        if saved["random"]["cuda"]:
+            torch.cuda.set_rng_state_all(saved["random"]["cuda"])
+        self.__dict__.update(saved["state"])
         log.info("going on at step %d", self.step)

@@ -72,11 +72,13 @@ def results_table(measured: Path, checkpoints: Path) -> str:
         name = system_of(str(run))
         cells = [f"{values['mean', measure]:.3f}" for measure in MEASURES_SHOWN]
         cells[0] += f" ({values['low', MEASURES_SHOWN[0]]:.2f}–{values['high', MEASURES_SHOWN[0]]:.2f})"  # noqa: RUF001 a range
-        lines.append(f"| {name} | {_validation(checkpoints / name / METRICS)} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {_validation(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _validation(file: Path) -> str:
+def _validation(checkpoints: Path, name: str) -> str:
+    checkpoint = SYSTEMS[name].stage.checkpoint if name in SYSTEMS else None
+    file = checkpoints / (checkpoint or name) / METRICS
     if not file.is_file():
         return ""
     value = json.loads(file.read_text(encoding="utf-8")).get("validation", {}).get("MAP@20")

@@ -21,7 +21,7 @@ from submission.errors import InputError
 from submission.input.directory import Input
 from submission.input.runs import read_run
 from submission.output.directory import RECORD
-from submission.systems.catalogue import BASELINE_SYSTEM, find
+from submission.systems.catalogue import BASELINE_SYSTEM, SYSTEMS, find
 from submission.systems.execution import Execution
 from training.fitting import curves
 from training.measuring import analysis, evaluate
@@ -211,7 +211,8 @@ def _logs(systems: list[str], checkpoints: Path) -> dict[str, list[dict[str, flo
     """The training logs of systems that have one."""
     logs = {}
     for system in systems:
-        file = checkpoints / system / METRICS
+        checkpoint = SYSTEMS[system].stage.checkpoint if system in SYSTEMS else None
+        file = checkpoints / (checkpoint or system) / METRICS
         rows = json.loads(file.read_text(encoding="utf-8")).get("log") if file.is_file() else None
         if rows:
             logs[system] = rows

@@ -129,3 +129,22 @@ def test_a_held_directory(tmp_path: Path) -> None:
         raise BlockingIOError  # somebody else's
     with pytest.raises(OutputError, match="not a directory to write to"), locked(tmp_path / "nowhere"):
         pass
+
+
+def test_a_mount_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("submission.disk.locked.fcntl.flock", refuse)
+    with pytest.raises(OutputError, match="cannot be held"), locked(tmp_path):
+        pass
+
+
+def test_what_killed_processes_left_goes_and_nothing_else(tmp_path: Path) -> None:
+    names = [".a.123.part", ".b.7.part", ".c.9.part", ".a.part", "a.1.part", ".a.x.part", ".notes.part"]
+    for name in names:
+        (tmp_path / name).touch()
+    kept = Kept(tmp_path, {}, names=["a"])
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(names[1:])
+    kept.write("b", "x")
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([*names[2:], "b", RECORD])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from submission.disk.work import Work
+from submission.disk.work import MARK, Work
 from submission.errors import OutputError
 from submission.output.directory import Output
 
@@ -48,6 +48,8 @@ def test_no_place_at_all(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_in_an_output_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".aragorn-work-x1" / "deep").mkdir(parents=True)
+    for name in (".aragorn-work-x1", ".aragorn-work-theirs"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+    (tmp_path / ".aragorn-work-x1" / MARK).touch()
     with Output(tmp_path):
-        assert not list(tmp_path.iterdir())
+        assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]

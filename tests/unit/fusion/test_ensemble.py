@@ -9,6 +9,7 @@ import pytest
 
 from submission.errors import CheckpointError
 from submission.fusion.regression import Member, Regression, open_regression
+from tests.conftest import seal
 from training.fitting.aggregate import write_regression
 
 REGRESSION = Regression(
@@ -64,6 +65,8 @@ def test_faults(tmp_path: Path) -> None:
     config.write_text(config.read_text().replace("0.25", "0.26"))
     with pytest.raises(CheckpointError, match="damaged"):
         open_regression(tmp_path / "ensemble")
-    config.write_text(json.dumps({"intercept": "much"}))
-    with pytest.raises(CheckpointError, match="damaged"):
-        open_regression(tmp_path / "ensemble")
+    for content, version in (({"intercept": "much"}, "unknown"), ({"version": "0.9", "intercept": "much"}, "0.9")):
+        config.write_text(json.dumps(content))
+        seal(tmp_path / "ensemble", "config.json")
+        with pytest.raises(CheckpointError, match=f"written by version {version} of the code, does not fit this one"):
+            open_regression(tmp_path / "ensemble")

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from submission.input.args_me import corpus_files, read_documents
 from submission.input.argument_ids import differing, java_hash
-from tests.conftest import REAL
+from tests.conftest import REAL, documents_of
 
 
 @pytest.mark.parametrize(
@@ -35,5 +34,5 @@ def test_differing_texts_are_named() -> None:
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real excerpt is not beside this checkout")
 def test_real_ids_prove_their_texts() -> None:
-    docnos, number = differing(read_documents(corpus_files(REAL / "touche-2020" / "input")))
+    docnos, number = differing(documents_of(REAL / "touche-2020" / "input"))
     assert (len(docnos), number) == (0, 20364)

@@ -162,3 +162,31 @@ def test_the_same_rankers_rank_it(
     found = read_run(tmp_path / "of-run" / "aragorn-bm25.txt")
     assert found["docno"].tolist() == ["d1", "d4", "d2"]
     assert main(["check", "-i", str(directory), "--checkpoints", str(checkpoints)]) == 0
+
+
+@pytest.mark.parametrize("work", [False, True])
+def test_short_texts_are_ranked_where_they_are_listed_and_refused_where_they_are_not(
+    work: bool, full: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (full / "documents.jsonl.gz").write_bytes(
+        gzip.compress(lines([{"docno": d["docno"], "text": "short"} for d in DOCUMENTS]).encode())
+    )
+    flags = ["-i", str(full), "--checkpoints", str(checkpoints)]
+    kept = ["--work", str(tmp_path / "work")] if work else []
+    rank = ["rank", *flags, "--device", "cpu", *kept]
+    assert main([*rank, "-o", str(tmp_path / "none")]) == 3
+    assert "no argument is left of 4" in capsys.readouterr().err
+    assert main(["check", *flags]) == 3
+    assert "FAULT  no argument is left of 4" in capsys.readouterr().out
+    (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in listed()]))
+    for output in ("first", "second"):
+        assert main([*rank, "-o", str(tmp_path / output)]) == 0
+        assert len(read_run(tmp_path / output / "aragorn-knrm.txt")) == len(LISTED)
+    assert main(["check", *flags]) == 0
+
+
+def test_scores_of_a_list_are_not_explained(reranking: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["-i", str(reranking), "--checkpoints", str(checkpoints), "--topic", "2", "--document", "d1"]
+    assert main(["explain", *flags, "--system", "bm25"]) == 2
+    assert "bm25: scores are those of " in capsys.readouterr().err
+    assert main(["explain", *flags, "--system", "knrm"]) == 0

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from submission.errors import InputError
-from submission.input.topics import read_topics, topic_files
-from tests.conftest import REAL
+from submission.input.topics import topic_files
+from tests.conftest import REAL, topics_of
 
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 
@@ -19,7 +19,7 @@ def write(directory: Path, *topics: str, name: str = "topics.xml") -> list[Path]
 
 def test_numbers_sorted_titles_collapsed(tmp_path: Path) -> None:
     files = write(tmp_path, TOPIC.format(10, "B?"), "<topic><num> 9 </num><title>\n Is  <i>A</i>\n right?</title></topic>")
-    assert read_topics(files).to_dict("list") == {"qid": ["9", "10"], "query": ["Is A right?", "B?"]}
+    assert topics_of(files).to_dict("list") == {"qid": ["9", "10"], "query": ["Is A right?", "B?"]}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_numbers_sorted_titles_collapsed(tmp_path: Path) -> None:
 )
 def test_refused(tmp_path: Path, topics: list[str], words: list[str]) -> None:
     with pytest.raises(InputError) as error:
-        read_topics(write(tmp_path, *topics))
+        topics_of(write(tmp_path, *topics))
     assert all(word in str(error.value) for word in words), error.value
 
 
@@ -53,7 +53,7 @@ def test_entities_and_external_references_are_refused(tmp_path: Path, prolog: st
     reference = "&a;" if "ENTITY" in prolog else "x"
     file.write_text(f"{prolog}<topics>{TOPIC.format(1, reference)}</topics>")
     with pytest.raises(InputError, match="document type declaration"):
-        read_topics([file])
+        topics_of([file])
 
 
 def test_exponential_entities_are_refused_quickly(tmp_path: Path) -> None:
@@ -61,14 +61,14 @@ def test_exponential_entities_are_refused_quickly(tmp_path: Path) -> None:
     file = tmp_path / "topics.xml"
     file.write_text(f'<!DOCTYPE t [<!ENTITY e0 "x">{entities}]><topics>{TOPIC.format(1, "&e30;")}</topics>')
     with pytest.raises(InputError):
-        read_topics([file])
+        topics_of([file])
 
 
 def test_non_utf8_says_where(tmp_path: Path) -> None:
     file = tmp_path / "topics.xml"
     file.write_bytes(b"<topics>\n<topic><number>1</number><title>caf\xe9</title></topic></topics>")
     with pytest.raises(InputError, match=r"line 2: malformed XML"):
-        read_topics([file])
+        topics_of([file])
 
 
 def test_no_topics_file(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_no_topics_file(tmp_path: Path) -> None:
 def test_several_files_are_one_list(tmp_path: Path) -> None:
     write(tmp_path, TOPIC.format(2, "B"), name="topics-b.xml")
     write(tmp_path, TOPIC.format(1, "A"), name="topics-a.xml")
-    assert list(read_topics(topic_files(tmp_path))["query"]) == ["A", "B"]
+    assert list(topics_of(topic_files(tmp_path))["query"]) == ["A", "B"]
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
@@ -93,5 +93,5 @@ def test_several_files_are_one_list(tmp_path: Path) -> None:
     ],
 )
 def test_real_topics(file: str, number: int, first: str) -> None:
-    topics = read_topics([REAL / file])
+    topics = topics_of([REAL / file])
     assert (len(topics), topics["query"][0]) == (number, first)

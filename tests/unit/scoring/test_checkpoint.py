@@ -8,19 +8,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from submission.disk.files import sha256
 from submission.errors import CheckpointError
 from submission.rankers.knrm import KNRM
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import open_checkpoint
-
-
-def seal(directory: Path, name: str) -> None:
-    """Make a changed file's hash right again."""
-    file = directory / "provenance.json"
-    content = json.loads(file.read_text())
-    content["files"][name] = sha256(directory / name)
-    file.write_text(json.dumps(content))
+from tests.conftest import seal
 
 
 def test_opened_as_written(checkpoints: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from submission.disk.kept import Kept
+from submission.errors import CheckpointError
 from submission.rankers.gru import GRU
 from submission.rankers.knrm import KNRM
 from submission.scoring.batches import pad
@@ -61,7 +62,7 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
 def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(checkpoints / "knrm")
     checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
-    with pytest.raises(FloatingPointError, match="argument d for topic 1"):
+    with pytest.raises(CheckpointError, match="argument d for topic 1"):
         score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
 
 
