@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from submission.errors import EXIT_CODES, SubmissionError
+from submission.errors import EXIT_CODES, SubmissionError, shown
 from submission.paths import CHECKPOINTS, SAMPLE
 
 T = TypeVar("T")
@@ -20,16 +20,25 @@ def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     """Parse the arguments, call the function in `verb` with them; the exit code."""
     options = parser.parse_args(arguments)
     options.called = (sys.argv[1:] if arguments is None else arguments)[1:]
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Shown("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         options.verb(options)
         sys.stdout.flush()
     except SubmissionError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our table has gone: point stdout elsewhere, or Python complains at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+class _Shown(logging.Formatter):
+    """Log lines, shown."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return shown(super().format(record))
 
 
 class _Help(argparse.HelpFormatter):

@@ -75,6 +75,11 @@ def short(text: str, most: int = 80) -> str:
     return seen if len(seen) <= most else f"{seen[:most]}… ({len(text)} characters)"
 
 
+def shown(text: str) -> str:
+    """Lines for a terminal: what cannot be seen is escaped, wherever it comes from; file names may hold anything."""
+    return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
+
+
 def unreadable(error: OSError) -> InputError:
     """What to raise where an input file cannot be read."""
     return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")

@@ -20,6 +20,7 @@ BOM = b"\xef\xbb\xbf"
 PART = 1 << 24  # bytes unpacked at a time
 UNPACKED, FREE = 200, 1 << 26  # a .gz may unpack to so many times its size, and to so many bytes in any case
 LONGEST_LINE = 1 << 28  # bytes
+SHORTEST_LINE = 32  # what a line counts at least against that bound: a bomb of blank ones takes time, not memory
 # Blanks, control characters, and others that cannot be seen: they would break a run's lines, or what shows them.
 UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -92,7 +93,7 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
         with gzip.open(stream) if file.suffix == ".gz" else stream as plain:
             number = 0
             while line := plain.readline(LONGEST_LINE):
-                number, left = number + 1, left - len(line)
+                number, left = number + 1, left - max(len(line), SHORTEST_LINE)
                 if left < 0 or len(line) == LONGEST_LINE:
                     raise _too_large(f"{file}, line {number}")
                 line = line.removeprefix(BOM) if number == 1 else line

@@ -20,13 +20,14 @@ RUNS = ("run.txt", "run.txt.gz")  # as TIRA hands them over
 
 def run_file(path: Path) -> Path:
     """The run file that a path names or, in a directory, TIRA's run.txt or run.txt.gz. Raises InputError."""
+    place = short(str(path), 300)
     try:
         files = named(path, *RUNS) if path.is_dir() else [path]
         if files and (path.is_dir() or path.exists()):
             return files[0]
     except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be listed
-        raise InputError(f"{path}: no run found ({error}); expected a run file, or a directory with one") from None
-    raise InputError(f"{path}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
+        raise InputError(f"{place}: no run found ({short(str(error))}); expected a run file, or a directory with one") from None
+    raise InputError(f"{place}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
 
 
 def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[str], source: object) -> pd.DataFrame:

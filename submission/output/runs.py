@@ -47,9 +47,10 @@ def _falling(scores: np.ndarray) -> list[np.float32]:
     own = np.clip(scores, -LARGEST, LARGEST).astype(np.float32)
     falling, floor = [], [-LARGEST]
     before = np.float32(np.inf)
-    for score in own:
-        before = min(score, np.nextafter(before, np.float32(-np.inf)))
-        falling.append(before)
+    with np.errstate(over="ignore"):  # below the lowest number comes -inf, which the floor lifts
+        for score in own:
+            before = min(score, np.nextafter(before, np.float32(-np.inf)))
+            falling.append(before)
     for _ in own[1:]:  # those behind need room above the lowest number there is
         floor.append(np.nextafter(floor[-1], np.float32(np.inf)))
     return [max(pair) for pair in zip(falling, reversed(floor), strict=True)]

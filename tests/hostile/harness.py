@@ -1,0 +1,87 @@
+"""Runs the command line in this process on whatever lies there, and holds it to what it promises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from _pytest.logging import LogCaptureHandler
+
+from submission.__main__ import main
+from submission.output.faults import run_faults
+from tests.conftest import argument
+
+CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is a mistake of the program
+TOO_SMALL = re.compile(r"\d+ lines, \d+ topics; TIRA expects")
+TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
+TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
+ARGUMENTS = [
+    argument("a1"), argument("a2", "Golf is a sport"), argument("a3", "Taxes should rise"), argument("a4", "Zoos!"),
+    argument("a5", "Dogs make good pets"),
+]  # fmt: skip
+
+Said = tuple[int, str]
+
+
+def write_input(directory: Path) -> Path:
+    """A good input."""
+    directory.mkdir(parents=True)
+    (directory / "topics.xml").write_text(TOPICS)
+    (directory / "args-me.json").write_text(json.dumps({"arguments": ARGUMENTS}))
+    return directory
+
+
+class Program:
+    """The command line with its directories, and what it said."""
+
+    def __init__(self, folder: Path, checkpoints: Path, capture: pytest.CaptureFixture[str], log: LogCaptureHandler) -> None:
+        self.input, self.output, self.work, self.checkpoints = (
+            folder / "input", folder / "out", folder / "work", checkpoints,
+        )  # fmt: skip
+        self._capture, self._log = capture, log
+
+    def rank(self, *flags: str, systems: tuple[str, ...] = ("bm25",)) -> Said:
+        """Rank with flags; its exit code and what it said. Whatever it wrote is valid."""
+        places = ["-i", str(self.input), "-o", str(self.output), "--checkpoints", str(self.checkpoints), "--device", "cpu"]
+        said = self.call("rank", *places, *(flag for name in systems for flag in ("--system", name)), *flags)
+        if self.output.is_dir():
+            for run in [*self.output.glob("aragorn-*.txt"), *self.output.glob("run.txt")]:
+                if said[0] in (0, 6):
+                    assert [fault for fault in run_faults(run, None, None) if not TOO_SMALL.search(fault)] == [], (
+                        run.read_text()
+                    )
+            assert not list(self.output.glob(".*.part"))
+        return said
+
+    def check(self, *flags: str) -> Said:
+        """Check the input."""
+        return self.call("check", "-i", str(self.input), "--checkpoints", str(self.checkpoints), *flags)
+
+    def call(self, *arguments: str) -> Said:
+        """Any command: it ends with a documented code and, where that is not 0, one line that says why."""
+        self.forget()
+        try:
+            code = main(list(arguments))
+        except SystemExit as ended:  # argparse's own
+            code = int(str(ended.code))
+        out, err = self._capture.readouterr()
+        said = f"{self._log.stream.getvalue()}\n{out}\n{err}"
+        assert code in CODES, said
+        assert "Traceback" not in said, said
+        if code:
+            errors = [line for line in err.splitlines() if line.startswith(("error: ", "submission", "usage: "))]
+            assert errors, said
+            assert max(map(len, err.splitlines())) < 4000, err[:500]
+        return code, said
+
+    def forget(self) -> None:
+        """Drop what was said."""
+        self._log.stream.seek(0)
+        self._log.stream.truncate()
+        self._capture.readouterr()
+
+
+Damage = Callable[[Program], object]
