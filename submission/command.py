@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from submission.errors import EXIT_CODES, SubmissionError, shown
+from submission.errors import EXIT_CODES, SubmissionError, short, shown
 from submission.paths import CHECKPOINTS, SAMPLE
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ def add_device(verb: argparse.ArgumentParser) -> None:
 def folder(text: str) -> Path:
     """A path of a flag. An empty one is no current directory: it is a variable that was not set."""
     if not text.strip() or "\0" in text:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a path")
+        raise argparse.ArgumentTypeError(f"'{short(text)}': expected a path")
     return Path(text)
 
 
@@ -103,7 +103,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
     def number(text: str) -> int:
         if not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {least} to {most}")
+            raise argparse.ArgumentTypeError(f"'{short(text)}': expected a whole number from {least} to {most}")
         return int(text)
 
     return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from submission.errors import UsageError
+from submission.errors import UsageError, short
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.explained import Row
@@ -24,7 +24,7 @@ def explain(system: System, docno: str, execution: Execution) -> str:
     """
     [(qid, query)] = execution.topics.to_numpy()
     if execution.documents.unknown({docno}):
-        raise UsageError(f"unknown document {docno!r}; expected the id of an argument of the input")
+        raise UsageError(f"unknown document '{short(docno)}'; expected the id of an argument of the input")
     [conclusion] = execution.documents.texts({docno})["conclusion"]
     try:
         found = system.stage.explain(execution, qid, docno)

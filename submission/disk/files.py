@@ -106,6 +106,12 @@ def open_regular(file: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, f"{kind}; expected a regular file", str(file))
 
 
+def read_regular(file: Path) -> bytes:
+    """The bytes of a regular file. Raises OSError as `open_regular` does."""
+    with open_regular(file) as stream:
+        return stream.read()
+
+
 def try_remove(file: Path) -> None:
     """Remove a file if that is possible."""
     try:

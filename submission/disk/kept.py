@@ -7,16 +7,26 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import xxhash
 
-from submission.disk.files import make_directory, remove_leftovers, temporary_name, try_remove, write_whole
+from submission.disk.files import (
+    make_directory,
+    open_regular,
+    read_regular,
+    remove_leftovers,
+    temporary_name,
+    try_remove,
+    write_whole,
+)
 from submission.errors import OutputError
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RECORD = "kept.json"
 BLOCK = 1 << 22  # bytes read at a time
@@ -78,10 +88,7 @@ class Kept:
 
     def key(self, name: str) -> str | None:
         """What decides a file; None where it is not there as it was written."""
-        try:
-            return self._record.files[name].key if self._is_sound(name, file_hash(self.directory / name)) else None
-        except OSError:
-            return None
+        return self._record.files[name].key if self._sound(name, file_hash, str) else None
 
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
         """Write a file as a whole. Raises OutputError: that cannot be done; an older one is still there."""
@@ -89,12 +96,9 @@ class Kept:
 
     def content(self, name: str, make: Callable[[], bytes]) -> bytes:
         """The bytes of a file, made unless it is there. Raises OutputError as `write` does."""
-        try:
-            data = (self.directory / name).read_bytes()
-            if self._is_sound(name, xxhash.xxh3_128_hexdigest(data)):
-                return data
-        except OSError:
-            pass
+        data = self._sound(name, read_regular, xxhash.xxh3_128_hexdigest)
+        if data is not None:
+            return data
         data = make()
         self.write(name, data)
         return data
@@ -130,11 +134,20 @@ class Kept:
             for file in temporary:
                 try_remove(file)
 
-    def _is_sound(self, name: str, found: str) -> bool:
-        entry = self._record.files.get(name)
-        if entry and entry.xxh3 != found:
-            log.warning("%s: not as it was written; made again", self.directory / name)
-        return entry is not None and entry.xxh3 == found
+    def _sound(self, name: str, read: Callable[[Path], T], hash_of: Callable[[T], str]) -> T | None:
+        """What `read` gives of a file in the record; None where it is not there as it was written."""
+        if name not in self._record.files:
+            return None
+        try:
+            found = read(self.directory / name)
+            if hash_of(found) == self._record.files[name].xxh3:
+                return found
+        except FileNotFoundError:
+            return None
+        except OSError:  # something else has its place
+            pass
+        log.warning("%s: not as it was written; made again", self.directory / name)
+        return None
 
     def _enter(self, name: str, file: KeptFile) -> None:
         for stale in self._stale:
@@ -147,7 +160,7 @@ class Kept:
 def read_record(file: Path) -> Record:
     """A record; an empty one where there is none, or a damaged one."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Record)
+        return msgspec.json.decode(read_regular(file), type=Record)
     except FileNotFoundError:
         return Record()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -158,7 +171,7 @@ def read_record(file: Path) -> Record:
 def file_hash(file: Path) -> str:
     """The XXH3 (128 bits) of a file's bytes. Raises OSError."""
     digest = xxhash.xxh3_128()
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         while block := stream.read(BLOCK):
             digest.update(block)
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from submission import __version__
-from submission.disk.files import sha256, write_directory
+from submission.disk.files import read_regular, sha256, write_directory
 from submission.errors import CheckpointError
 
 CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.json", "README.md"
@@ -46,9 +46,7 @@ def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
         present = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         raise CheckpointError(f"{directory}: no such checkpoint; present: {present}. `python -m training` makes them (README)")
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
-    unnamed = sorted({*files} - {*hashes})
-    if unnamed:
-        raise CheckpointError(f"{directory / PROVENANCE}: damaged (no hash of {', '.join(unnamed)}); restore the file")
+    refuse_unnamed(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
         raise CheckpointError(f"{directory / PROVENANCE}: damaged (it names files elsewhere); restore the file")
     expected = [*hashes, PROVENANCE]
@@ -65,10 +63,17 @@ def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
     return hashes
 
 
+def refuse_unnamed(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
+    """Raises CheckpointError: a directory's provenance.json has no hash of one of these files."""
+    unnamed = sorted({*files} - {*hashes})
+    if unnamed:
+        raise CheckpointError(f"{directory / PROVENANCE}: damaged (no hash of {', '.join(unnamed)}); restore the file")
+
+
 def read_provenance(directory: Path) -> Provenance:
     """What a directory's provenance.json says. Raises CheckpointError: it cannot be read, or is of another form."""
     try:
-        return msgspec.json.decode((directory / PROVENANCE).read_bytes(), type=Provenance)
+        return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{directory / PROVENANCE}: damaged ({error}); restore the file") from None
 
@@ -82,7 +87,7 @@ def other_version(directory: Path, error: Exception, version: object) -> Checkpo
 
 def load_json(file: Path) -> Any:
     """The content of a JSON file. Raises OSError, ValueError."""
-    return json.loads(file.read_text(encoding="utf-8"))
+    return json.loads(read_regular(file).decode())
 
 
 def dump_json(value: object) -> bytes:

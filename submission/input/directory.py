@@ -10,7 +10,7 @@ import pandas as pd
 
 from submission.disk.files import file_name
 from submission.disk.fingerprint import fingerprint, input_hashes
-from submission.errors import InputError, UsageError, nearest
+from submission.errors import InputError, UsageError, nearest, short
 from submission.input.collection import long_enough
 from submission.input.form import find_form
 from submission.input.given import given_lists, run_file
@@ -54,7 +54,7 @@ class Input:
         if self._qid is None:
             return topics
         if self._qid not in set(topics["qid"]):
-            raise UsageError(f"unknown topic {self._qid!r}; {nearest(self._qid, topics['qid'])}")
+            raise UsageError(f"unknown topic '{short(self._qid)}'; {nearest(self._qid, topics['qid'])}")
         return topics[topics["qid"] == self._qid].reset_index(drop=True)
 
     @cached_property

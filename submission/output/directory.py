@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from submission.disk.files import make_directory, remove_leftovers, write_whole
+from submission.disk.files import make_directory, read_regular, remove_leftovers, write_whole
 from submission.disk.kept import Kept
 from submission.disk.locked import locked
 from submission.disk.work import remove_left
@@ -79,7 +79,7 @@ class Output:
 
     def read(self, name: str) -> str:
         """The content of a run file. Raises OSError."""
-        return (self.directory / name).read_text(encoding="utf-8")
+        return read_regular(self.directory / name).decode()
 
     def write(self, name: str, content: str, key: str) -> None:
         """Write a run file as a whole and record what made it. Raises OutputError."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from submission.disk.files import read_regular
 from submission.lists import DEEPEST
 from submission.output.runs import TAG
 
@@ -39,8 +40,8 @@ def run_faults(file: Path, topics: Sequence[str] | None, docnos: Collection[str]
         docnos: of all documents of the input; None: unknown.
     """
     try:
-        texts = file.read_text(encoding="utf-8").splitlines()
-        size = file.stat().st_size
+        content = read_regular(file)
+        texts, size = content.decode().splitlines(), len(content)
     except OSError as error:
         return [f"{file}: cannot be read ({error.strerror}); expected a run file"]
     except UnicodeDecodeError as error:

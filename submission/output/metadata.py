@@ -16,7 +16,7 @@ import torch
 import yaml
 
 from submission import __version__
-from submission.disk.files import file_name, write_whole
+from submission.disk.files import file_name, read_regular, write_whole
 from submission.disk.fingerprint import LIBRARIES, code_fingerprint
 from submission.disk.provenance import read_provenance
 from submission.output.directory import METADATA
@@ -106,7 +106,7 @@ def run_entry(system: System, execution: Execution, seconds: float) -> dict[str,
 def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
     """What an earlier execution told of its runs, by their tags; nothing if its file is not there or not to be used."""
     try:
-        content = yaml.safe_load((directory / METADATA).read_text(encoding="utf-8"))
+        content = yaml.safe_load(read_regular(directory / METADATA).decode())
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
         told = msgspec.convert(entries, list[_Told])
         return {one.name: {key: entry[key] for key in entry if key != "name"} for one, entry in zip(told, entries, strict=True)}

@@ -6,7 +6,7 @@ import inspect
 from importlib import import_module
 from pkgutil import iter_modules
 
-from submission.errors import UsageError, nearest
+from submission.errors import UsageError, nearest, short
 from submission.rankers.base import Ranker
 
 SHARED = {"base", "layers", "bert", "bert_config"}
@@ -24,7 +24,7 @@ def find(name: str) -> type[Ranker]:
         UsageError: there is no such file.
     """
     if name not in names():
-        raise UsageError(f"unknown ranker {name!r}; {nearest(name, names())}")
+        raise UsageError(f"unknown ranker '{short(name)}'; {nearest(name, names())}")
     module = import_module(f"{__name__}.{name}")
     (ranker,) = (
         value

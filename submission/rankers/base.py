@@ -63,6 +63,10 @@ class Ranker(nn.Module, ABC):
         """The name of the file that the class is in."""
         return cls.__module__.rpartition(".")[2]
 
+    def terms(self) -> int:
+        """How many ids it has a vector for."""
+        return int(self.config.vocabulary)
+
     def not_stored(self) -> set[str]:
         """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
         return set()

@@ -144,6 +144,10 @@ class BERTRanker(Ranker):
         """The encoder alone; its vectors are float32 again where similarities are made of them."""
         self.encoder.precision = precision
 
+    def terms(self) -> int:
+        """How many pieces it has a vector for."""
+        return int(self.encoder.bert.config.vocab_size)
+
     def not_stored(self) -> set[str]:
         """The frozen tensors."""
         return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}

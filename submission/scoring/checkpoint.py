@@ -24,6 +24,7 @@ import safetensors.torch
 import torch
 
 from submission import __version__
+from submission.disk.files import read_regular
 from submission.disk.provenance import (
     CARD,
     CONFIG,
@@ -31,6 +32,7 @@ from submission.disk.provenance import (
     dump_json,
     load_json,
     other_version,
+    refuse_unnamed,
     verified_hashes,
     write_with_provenance,
 )  # fmt: skip
@@ -103,10 +105,15 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         tensors = safetensors.torch.load_file(directory / WEIGHTS) | _frozen(directory, ranker, given.pretrained)
         ranker.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
         tokeniser = TOKENISERS[ranker.reads].load(directory, given.lengths)
-        expected = msgspec.json.decode((directory / PROBE).read_bytes(), type=list[Probed])
+        if not tokeniser.fits(ranker.terms()):
+            raise ValueError(f"{tokeniser.file} has other terms than the network's {ranker.terms()} rows")
+        if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+            raise ValueError(f"{WEIGHTS} has numbers that are not finite")
+        expected = msgspec.json.decode(read_regular(directory / PROBE), type=list[Probed])
         found = probed(ranker, tokeniser)
     except FAULTS as error:
         raise other_version(directory, error, version) from None
+    refuse_unnamed(directory, hashes, (tokeniser.file,))
     refuse_other(directory / PROBE, expected, found)
     decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, tokeniser.file))], sort_keys=True)
     return Checkpoint(ranker, tokeniser, hashlib.sha256(decisive.encode()).hexdigest())

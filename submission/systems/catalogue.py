@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from submission.errors import UsageError, nearest
+from submission.errors import UsageError, nearest, short
 from submission.systems.execution import Stage, walk
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Conclusions, Fuse, Latent, Rerank
@@ -64,7 +64,7 @@ BASELINE_SYSTEM = "bm25"  # which reports compare the others with
 def find(name: str) -> System:
     """The system of that name. Raises UsageError: there is none."""
     if name not in SYSTEMS:
-        raise UsageError(f"unknown system {name!r}; {nearest(name, SYSTEMS)}")
+        raise UsageError(f"unknown system '{short(name)}'; {nearest(name, SYSTEMS)}")
     return SYSTEMS[name]
 
 

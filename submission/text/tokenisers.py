@@ -37,6 +37,10 @@ class Tokeniser(ABC):
         """From a directory that has its file. Raises OSError, ValueError."""
 
     @abstractmethod
+    def fits(self, terms: int) -> bool:
+        """Whether its ids are those of a network that has vectors for so many."""
+
+    @abstractmethod
     def query(self, text: str) -> list[int]:
         """The ids of a conclusion or title, as written."""
 
@@ -74,6 +78,10 @@ class WordTokeniser(Tokeniser):
     @classmethod
     def load(cls, directory: Path, lengths: Lengths) -> WordTokeniser:
         return cls(Vocabulary.load(directory / cls.file), lengths)
+
+    def fits(self, terms: int) -> bool:
+        """All of them, and no more."""
+        return terms == len(self.vocabulary)
 
     def query(self, text: str) -> list[int]:
         """The ids of the words of a conclusion or title."""
@@ -115,6 +123,10 @@ class PieceTokeniser(Tokeniser):
             return cls(Tokenizer.from_str(text), lengths)
         except Exception as error:  # the package has no error class of its own
             raise ValueError(f"{cls.file}: {error}") from None
+
+    def fits(self, terms: int) -> bool:
+        """All of them; a table may be padded to a round number of rows."""
+        return terms >= self._tokenizer.get_vocab_size()
 
     def query(self, text: str) -> list[int]:
         """The ids of the pieces of a conclusion or title."""

@@ -122,6 +122,11 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
             row = re.search(rf'scope="row">{system}</th><td><strong>([\d.]+)</strong>', html[html.index(f"<caption>{way}:") :])
             assert row is not None
             assert row[1] == f"{values[f'nDCG@5 {way}']:.3f}"
+    for way in ("judged", "all"):  # the best first
+        table = html[html.index(f"<caption>{way}:") :].partition("</table>")[0]
+        means = [float(mean) for mean in re.findall(r"<td><strong>([\d.]+)</strong>", table)]
+        assert len(means) == len(SYSTEMS)
+        assert means == sorted(means, reverse=True)
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
 
 

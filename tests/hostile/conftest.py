@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from tests.hostile.harness import Program, write_input
+from submission.__main__ import main
+from tests.conftest import write_tiny
+from tests.hostile.harness import TOPIC, Program, write_input
+
+EXAMPLES = os.environ.get("EXAMPLES", "")  # of each generated test: EXAMPLES=2000 looks where the same few always do not
+settings.register_profile(
+    "hostile", max_examples=int(EXAMPLES or 20), derandomize=not EXAMPLES, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+settings.load_profile("hostile")
 
 
 @pytest.fixture
@@ -13,4 +26,30 @@ def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str
     caplog.set_level("INFO")
     program = Program(tmp_path, checkpoints, capsys, caplog.handler)
     write_input(program.input)
+    return program
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What KNRM and SNRM left of an input: input, checkpoints, out, work."""
+    place = tmp_path_factory.mktemp("finished")
+    shutil.copytree(corpus, place / "input")
+    arguments = json.loads((place / "input" / "args-me.json").read_text())["arguments"]
+    body = "".join(TOPIC.format(number, arguments[number]["conclusion"]) for number in (1, 200, 400))
+    (place / "input" / "topics.xml").write_text(f"<topics>{body}</topics>")
+    for seed, name in enumerate(("knrm", "snrm")):
+        write_tiny(place / "checkpoints", name, seed)
+    flags = ["-i", "input", "-o", "out", "--work", "work", "--checkpoints", "checkpoints"]
+    names = {"input", "out", "work", "checkpoints"}
+    assert main(["rank", *(str(place / flag) if flag in names else flag for flag in flags), "--device", "cpu"]) == 0
+    assert all((place / "out" / f"aragorn-{name}.txt").stat().st_size > 500 for name in ("knrm", "snrm"))
+    return place
+
+
+@pytest.fixture
+def again(program: Program, finished: Path) -> Program:
+    """The command line on copies of it."""
+    program.input, program.checkpoints = finished / "input", finished / "checkpoints"
+    shutil.copytree(finished / "out", program.output)
+    shutil.copytree(finished / "work", program.work)
     return program

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,13 +49,13 @@ class Program:
         """Rank with flags; its exit code and what it said. Whatever it wrote is valid."""
         places = ["-i", str(self.input), "-o", str(self.output), "--checkpoints", str(self.checkpoints), "--device", "cpu"]
         said = self.call("rank", *places, *(flag for name in systems for flag in ("--system", name)), *flags)
-        if self.output.is_dir():
-            for run in [*self.output.glob("aragorn-*.txt"), *self.output.glob("run.txt")]:
-                if said[0] in (0, 6):
+        if said[0] in (0, 6):
+            for run in [*(self.output / f"aragorn-{name}.txt" for name in systems), *self.output.glob("run.txt")]:
+                if said[0] == 0 or run.exists():
                     assert [fault for fault in run_faults(run, None, None) if not TOO_SMALL.search(fault)] == [], (
                         run.read_text()
                     )
-            assert not list(self.output.glob(".*.part"))
+            assert not list(self.output.glob(f".*{os.getpid()}*.part"))
         return said
 
     def check(self, *flags: str) -> Said:
@@ -79,9 +81,22 @@ class Program:
 
     def forget(self) -> None:
         """Drop what was said."""
-        self._log.stream.seek(0)
-        self._log.stream.truncate()
+        self._log.reset()
         self._capture.readouterr()
+
+
+def rank_anew(again: Program, finished: Path, what: str) -> str:
+    """Rank with what is kept in the working directory; the runs are those of before."""
+    shutil.rmtree(again.output)
+    for lists in again.work.glob("lists-*"):
+        if not lists.match(what.partition("/")[0]):  # finished lists hide what they were made of
+            shutil.rmtree(lists)
+    code, said = again.rank("--work", str(again.work), systems=("knrm", "snrm", "bm25"))
+    assert code == 0, said
+    for name in ("knrm", "snrm", "bm25"):
+        run = f"aragorn-{name}.txt"
+        assert (again.output / run).read_bytes() == (finished / "out" / run).read_bytes(), said
+    return said
 
 
 Damage = Callable[[Program], object]

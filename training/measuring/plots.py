@@ -15,7 +15,7 @@ def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
     """A panel a system: its difference to the baseline in each topic, the best first."""
     columns = 2
     rows = -(-len(differences) // columns)
-    drawn = figure(10, 1.9 * rows)
+    drawn = figure(10, 2.1 * rows)
     grid = drawn.subplots(rows, columns, sharey=True, squeeze=False)
     for axes in grid.flat[len(differences) :]:
         axes.set_visible(False)
@@ -24,7 +24,8 @@ def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
         axes.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
         axes.set_title(f"{system}: {(ordered > 0).sum()} topics better, {(ordered < 0).sum()} worse", fontsize=10)
         axes.axhline(0, color="#444444", linewidth=0.8)
-        axes.set(ylim=(-1, 1), xticks=[])
+        axes.set(ylim=(-1, 1))
+        axes.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
         axes.grid(axis="y", alpha=0.3)
     return png(drawn)
 

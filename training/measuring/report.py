@@ -104,8 +104,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
             for name, picture in analysis.heat_maps(similarity).items()
         },
         curves={
-            system: _image(curves.draw(system, rows))
-            for system, rows in _logs(systems, execution.checkpoints.directory).items()
+            system: {"image": _image(curves.draw(system, found.pop("log"))), **found}
+            for system, found in _logs(systems, execution.checkpoints.directory).items()
         },
         topics=topics,
         worst=sorted(topics, key=lambda topic: topic.mean),
@@ -126,8 +126,9 @@ def _refuse_other_input(directory: Path, source: Input) -> None:
 
 
 def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """A table of results: means, the interval of the first measure, its tests against bm25."""
+    """A table of results, the best first: means, the interval of the first measure, its tests against bm25."""
     measure = f"{MEASURE} {way}"
+    systems = sorted(systems, key=lambda system: -values[system][measure].mean())
     tested = against_baseline({system: values[system][measure] for system in systems}, BASELINE_SYSTEM)
     rows = []
     for system in systems:
@@ -207,15 +208,15 @@ def _cell(
     }
 
 
-def _logs(systems: list[str], checkpoints: Path) -> dict[str, list[dict[str, float]]]:
-    """The training logs of systems that have one."""
+def _logs(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
+    """The metrics of systems that have a training log."""
     logs = {}
     for system in systems:
         checkpoint = SYSTEMS[system].stage.checkpoint if system in SYSTEMS else None
         file = checkpoints / (checkpoint or system) / METRICS
-        rows = json.loads(file.read_text(encoding="utf-8")).get("log") if file.is_file() else None
-        if rows:
-            logs[system] = rows
+        metrics = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        if metrics.get("log"):
+            logs[system] = metrics
     return logs
 
 

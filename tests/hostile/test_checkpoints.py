@@ -1,0 +1,149 @@
+"""Damaged, odd and foreign checkpoints whose hashes agree: each is refused in a line that names it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from tests.conftest import seal
+from tests.hostile.harness import Program
+
+Change = Callable[[Path], object]
+DEEP = "[" * 100_000
+
+
+def text(name: str, content: str | bytes) -> Change:
+    """Another file, sealed."""
+
+    def change(folder: Path) -> None:
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        if name != "provenance.json":
+            seal(folder, name)
+
+    return change
+
+
+def fields(name: str, where: tuple[str | int, ...], value: Any) -> Change:
+    """Another value at a place in a JSON file; ... takes the place away."""
+
+    def change(folder: Path) -> None:
+        content = json.loads((folder / name).read_text())
+        inner = content
+        for key in where[:-1]:
+            inner = inner[key]
+        if value is ...:
+            del inner[where[-1]]
+        else:
+            inner[where[-1]] = value
+        text(name, json.dumps(content))(folder)
+
+    return change
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+    """Other weights, sealed."""
+
+    def changed(folder: Path) -> None:
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        change(tensors)
+        text("model.safetensors", safetensors.torch.save(tensors))(folder)
+
+    return changed
+
+
+def link(name: str) -> Change:
+    """A file of endless content."""
+
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to("/dev/zero")
+
+    return change
+
+
+CASES: dict[str, Change] = {
+    **{
+        f"{file}: {name}": text(file, content)
+        for file in ("config.json", "probe.json", "provenance.json")
+        for name, content in {
+            "empty": "", "a list": "[]", "an object": "{}", "null": "null", "a number": "7", "a text": '"x"', "deep": DEEP,
+            "not UTF-8": b'{"\xff": 1}', "many digits": '{"version": ' + "7" * 6000 + "}", "a list of texts": '["x"]',
+            "a list of lists": "[[]]", "a list of nulls": "[null]", "a list of objects": "[{}]",
+        }.items()
+    },
+    "config: no version": fields("config.json", ("version",), ...),
+    "config: no ranker": fields("config.json", ("ranker",), ...),
+    "config: another ranker": fields("config.json", ("ranker",), "drmm"),
+    "config: an unknown ranker": fields("config.json", ("ranker",), "knrmm"),
+    "config: a ranker that is a list": fields("config.json", ("ranker",), ["knrm"]),
+    "config: an unknown field": fields("config.json", ("more",), 1),
+    "config: a text for a number": fields("config.json", ("config", "dimensions"), "8"),
+    "config: a negative number": fields("config.json", ("config", "dimensions"), -8),
+    "config: none": fields("config.json", ("config", "dimensions"), 0),
+    "config: more memory than there is": fields("config.json", ("config", "vocabulary"), 10**15),
+    "config: a number beyond 64 bits": fields("config.json", ("config", "vocabulary"), 10**30),
+    "config: lengths that are a text": fields("config.json", ("lengths",), "long"),
+    "config: a negative length": fields("config.json", ("lengths", "premise"), -1),
+    "config: an encoder that is a number": fields("config.json", ("pretrained",), 3),
+    "probe: no score": fields("probe.json", (0, "score"), ...),
+    "probe: a score that is a text": fields("probe.json", (0, "score"), "0"),
+    "probe: another score": fields("probe.json", (0, "score"), 77.0),
+    "probe: another id": fields("probe.json", (0, "query_ids"), [1]),
+    "probe: another text": fields("probe.json", (0, "query"), "Other?"),
+    "probe: a text less": fields("probe.json", (0,), ...),
+    "provenance: a hash that is a number": fields("provenance.json", ("files", "config.json"), 7),
+    "provenance: another hash": fields("provenance.json", ("files", "config.json"), "0" * 64),
+    "provenance: without the weights": fields("provenance.json", ("files", "model.safetensors"), ...),
+    "provenance: without the vocabulary": fields("provenance.json", ("files", "vocabulary.txt"), ...),
+    "provenance: a file elsewhere": fields("provenance.json", ("files", "../../../etc/passwd"), "0" * 64),
+    "provenance: a file that is not there": fields("provenance.json", ("files", "more.json"), "0" * 64),
+    "provenance: trained on a text": fields("provenance.json", ("trained on",), "args.me"),
+    "provenance: trained on a list": fields("provenance.json", ("trained on",), {"input": ["args-me.json"]}),
+    "weights: no safetensors": text("model.safetensors", b"x" * 100),
+    "weights: empty": text("model.safetensors", b""),
+    "weights: a header of 2⁶⁴ bytes": text("model.safetensors", b"\xff" * 64),
+    "weights: one is missing": weights(lambda tensors: tensors.pop("linear.bias")),
+    "weights: one too many": weights(lambda tensors: tensors.update(more=torch.zeros(3))),
+    "weights: another shape": weights(lambda tensors: tensors.update({"linear.bias": torch.zeros(3)})),
+    "weights: NaN": weights(lambda tensors: tensors["linear.bias"].fill_(float("nan"))),
+    "weights: infinite": weights(lambda tensors: tensors["linear.weight"].fill_(float("inf"))),
+    "weights: NaN in the last term's row": weights(lambda tensors: tensors["embedding.weight"][-1].fill_(float("nan"))),
+    "weights: whole numbers": weights(lambda tensors: tensors.update({"linear.bias": torch.tensor([7])})),
+    "vocabulary: empty": text("vocabulary.txt", ""),
+    "vocabulary: a term more": lambda folder: text("vocabulary.txt", (folder / "vocabulary.txt").read_text() + "zzz\n")(folder),
+    "vocabulary: a term twice": lambda folder: text("vocabulary.txt", "zoos\n" * 17)(folder),
+    "vocabulary: not UTF-8": text("vocabulary.txt", b"\xff\n"),
+    "an endless file": link("vocabulary.txt"),
+    "an endless provenance": link("provenance.json"),
+    "a file for a folder": lambda folder: (shutil.rmtree(folder / "x", ignore_errors=True), (folder / "config.json").unlink(),
+                                           (folder / "config.json").mkdir()),
+    "nothing": lambda folder: (shutil.rmtree(folder), folder.mkdir()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_checkpoints_are_refused(program: Program, name: str) -> None:
+    CASES[name](program.checkpoints / "knrm")
+    code, said = program.rank(systems=("knrm",))
+    assert code == 4, said
+    assert str(program.checkpoints / "knrm") in said
+    code, said = program.check()
+    assert code == 4, said
+    assert "FAULT" in said
+    code, said = program.rank(systems=("bm25", "knrm"))
+    assert code == 6, said
+    assert (program.output / "aragorn-bm25.txt").stat().st_size > 0
+
+
+def test_systems_says_of_a_damaged_one_that_it_is_there(program: Program) -> None:
+    (program.checkpoints / "knrm" / "config.json").write_text("")
+    code, said = program.call("systems", "--checkpoints", str(program.checkpoints))
+    assert code == 0
+    assert "knrm           ready" in said

@@ -1,0 +1,214 @@
+"""Output and work directories that hold damaged, odd, or others' files: runs stay right, others' files stay there."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT, contents
+from tests.hostile.harness import Program, rank_anew
+
+Change = Callable[[Path], object]
+DEEP = "[" * 100_000
+ALIASES = "a: &a [x]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(20))
+
+
+def replaced(content: str | bytes) -> Change:
+    return lambda file: file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def reversed_array(file: Path) -> None:
+    """Still an array; of what is none, the bytes the other way round."""
+    data = file.read_bytes()
+    if file.suffix == ".npy":
+        buffer = io.BytesIO()
+        np.save(buffer, np.load(io.BytesIO(data))[::-1].copy())
+        file.write_bytes(buffer.getvalue())
+    else:
+        file.write_bytes(data[::-1])
+
+
+def zipped(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("array.npy", b"x")
+
+
+def instead(make: Callable[[Path], object]) -> Change:
+    def change(file: Path) -> None:
+        file.unlink()
+        make(file)
+
+    return change
+
+
+DAMAGES: dict[str, Change] = {
+    "empty": replaced(""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-3]),
+    "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
+    "a bit": flipped,
+    "backwards": reversed_array,
+    "a zip": zipped,
+    "not there": Path.unlink,
+    "a FIFO": instead(os.mkfifo),
+    "endless": instead(lambda file: file.symlink_to("/dev/zero")),
+}
+KEPT = (
+    "scores-knrm-*/part-00000.npy", "lists-conclusions-*/lists.msgpack", "lists-rerank-knrm-*/lists.msgpack",
+    "lists-latent-snrm-*/lists.msgpack", "index-snrm-*/offsets.npy", "index-snrm-*/weights.npy", "index-snrm-*/documents.npy",
+    "conclusions-*/conclusions.msgpack", "documents-*/documents.sqlite", "documents-*/collection.msgpack",
+)  # fmt: skip
+RECORDS = {
+    "empty": "", "a list": "[]", "null": "null", "an object": "{}", "a text": '"x"', "deep": DEEP, "not UTF-8": b'"\xff"',
+    "a number for a file": '{"decided_by": {}, "files": {"part-00000.npy": 7}}',
+    "a file without its hash": '{"decided_by": {}, "files": {"part-00000.npy": {"key": ""}}}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("what", KEPT)
+def test_what_is_kept_and_damaged_is_made_again(again: Program, finished: Path, what: str, damage: str) -> None:
+    (file,) = again.work.glob(what)
+    before = file.read_bytes()
+    DAMAGES[damage](file)
+    said = rank_anew(again, finished, what)
+    assert damage == "not there" or "made again" in said
+    (file,) = again.work.glob(what)
+    assert file.suffix == ".sqlite" or file.read_bytes() == before
+
+
+@pytest.mark.parametrize("what", ["scores-knrm-*/kept.json", "index-snrm-*/kept.json"])
+@pytest.mark.parametrize("content", RECORDS)
+def test_a_damaged_record_is_made_again(again: Program, finished: Path, what: str, content: str) -> None:
+    (file,) = again.work.glob(what)
+    replaced(RECORDS[content])(file)
+    rank_anew(again, finished, what)
+
+
+@pytest.mark.parametrize("content", RECORDS)
+def test_runs_with_a_damaged_fingerprint_are_not_replaced_unasked(again: Program, finished: Path, content: str) -> None:
+    replaced(RECORDS[content])(again.output / "fingerprint.json")
+    before = contents(again.output)
+    code, said = again.rank(systems=("knrm", "snrm", "bm25"))
+    assert code == 5, said
+    assert "give --overwrite" in said
+    assert contents(again.output) == before
+    assert again.rank("--overwrite", systems=("knrm", "snrm", "bm25"))[0] == 0
+    expected = contents(finished / "out")
+    assert {name: text for name, text in contents(again.output).items() if name != "run.txt"} == {
+        name: text for name, text in expected.items() if name != "run.txt"
+    } or set(contents(again.output)) == set(expected)
+
+
+@pytest.mark.parametrize("damage", sorted({*DAMAGES} - {"backwards"}))
+def test_a_damaged_run_is_written_again(again: Program, finished: Path, damage: str) -> None:
+    DAMAGES[damage](again.output / "aragorn-knrm.txt")
+    code, said = again.rank(systems=("knrm", "snrm", "bm25"))
+    assert code == 0, said
+    for name in ("knrm", "snrm", "bm25"):
+        assert (again.output / f"aragorn-{name}.txt").read_bytes() == (finished / "out" / f"aragorn-{name}.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", "null", "7", DEEP, "method: [", "\x00", ALIASES,
+     "method: {retrieval: [7]}", "method: {retrieval: [{name: 7}]}",
+     "method: {retrieval: [{name: aragorn-knrm, trained on: [x]}]}", "method: {retrieval: [{name: aragorn-knrm, seconds: []}]}",
+     "!!python/object/apply:os.system [id]"],
+    ids=range(14),
+)  # fmt: skip
+def test_odd_metadata_is_replaced(again: Program, content: str) -> None:
+    (again.output / "ir-metadata.yml").write_text(content)
+    (again.output / "aragorn-knrm.txt").unlink()
+    code, said = again.rank(systems=("knrm", "snrm"))
+    assert code == 0, said
+    assert "aragorn-knrm" in (again.output / "ir-metadata.yml").read_text()
+
+
+@pytest.mark.parametrize("name", ["fingerprint.json", "ir-metadata.yml", "aragorn-bm25.txt", "run.txt"])
+def test_a_directory_or_fifo_in_the_place_of_a_file(program: Program, name: str) -> None:
+    (program.output / name / "theirs").mkdir(parents=True)
+    code, said = program.rank()
+    assert code == 5, said
+    assert (program.output / name / "theirs").is_dir()
+    shutil.rmtree(program.output)
+    program.output.mkdir()
+    os.mkfifo(program.output / name)
+    code, said = program.rank()
+    assert code in (0, 5), said
+
+
+def test_what_others_have_there_stays(program: Program) -> None:
+    theirs = [
+        ".report.part",
+        ".aragorn-work-x/data",
+        "notes.txt",
+        ".aragorn-knrm.txt.swp",
+        ".1.part",
+        "aragorn-old.txt",
+        ".tmp",
+    ]
+    for place in (program.output, program.work):
+        for name in theirs:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(name)
+    for flags in ([], ["--overwrite"]):
+        assert program.rank("--work", str(program.work), *flags, systems=("bm25", "knrm"))[0] == 0
+    for place in (program.output, program.work):
+        assert {name: (place / name).read_text() for name in theirs} == dict(zip(theirs, theirs, strict=True))
+
+
+def test_output_and_work_that_are_one(program: Program) -> None:
+    for same in (program.output, program.output / "x" / "..", program.output / ".." / "out"):
+        code, said = program.rank("--work", str(same))
+        assert code == 2, said
+        assert "is the output too" in said
+    assert not program.output.exists()
+
+
+@pytest.mark.parametrize("where", ["a file", "below a file", "a name too long", "/proc"])
+@pytest.mark.parametrize("flag", ["-o", "--work"])
+def test_places_that_cannot_be(program: Program, flag: str, where: str) -> None:
+    file = program.input.parent / "file"
+    file.write_text("theirs")
+    place = {
+        "a file": file,
+        "below a file": file / "x",
+        "a name too long": file.with_name("x" * 300),
+        "/proc": Path("/proc/x/y"),
+    }
+    if flag == "-o":
+        program.output = place[where]
+        code, said = program.rank()
+    else:
+        code, said = program.rank("--work", str(place[where]))
+    assert code == 5, said
+    assert file.read_text() == "theirs"
+
+
+def test_a_limit_of_file_sizes_leaves_nothing(program: Program) -> None:
+    places = ["-i", program.input, "-o", program.output, "--checkpoints", program.checkpoints, "--system", "bm25"]
+    script = (
+        "import resource, sys; from submission.__main__ import main; import submission.rank\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60, 60)); sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", script, "rank", *places]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
+    assert "cannot be written (File too large)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(program.output.iterdir()) == []
