@@ -17,6 +17,7 @@ from submission.output.faults import run_faults
 from tests.conftest import argument
 
 CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is a mistake of the program
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
 TOO_SMALL = re.compile(r"\d+ lines, \d+ topics; TIRA expects")
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
@@ -52,6 +53,7 @@ class Program:
         if said[0] in (0, 6):
             for run in [*(self.output / f"aragorn-{name}.txt" for name in systems), *self.output.glob("run.txt")]:
                 if said[0] == 0 or run.exists():
+                    assert not CONTROL.search(run.read_bytes().decode())
                     assert [fault for fault in run_faults(run, None, None) if not TOO_SMALL.search(fault)] == [], (
                         run.read_text()
                     )

@@ -17,6 +17,7 @@ from tests.hostile.harness import ARGUMENTS, TOPICS, Program, rank_anew
 
 ANY = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["1", "2", "a1", "x", "zoos", "d0", "d1", WORDS])
 SURROGATES = st.text(st.characters(categories=["Cs", "Ll"]), min_size=1, max_size=3)
+IDS = st.text(st.sampled_from("a1 \t\0\x1b\x7f\x9b\u200b\u2028\u202eé"), min_size=1, max_size=2)
 LEAF = st.none() | st.booleans() | st.integers(-(10**25), 10**25) | st.floats() | ANY | SURROGATES
 JSON = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY, inner, max_size=3), max_leaves=6)
 TOKENS = st.sampled_from([
@@ -24,7 +25,8 @@ TOKENS = st.sampled_from([
     b"\n", b" ", b"NaN", b"1e999", b"-", b"null", b"<![CDATA[", b"<!--", b"&#0;", b"&lt;", b"<?xml?>", b"\xed\xa0\x80",
     b"9" * 30,
 ])  # fmt: skip
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), max_size=4)
+SOME = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), min_size=1, max_size=4)
+EDITS = st.just([]) | SOME
 
 Edits = list[tuple[float, int, bytes]]
 
@@ -49,7 +51,7 @@ def jsons(value: Any) -> str:
 ARGUMENT = st.fixed_dictionaries(
     {},
     optional={
-        "id": st.sampled_from(["a1", "a2", "a3", "x", "y"]) | JSON,
+        "id": st.sampled_from(["a1", "a2", "a3", "x", "y"]) | IDS | JSON,
         "conclusion": maybe("Zoos are cruel"),
         "premises": st.lists(st.fixed_dictionaries({"text": maybe(WORDS)}) | JSON, max_size=2) | JSON,
         "context": JSON,
@@ -58,21 +60,28 @@ ARGUMENT = st.fixed_dictionaries(
 LINE = st.fixed_dictionaries(
     {},
     optional={
-        "qid": maybe("1"),
+        "qid": maybe("1", IDS | JSON),
         "query": maybe("zoos"),
-        "docno": st.sampled_from(["d0", "d1", "d2"]) | JSON,
+        "docno": st.sampled_from(["d0", "d1", "d2"]) | IDS | JSON,
         "text": maybe(f"zoos {WORDS}"),
         "rank": JSON,
         "score": st.floats() | JSON,
     },
 )
-LINES = st.lists((LINE | JSON).map(jsons) | ANY, max_size=5).map("\n".join)
+ODD_ID = {"id": IDS, "conclusion": st.just("Zoos"), "premises": st.just([{"text": WORDS}])}  # nothing else is
+ODD_LINE = {"qid": st.just("7"), "query": st.just("zoos"), "docno": IDS, "text": st.just(WORDS), "rank": st.just(1)}
+ODD_LINE |= {"score": st.floats(allow_nan=False, allow_infinity=False)}
+LINES = st.lists(st.fixed_dictionaries(ODD_LINE).map(jsons), max_size=2).map("\n".join) | st.lists(
+    (LINE | JSON).map(jsons) | ANY, max_size=5
+).map("\n".join)
 RUN_FIELD = st.sampled_from(["1", "2", "Q0", "a1", "a2", "a3", "1", "3", "0.5", "-1e300", "1e39", "x"]) | ANY
 RUN_LINE = st.lists(RUN_FIELD, min_size=5, max_size=7) | st.tuples(
     st.sampled_from("12"), st.just("Q0"), st.sampled_from(["a1", "a2", "a3"]), st.integers().map(str), st.floats().map(str), ANY
 )
 TITLE = ANY.map(escape)
-TOPIC_ELEMENT = st.tuples(TITLE, TITLE).map(lambda pair: f"<topic><number>{pair[0]}</number><title>{pair[1]}</title></topic>")
+TOPIC_ELEMENT = st.tuples(TITLE | IDS, TITLE).map(
+    lambda pair: f"<topic><number>{pair[0]}</number><title>{pair[1]}</title></topic>"
+)
 
 
 def same(program: Program) -> None:
@@ -89,7 +98,7 @@ def test_topics(program: Program, elements: list[str], edits: Edits) -> None:
     same(program)
 
 
-@given(arguments=st.lists(ARGUMENT | JSON, max_size=4), edits=EDITS)
+@given(arguments=st.lists(st.fixed_dictionaries(ODD_ID), max_size=2) | st.lists(ARGUMENT | JSON, max_size=4), edits=EDITS)
 def test_arguments(program: Program, arguments: list[object], edits: Edits) -> None:
     content = json.dumps({"arguments": [*ARGUMENTS[:2], *arguments]})
     (program.input / "args-me.json").write_bytes(edited(content.encode(), edits))
@@ -125,7 +134,7 @@ def test_runs(program: Program, rows: list[list[str]], edits: Edits) -> None:
     assert program.check("--run", str(run))[0] in (0, 3)
 
 
-@given(data=st.data(), edits=EDITS.filter(bool))
+@given(data=st.data(), edits=SOME)
 def test_kept_files(again: Program, finished: Path, data: st.DataObject, edits: Edits) -> None:
     shutil.rmtree(again.work)
     shutil.copytree(finished / "work", again.work)
@@ -137,7 +146,7 @@ def test_kept_files(again: Program, finished: Path, data: st.DataObject, edits: 
 
 
 @pytest.mark.parametrize("name", ["config.json", "probe.json", "provenance.json", "vocabulary.txt", "model.safetensors"])
-@given(edits=EDITS.filter(bool))
+@given(edits=SOME)
 def test_checkpoints(program: Program, name: str, edits: Edits) -> None:
     folder = program.checkpoints / "knrm"
     kept = program.checkpoints.parent / "kept"
