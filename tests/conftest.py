@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from PIL import Image
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
@@ -21,6 +24,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.__main__ import main as submission
 from submission.disk.files import sha256
+from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.disk.work import Work
 from submission.input.args_me import corpus_files, read_documents
 from submission.input.directory import Input, refuse
@@ -28,6 +32,9 @@ from submission.input.topics import read_topics
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
 from submission.rankers.knrm import KNRM
+from submission.retrieval.lexical import BM25, RM3, Dirichlet
+from submission.retrieval.parameters import Parameters
+from submission.retrieval.terms import Settings
 from submission.scoring.checkpoint import write_checkpoint
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
@@ -35,6 +42,12 @@ from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordT
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as training
 
+EXAMPLES = os.environ.get("EXAMPLES", "")  # of each generated test: EXAMPLES=2000 looks where the same few always do not
+settings.register_profile(
+    "tests", max_examples=int(EXAMPLES or 20), derandomize=not EXAMPLES, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+settings.load_profile("tests")
 torch.set_num_threads(1)  # the tests' tensors are small
 
 ROOT = Path(__file__).parent.parent
@@ -184,12 +197,23 @@ def recipe(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
+def write_lexical(directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None) -> None:
+    """A checkpoint of a lexical system."""
+    parameters = Parameters("1.1.0", Settings(stemmer="none"), model, expansion)
+    contents = {CONFIG: dump_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
+    write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
+
+
 @pytest.fixture(scope="session")
 def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints of all networks and the ensemble of them."""
+    """Checkpoints of all systems."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(names()):
         write_tiny(directory, name, seed)
+    expansion = RM3(5, 8, 0.5, most_df=1.0)
+    for name, model in (("bm25", BM25()), ("dirichlet", Dirichlet())):
+        write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)
+        write_lexical(directory, f"{name}_rm3", model, expansion)
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["aggregate", *flags]) == 0
     return directory

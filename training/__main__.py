@@ -13,7 +13,9 @@ from pathlib import Path
 
 from submission import command
 from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, folder, whole_number
+from submission.paths import CHECKPOINTS
 
+MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # those of `tune`
 SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
 
@@ -57,6 +59,17 @@ def _parser() -> argparse.ArgumentParser:
     add_checkpoints(verb)
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="where it goes (default: in WORK/checkpoints)")
     add_device(verb)
+
+    verb = verbs.add("tune", _tune, "a grid of parameters over judged topics → a lexical system's checkpoint")
+    verb.add_argument("grid", metavar="GRID", help="a name in training/grids, or a .toml file")
+    what = "TREC qrels, -2 counts as 0; one: five folds over its topics; several: each is a fold"
+    verb.add_argument("--qrels", type=folder, action="append", required=True, metavar="FILE", help=what)
+    add_input(verb)
+    verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points are compared")
+    verb.add_argument(
+        "--work", type=folder, metavar="DIR", help="what is finished is kept there (default: a temporary directory)"
+    )
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="the checkpoint (default: checkpoints/GRID)")
 
     verb = verbs.add("reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
     verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
@@ -142,6 +155,24 @@ def _aggregate(options: argparse.Namespace) -> None:
     output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)
     with held(options.work):
         aggregate(system, options.work, checkpoints, output, choose_device(options.device))
+
+
+def _tune(options: argparse.Namespace) -> None:
+    import torch
+
+    from submission.disk.work import Work
+    from submission.input.directory import Input
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+    from training.tune import read_grid, tune
+
+    grid, name = read_grid(options.grid), Path(options.grid).stem
+    output = options.output or CHECKPOINTS / name
+    source = Input(options.input)
+    with Work(options.work, output.parent) as work:
+        execution = Execution(source, Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
+        table = tune(name, grid, options.qrels, execution, output, options.measure)
+    print(table.sort_values(options.measure, ascending=False).head(10).to_string(index=False, float_format="%.4f"))
 
 
 def _reproduce(options: argparse.Namespace) -> None:

@@ -1,21 +1,16 @@
 """SNRM's inverted index: latent term → the documents with a positive weight there, on disk and memory-mapped.
 
-Zamani et al. 2018, section 3.4; thesis eq. 3.22. An index is three files:
-
-offsets.npy    (latent + 1,) int64: where the postings of a term begin
-documents.npy  (postings,) int32: row numbers in the collection, ascending within a term
-weights.npy    (postings,) float32
+Zamani et al. 2018, section 3.4; thesis eq. 3.22. Its rows are latent terms, the columns numbers of
+documents in the collection, the values float32.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +22,7 @@ from submission.errors import short
 from submission.lists import DEEPEST
 from submission.progress import progress
 from submission.rankers.base import LatentRanker
+from submission.retrieval.rows import FILES, Rows, entries, write_rows
 from submission.scoring.batches import batches, pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.device import in_halves
@@ -36,31 +32,27 @@ log = logging.getLogger(__name__)
 
 BATCH = 2048  # documents computed at a time: the more, the more often a word is met again
 KEPT_TOGETHER = 4096  # documents, while building
-POSTING = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
-OFFSETS, DOCUMENTS, WEIGHTS, PARTS = "offsets.npy", "documents.npy", "weights.npy", "parts"
+PARTS = "parts"
 
 
 class LatentIndex:
     """The postings of a collection."""
 
     def __init__(self, files: Sequence[Path], size: int) -> None:
-        """Open the three files of a collection of so many documents; postings stay on disk until they are asked for."""
-        offsets, documents, weights = files
-        self._size = size
-        self._offsets = np.load(offsets)
-        self._documents, self._weights = (np.load(file, mmap_mode="r") for file in (documents, weights))
+        """Open the files of a collection of so many documents."""
+        self._rows, self._size = Rows(files), size
 
     @property
     def sparsity(self) -> float:
         """The share of zeros in the documents' vectors (thesis eq. 3.19)."""
-        return 1 - len(self._documents) / (self._size * (len(self._offsets) - 1))
+        return 1 - len(self._rows.values) / (self._size * len(self._rows))
 
     def scores(self, query: np.ndarray) -> np.ndarray:
         """The dot products (documents,) float32 of a latent vector (latent,) with all documents' vectors."""
         scores = np.zeros(self._size, dtype=np.float32)
         for term in np.flatnonzero(query):
-            postings = slice(self._offsets[term], self._offsets[term + 1])
-            scores[self._documents[postings]] += query[term] * self._weights[postings]
+            documents, weights = self._rows.row(int(term))
+            scores[documents] += query[term] * weights
         return scores
 
 
@@ -81,7 +73,7 @@ def latent_index(
     Raises:
         OutputError: that place cannot be written.
     """
-    files = kept.make((OFFSETS, DOCUMENTS, WEIGHTS), partial(_build, collection, texts, checkpoint, device, kept))
+    files = kept.make(FILES, partial(_build, collection, texts, checkpoint, device, kept))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
     index = LatentIndex(files, len(collection))
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -134,9 +126,8 @@ def _build(
         return parts.array(f"{start:09}.npy", made)
 
     for start in progress(starts, "latent index", "documents", sizes):
-        counts.append(np.bincount(part(start)["term"], minlength=latent))
-    offsets = np.concatenate([[0], np.sum(counts, axis=0).cumsum()]).astype(np.int64)
-    _merge(map(part, starts), counts, offsets, *files)
+        counts.append(np.bincount(part(start)["row"], minlength=latent))
+    write_rows(map(part, starts), counts, np.float32, files)
 
 
 @torch.inference_mode()
@@ -151,42 +142,11 @@ def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tok
     for rows in batches([len(sequence) for sequence in ids], BATCH):
         vectors = in_halves(batch, rows).numpy()
         document, term = vectors.nonzero()
-        found = np.empty(len(term), dtype=POSTING)
-        found["term"], found["document"], found["weight"] = term, rows[document] + start, vectors[document, term]
+        found = np.empty(len(term), dtype=entries(np.float32))
+        found["row"], found["column"], found["value"] = term, rows[document] + start, vectors[document, term]
         parts.append(found)
     postings = np.concatenate(parts)
-    return postings[np.lexsort((postings["document"], postings["term"]))]
-
-
-def _merge(
-    parts: Iterable[np.ndarray],
-    counts: list[np.ndarray],
-    offsets: np.ndarray,
-    offsets_file: Path,
-    documents_file: Path,
-    weights_file: Path,
-) -> None:
-    with offsets_file.open("wb") as stream:  # np.save would add an ending to the name
-        np.save(stream, offsets)
-    documents, weights = (
-        _allocated(file, dtype, int(offsets[-1])) for file, dtype in ((documents_file, np.int32), (weights_file, np.float32))
-    )
-    free = offsets[:-1].copy()
-    for part, count in zip(parts, counts, strict=True):
-        # Where each posting goes: its term's first free place, and on from there within the part.
-        places = np.repeat(free - (count.cumsum() - count), count) + np.arange(len(part))
-        documents[places], weights[places] = part["document"], part["weight"]
-        free += count
-    documents.flush()
-    weights.flush()
-
-
-def _allocated(file: Path, dtype: type[np.generic], length: int) -> np.memmap[Any, Any]:
-    """A new .npy file to be filled, its space taken: writing into a mapped file on a full disk would kill the process."""
-    array = np.lib.format.open_memmap(file, "w+", dtype, (length,))
-    with file.open("r+b") as stream:
-        os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
-    return array
+    return postings[np.lexsort((postings["column"], postings["row"]))]
 
 
 def _latent(checkpoint: Checkpoint) -> LatentRanker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,20 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.errors import CheckpointError, InputError, OutputError, UsageError
+from submission.errors import CheckpointError, InputError, OutputError, UsageError, short
 from submission.fusion.regression import LISTED, Regression, open_regression
 from submission.retrieval.conclusions import ConclusionIndex, conclusion_index, retrieve
 from submission.retrieval.latent import latent_index, nearest
+from submission.retrieval.lexical import Query, added, asked, searched
+from submission.retrieval.parameters import Parameters, open_parameters
+from submission.retrieval.terms import Settings, Statistics, TermIndex, term_index
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.documents import score
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.explained import Explained, Row, by_network
 from submission.systems.remembered import Checkpoints
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,82 @@ class Latent(_Network):
         kept = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
         index = latent_index(documents.collection, documents.texts, opened, execution.device, kept)
         return lists.ranked(nearest(execution.topics, documents.collection, opened, index), execution.topics)
+
+
+@dataclass(frozen=True)
+class Lexical(Stage):
+    """BM25 or a Dirichlet language model over whole arguments, with or without RM3, as its checkpoint says (Hollatz 2022)."""
+
+    checkpoint: str
+
+    def opened(self, checkpoints: Checkpoints) -> Parameters:
+        return checkpoints.opened(self.checkpoint, open_parameters)
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """The best documents that have a term of the topic, or of its expansion."""
+        parameters, topics = self.opened(execution.checkpoints), execution.topics
+        index, collection, rows = self.index(execution), execution.documents.collection, []
+        listed = searched(
+            index, topics["query"].tolist(), parameters.model, parameters.expansion, lists.DEEPEST, self.checkpoint
+        )
+        for qid, text, found in zip(topics["qid"], topics["query"], listed, strict=True):
+            if not len(found.documents):
+                log.warning("topic %s (%s): no document shares a term with it; its list is empty", qid, short(text))
+            ranks = enumerate(zip(found.documents.tolist(), found.scores.tolist(), strict=True), 1)
+            rows += [(qid, collection[number], rank, score) for rank, (number, score) in ranks]
+        return lists.of_rows(rows)
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """By the same model, with the statistics of the collection."""
+        queries = execution.topics.set_index("qid")["query"]
+        scores = pd.Series(0.0, index=pairs.index)
+        for qid, group in pairs.groupby("qid", sort=False):
+            found, _, _ = self._added(execution, self.query(execution, queries[qid]), group["docno"].tolist())
+            scores[group.index] = found.sum(axis=0)
+        return scores.to_numpy()
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        """What each term adds."""
+        [text] = execution.topics["query"]
+        query, own = self.query(execution, text), set(self.index(execution).read(text))
+        found, tf, of = self._added(execution, query, [docno])
+        rows = [
+            Row(
+                value,
+                term,
+                f"weight {weight:.4f}, tf {tf[number, 0]}, df {of.df[number]}{'' if term in own else ', expansion'}",
+            )
+            for number, ((term, weight), value) in enumerate(zip(query.items(), found[:, 0].tolist(), strict=True))
+        ]
+        how = f"a sum over the terms ({self.opened(execution.checkpoints).formula()})"
+        return Explained(sum(row.value for row in rows), how, rows)
+
+    def formula(self, checkpoints: Checkpoints) -> str:
+        return self.opened(checkpoints).formula()
+
+    def query(self, execution: Execution, text: str) -> Query:
+        """The terms that a title is searched by, with their weights."""
+        parameters = self.opened(execution.checkpoints)
+        return asked(self.index(execution), text, parameters.model, parameters.expansion)
+
+    def index(self, execution: Execution) -> TermIndex:
+        """The term index of the collection."""
+        settings = self.opened(execution.checkpoints).index
+        return execution.once(settings, lambda: self._made(execution, settings))
+
+    @staticmethod
+    def _made(execution: Execution, settings: Settings) -> TermIndex:
+        with execution.stopwatch.stage("term index"):
+            return term_index(execution.documents.collected, settings, execution.place("terms", repr(settings)))
+
+    def _added(self, execution: Execution, query: Query, docnos: list[str]) -> tuple[np.ndarray, np.ndarray, Statistics]:
+        """What each term adds to documents of any length (terms, documents), how often they have it, and its statistics."""
+        parameters, index = self.opened(execution.checkpoints), self.index(execution)
+        documents = execution.documents.texts(set(docnos)).set_index("docno").loc[docnos]
+        counts = index.counted(documents)
+        tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))
+        of = index.statistics(list(query))
+        return added(query, parameters.model, of, tf, np.array([count.total() for count in counts])), tf, of
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch
 from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
-from tests.benchmarks import bert, corpus, growth, precision, rankers, readme, retrieval, training, whole
+from tests.benchmarks import bert, corpus, growth, precision, rankers, readme, retrieval, terms, training, whole
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
@@ -90,6 +90,7 @@ def _gpu(inputs: Inputs) -> list[Result]:
 BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.repetitions),
     "bm25": _bm25,
+    "terms": lambda inputs: terms.terms(inputs.full, inputs.folder),
     "knrm": _ranker("knrm", ALL_TOPICS, 5),
     "drmm": _ranker("drmm", ALL_TOPICS, 5),
     "conv_knrm": _ranker("conv_knrm", ALL_TOPICS, 3),
@@ -103,7 +104,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
     "gru_training": _training("gru", 1.2),
-    "memory": lambda inputs: [whole.memory(inputs.full)],
+    "memory": lambda inputs: whole.memory(inputs.full),
     "second": lambda inputs: [whole.second(inputs.full)],
     "whole": lambda inputs: [whole.all_systems(inputs.directory)],
 }

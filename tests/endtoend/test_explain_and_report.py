@@ -122,6 +122,13 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
             row = re.search(rf'scope="row">{system}</th><td><strong>([\d.]+)</strong>', html[html.index(f"<caption>{way}:") :])
             assert row is not None
             assert row[1] == f"{values[f'nDCG@5 {way}']:.3f}"
+    assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
+    first = {system: read_run(directory / f"aragorn-{system}.txt") for system in ("bm25", "bm25_arguments")}
+    relevant = set(map(tuple, judgments.loc[judgments["rel"] > 0, ["qid", "docno"]].to_numpy()))
+    conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in first.values())
+    counts = len(conclusions & arguments), len(conclusions - arguments), len(arguments - conclusions), len(relevant)
+    words = "{} by both, {} by conclusions alone, {} by arguments alone, of {}.".format(*counts)
+    assert words in " ".join(page.text.split())
     for way in ("judged", "all"):  # the best first
         table = html[html.index(f"<caption>{way}:") :].partition("</table>")[0]
         means = [float(mean) for mean in re.findall(r"<td><strong>([\d.]+)</strong>", table)]

@@ -1,23 +1,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from submission.__main__ import main
-from tests.conftest import write_tiny
+from submission.retrieval.lexical import RM3, Dirichlet
+from tests.conftest import write_lexical, write_tiny
 from tests.hostile.harness import TOPIC, Program, write_input
-
-EXAMPLES = os.environ.get("EXAMPLES", "")  # of each generated test: EXAMPLES=2000 looks where the same few always do not
-settings.register_profile(
-    "hostile", max_examples=int(EXAMPLES or 20), derandomize=not EXAMPLES, deadline=None, database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
-settings.load_profile("hostile")
 
 
 @pytest.fixture
@@ -39,6 +31,7 @@ def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "input" / "topics.xml").write_text(f"<topics>{body}</topics>")
     for seed, name in enumerate(("knrm", "snrm")):
         write_tiny(place / "checkpoints", name, seed)
+    write_lexical(place / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(most_df=1.0))
     flags = ["-i", "input", "-o", "out", "--work", "work", "--checkpoints", "checkpoints"]
     names = {"input", "out", "work", "checkpoints"}
     assert main(["rank", *(str(place / flag) if flag in names else flag for flag in flags), "--device", "cpu"]) == 0

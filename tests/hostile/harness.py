@@ -93,9 +93,9 @@ def rank_anew(again: Program, finished: Path, what: str) -> str:
     for lists in again.work.glob("lists-*"):
         if not lists.match(what.partition("/")[0]):  # finished lists hide what they were made of
             shutil.rmtree(lists)
-    code, said = again.rank("--work", str(again.work), systems=("knrm", "snrm", "bm25"))
+    code, said = again.rank("--work", str(again.work), systems=("knrm", "snrm", "bm25", "dirichlet_rm3"))
     assert code == 0, said
-    for name in ("knrm", "snrm", "bm25"):
+    for name in ("knrm", "snrm", "bm25", "dirichlet_rm3"):
         run = f"aragorn-{name}.txt"
         assert (again.output / run).read_bytes() == (finished / "out" / run).read_bytes(), said
     return said

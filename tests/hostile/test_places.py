@@ -69,7 +69,8 @@ DAMAGES: dict[str, Change] = {
 }
 KEPT = (
     "scores-knrm-*/part-00000.npy", "lists-conclusions-*/lists.msgpack", "lists-rerank-knrm-*/lists.msgpack",
-    "lists-latent-snrm-*/lists.msgpack", "index-snrm-*/offsets.npy", "index-snrm-*/weights.npy", "index-snrm-*/documents.npy",
+    "lists-latent-snrm-*/lists.msgpack", "index-snrm-*/offsets.npy", "index-snrm-*/values.npy", "index-snrm-*/columns.npy",
+    "terms-*/terms.txt", "terms-*/documents-columns.npy", "terms-*/terms-offsets.npy", "terms-*/terms-columns.npy",
     "conclusions-*/conclusions.msgpack", "documents-*/documents.sqlite", "documents-*/collection.msgpack",
 )  # fmt: skip
 RECORDS = {
@@ -103,11 +104,11 @@ def test_a_damaged_record_is_made_again(again: Program, finished: Path, what: st
 def test_runs_with_a_damaged_fingerprint_are_not_replaced_unasked(again: Program, finished: Path, content: str) -> None:
     replaced(RECORDS[content])(again.output / "fingerprint.json")
     before = contents(again.output)
-    code, said = again.rank(systems=("knrm", "snrm", "bm25"))
+    code, said = again.rank(systems=("knrm", "snrm", "bm25", "dirichlet_rm3"))
     assert code == 5, said
     assert "give --overwrite" in said
     assert contents(again.output) == before
-    assert again.rank("--overwrite", systems=("knrm", "snrm", "bm25"))[0] == 0
+    assert again.rank("--overwrite", systems=("knrm", "snrm", "bm25", "dirichlet_rm3"))[0] == 0
     expected = contents(finished / "out")
     assert {name: text for name, text in contents(again.output).items() if name != "run.txt"} == {
         name: text for name, text in expected.items() if name != "run.txt"
@@ -117,9 +118,9 @@ def test_runs_with_a_damaged_fingerprint_are_not_replaced_unasked(again: Program
 @pytest.mark.parametrize("damage", sorted({*DAMAGES} - {"backwards"}))
 def test_a_damaged_run_is_written_again(again: Program, finished: Path, damage: str) -> None:
     DAMAGES[damage](again.output / "aragorn-knrm.txt")
-    code, said = again.rank(systems=("knrm", "snrm", "bm25"))
+    code, said = again.rank(systems=("knrm", "snrm", "bm25", "dirichlet_rm3"))
     assert code == 0, said
-    for name in ("knrm", "snrm", "bm25"):
+    for name in ("knrm", "snrm", "bm25", "dirichlet_rm3"):
         assert (again.output / f"aragorn-{name}.txt").read_bytes() == (finished / "out" / f"aragorn-{name}.txt").read_bytes()
 
 

@@ -44,11 +44,11 @@ ALLOWED: dict[str, set[str]] = {
         "training/fitting",
     },
     "training's commands": {
-        "submission", "submission/disk", "submission/input", "submission/rankers", "submission/scoring", "submission/systems",
-        "submission's commands", "training/data", "training/fitting", "training/measuring",
+        "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
+        "submission/systems", "submission's commands", "training", "training/data", "training/fitting", "training/measuring",
     },
 }  # fmt: skip
-COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "reproduce"}
+COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "reproduce", "tune"}
 FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob("*.py")])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -27,6 +27,32 @@ def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
         axes.set(ylim=(-1, 1))
         axes.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
         axes.grid(axis="y", alpha=0.3)
+    return png(drawn)
+
+
+def grid_plot(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
+    """A measure by point: one axis as a curve, two as a heat map, of more the first two in a map by place on the others."""
+    if len(axes) == 1:
+        drawn = figure(8, 3.5)
+        one = drawn.subplots()
+        one.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
+        one.set(xlabel=axes[0], ylabel=measure)
+        one.grid(alpha=0.3)
+        return png(drawn)
+    *others, rows, columns = sorted(axes, key=lambda name: table[name].nunique())  # those with the most places in a map
+    groups = [((), table)] if not others else list(table.groupby(others))
+    across = table[others[-1]].nunique() if others else 1
+    down = -(-len(groups) // across)
+    drawn = figure(3.4 * across + 1, 3.2 * down)
+    grid = drawn.subplots(down, across, squeeze=False)
+    for one, (place, group) in zip(grid.flat, groups, strict=True):
+        values = group.pivot(index=rows, columns=columns, values=measure)
+        image = one.imshow(values, cmap="viridis", vmin=table[measure].min(), vmax=table[measure].max(), aspect="auto")
+        one.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
+        one.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
+        words = ", ".join(f"{name} {value:g}" for name, value in zip(others, place, strict=True))
+        one.set(xlabel=columns, ylabel=rows, title=words)
+    drawn.colorbar(image, ax=list(grid.flat), label=measure)
     return png(drawn)
 
 

@@ -22,7 +22,8 @@ from submission.input.directory import Input
 from submission.input.runs import read_run
 from submission.output.directory import RECORD
 from submission.systems.catalogue import BASELINE_SYSTEM, SYSTEMS, find
-from submission.systems.execution import Execution
+from submission.systems.execution import Execution, Stage
+from submission.systems.stages import Lexical
 from training.fitting import curves
 from training.measuring import analysis, evaluate
 from training.measuring.plots import coverage_plot, differences_plot
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 DOCUMENTS_SHOWN = 5  # documents a topic and system
 EXCERPT = 240  # characters of a premise in the table; the whole one is below it
 MEASURE = "nDCG@5"
+ARGUMENTS = "bm25_arguments"  # what bm25 over conclusions is held against
 WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
 COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 
@@ -48,6 +50,7 @@ class Topic:
     relevant: int
     found: int  # of them among the candidates
     best: str
+    queries: dict[str, str]  # the terms of an expanded query by system, their weights behind them
     rows: list[list[dict[str, Any] | None]]  # by rank, then system
     texts: list[dict[str, str]]
 
@@ -79,7 +82,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     coverage = _coverage(qrels, execution)
     lists = {system: analysis.lists(run) for system, run in runs.items()}
     similarity = analysis.similarities({system: lists[system] for system in systems})
-    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage)
+    queries = {system: _queries(find(system).stage, execution) for system in systems if system in SYSTEMS}
+    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage, queries)
     baseline = values[BASELINE_SYSTEM][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != BASELINE_SYSTEM}
     environment = jinja2.Environment(
@@ -98,6 +102,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         coverage=coverage.to_dict("index"),
         covered=coverage["found"].sum() / coverage["relevant"].sum(),
         coverage_plot=_image(coverage_plot(coverage)),
+        against=_against(qrels, lists) if ARGUMENTS in runs else [],
         differences_plot=_image(differences_plot(differences)),
         similarity={
             name: {"image": _image(picture), "table": similarity[name].to_dict("index")}
@@ -152,12 +157,35 @@ def _coverage(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
     return table.loc[[qid for qid in execution.topics["qid"] if qid in table.index]]
 
 
+def _queries(stage: Stage, execution: Execution) -> dict[str, str]:
+    """By topic, the terms of a stage's expanded query, the heaviest first; of a stage that expands none, nothing."""
+    if not isinstance(stage, Lexical) or stage.opened(execution.checkpoints).expansion is None:
+        return {}
+    found = {}
+    for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+        ordered = sorted(stage.query(execution, text).items(), key=lambda pair: -pair[1])
+        found[qid] = ", ".join(f"{term} {weight:.2f}" for term, weight in ordered)
+    return found
+
+
+def _against(qrels: pd.DataFrame, lists: Mapping[str, Mapping[str, list[str]]]) -> list[dict[str, Any]]:
+    """By topic, which relevant documents BM25 lists by conclusions alone, by whole arguments alone, and by both."""
+    rows = []
+    for qid, group in qrels[qrels["rel"] > 0].groupby("qid", sort=False):
+        relevant = set(group["docno"])
+        conclusions, arguments = (relevant & set(lists[system].get(str(qid), [])) for system in (BASELINE_SYSTEM, ARGUMENTS))
+        alone = {"conclusions": sorted(conclusions - arguments), "arguments": sorted(arguments - conclusions)}
+        rows.append({"qid": qid, "relevant": len(relevant), "both": len(conclusions & arguments), **alone})
+    return rows
+
+
 def _topics(
     source: Input,
     qrels: pd.DataFrame,
     runs: Mapping[str, pd.DataFrame],
     values: Mapping[str, pd.DataFrame],
     coverage: pd.DataFrame,
+    queries: Mapping[str, Mapping[str, str]],
 ) -> list[Topic]:
     labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     tops = {system: dict(iter(run.groupby("qid").head(DOCUMENTS_SHOWN).groupby("qid"))) for system, run in runs.items()}
@@ -180,7 +208,8 @@ def _topics(
         result.append(
             Topic(
                 qid, query, float(np.mean(list(scores.values()))), int(coverage.loc[qid, "relevant"]),
-                int(coverage.loc[qid, "found"]), _best(scores), rows, texts,
+                int(coverage.loc[qid, "found"]), _best(scores),
+                {system: by_topic[qid] for system, by_topic in queries.items() if by_topic.get(qid)}, rows, texts,
             )
         )  # fmt: skip
     return result

@@ -13,6 +13,7 @@ from submission.disk.kept import Kept
 from submission.rankers.snrm import SNRM
 from submission.retrieval import latent
 from submission.retrieval.latent import LatentIndex, latent_index, nearest
+from submission.retrieval.rows import FILES, entries, write_rows
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.text.tokenisers import Lengths, WordTokeniser
@@ -65,11 +66,11 @@ def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.Da
     index = build(checkpoint, corpus, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
     assert 0.3 < (documents == 0).mean() < 0.99
-    assert len(index._documents) == (documents > 0).sum()
+    assert len(index._rows.columns) == (documents > 0).sum()
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.scores(query), documents @ query, rtol=0, atol=1e-6)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["documents.npy", "kept.json", "offsets.npy", "weights.npy"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["columns.npy", "kept.json", "offsets.npy", "values.npy"]
 
 
 def test_retrieval(
@@ -93,9 +94,10 @@ def test_retrieval(
 def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     index = build(checkpoint, corpus, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
-    index._weights = np.full(len(index._documents), np.nan, dtype=np.float32)
-    own = slice(index._offsets[used], index._offsets[used + 1])
-    index._weights[own] = 1.0
+    rows = index._rows
+    rows.values = np.full(len(rows.columns), np.nan, dtype=np.float32)
+    own = slice(rows.offsets[used], rows.offsets[used + 1])
+    rows.values[own] = 1.0
     query = np.zeros(50, dtype=np.float32)
     query[used] = 2.0
     scores = index.scores(query)
@@ -134,13 +136,13 @@ def test_the_reference_index(tmp_path: Path) -> None:
     query, *documents = (expected[f"{text}_repr_f32"].numpy() for text in TEXTS)
     vectors = np.concatenate(documents)
     document, term = vectors.nonzero()
-    postings = np.zeros(len(term), dtype=latent.POSTING)
-    postings["term"], postings["document"], postings["weight"] = term, document, vectors[document, term]
-    postings = postings[np.lexsort((postings["document"], postings["term"]))]
+    postings = np.zeros(len(term), dtype=entries(np.float32))
+    postings["row"], postings["column"], postings["value"] = term, document, vectors[document, term]
+    postings = postings[np.lexsort((postings["column"], postings["row"]))]
     counts = np.bincount(term, minlength=24)
     assert counts.tolist() == expected["index_postings"].tolist()
-    files = [tmp_path / name for name in (latent.OFFSETS, latent.DOCUMENTS, latent.WEIGHTS)]
-    latent._merge([postings], [counts], np.concatenate([[0], counts.cumsum()]), *files)
+    files = [tmp_path / name for name in FILES]
+    write_rows([postings], [counts], np.float32, files)
     index = LatentIndex(files, len(vectors))
     for row, scores in zip(query, expected["index_scores"].numpy(), strict=True):
         np.testing.assert_allclose(index.scores(row), scores, rtol=0, atol=1e-5)

@@ -1,0 +1,51 @@
+"""What a lexical system ranks by: text, model, expansion. Tuned on judgments: a checkpoint, and no numbers in the code.
+
+Its checkpoint: config.json (what `Parameters` holds), metrics.json, provenance.json (hashes), README.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from submission.disk.provenance import CONFIG, load_json, other_version, verified_hashes
+from submission.retrieval.lexical import BM25, RM3, Dirichlet
+from submission.retrieval.terms import Settings
+
+
+class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+    """All of it."""
+
+    version: str  # of the code that tuned it
+    index: Settings
+    model: BM25 | Dirichlet
+    expansion: RM3 | None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The hash of all that decides lists."""
+        return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
+
+    def formula(self) -> str:
+        """The parameters in words."""
+        own = [f"{name} {value}" for name, value in msgspec.structs.asdict(self.model).items()]
+        words = f"{type(self.model).__name__}: {', '.join(own)}; stemmer {self.index.stemmer}"
+        if self.expansion is None:
+            return words
+        more = [f"{name} {value}" for name, value in msgspec.structs.asdict(self.expansion).items()]
+        return f"{words}; RM3: {', '.join(more)}"
+
+
+def open_parameters(directory: Path) -> Parameters:
+    """Read such a directory. Raises CheckpointError: it is missing or damaged."""
+    verified_hashes(directory, (CONFIG,))
+    version: object = "unknown"
+    try:
+        config = load_json(directory / CONFIG)
+        version = config["version"]
+        return msgspec.convert(config, Parameters)
+    except (OSError, ValueError, LookupError, TypeError, msgspec.ValidationError) as error:
+        raise other_version(directory, error, version) from None

@@ -1,0 +1,79 @@
+"""Sparse rows of numbers on disk, memory-mapped: an index's postings by term, or a document's terms.
+
+offsets.npy  (rows + 1,) int64: where a row begins
+columns.npy  (entries,) int32: ascending within a row
+values.npy   (entries,): of each
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FILES = ("offsets.npy", "columns.npy", "values.npy")
+
+
+def entries(value: type[np.generic]) -> np.dtype[np.void]:
+    """What a part of such rows is an array of."""
+    return np.dtype([("row", np.int32), ("column", np.int32), ("value", value)])
+
+
+class Rows:
+    """The rows."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        """Open the three files; entries stay on disk until they are asked for."""
+        offsets, columns, values = files
+        self.offsets = np.load(offsets)
+        # As plain arrays: numpy's own class for mapped ones is slower with each part that is taken of it.
+        self.columns, self.values = (np.asarray(np.load(file, mmap_mode="r")) for file in (columns, values))
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.offsets) - 1
+
+    def row(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """The columns and values of a row."""
+        entries = slice(self.offsets[number], self.offsets[number + 1])
+        return self.columns[entries], self.values[entries]
+
+
+def write_rows(
+    parts: Iterable[np.ndarray], counts: Sequence[np.ndarray], value: type[np.generic], files: Sequence[Path]
+) -> None:
+    """Put parts behind each other row by row.
+
+    Args:
+        parts: of `entries`, each by row, then column; the columns of a later part are the higher ones.
+        counts: (rows,) of each part, how many entries of a row it has.
+        value: the type of the values.
+        files: the three files.
+    """
+    offsets = np.concatenate([[0], np.sum(counts, axis=0, dtype=np.int64).cumsum()]).astype(np.int64)
+    with files[0].open("wb") as stream:  # np.save would add an ending to the name
+        np.save(stream, offsets)
+    columns, values = _allocated(files[1], np.int32, int(offsets[-1])), _allocated(files[2], value, int(offsets[-1]))
+    for part, places in zip(parts, _places(offsets, counts), strict=True):
+        columns[places], values[places] = part["column"], part["value"]
+    columns.flush()
+    values.flush()
+
+
+def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    """Where each entry of each part goes: its row's first free place, and on from there within the part."""
+    free = offsets[:-1].copy()
+    for count in counts:
+        yield np.repeat(free - (count.cumsum() - count), count) + np.arange(count.sum())
+        free += count
+
+
+def _allocated(file: Path, dtype: type[np.generic], length: int) -> np.memmap[Any, Any]:
+    """A new .npy file to be filled, its space taken: writing into a mapped file on a full disk would kill the process."""
+    array = np.lib.format.open_memmap(file, "w+", dtype, (length,))
+    with file.open("r+b") as stream:
+        os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
+    return array

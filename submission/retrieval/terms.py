@@ -1,0 +1,231 @@
+"""The term index of a collection: how often each term occurs in each document, both ways, and nothing but whole numbers.
+
+Every model, every grid of parameters and every expansion is computed from it when a topic is asked. Documents and terms are
+numbered in ascending order of docno and term.
+
+terms.txt        one a line
+occurrences.npy  (terms,) int64: of each term in the collection (cf)
+lengths.npy      (documents,) int32: terms in a document (dl)
+terms-*.npy      rows: terms; columns: documents; values: tf (see `rows`)
+documents-*.npy  rows: documents; columns: terms; values: tf
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from submission.disk.kept import Kept
+from submission.progress import progress
+from submission.retrieval.rows import FILES, Rows, entries, write_rows
+from submission.text.terms import END, Stemmer, Terms, tokens
+
+log = logging.getLogger(__name__)
+
+KEPT_TOGETHER = 16384  # documents, while building
+AT_A_TIME = 256  # documents whose tokens are in memory
+PARTS = "parts"
+NAMES = ("terms.txt", "occurrences.npy", "lengths.npy", *(f"{way}-{name}" for way in ("terms", "documents") for name in FILES))
+Fields = Literal["conclusion premise", "premise"]
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is indexed."""
+
+    fields: Fields = "conclusion premise"
+    stemmer: Stemmer = "porter"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a model asks of a collection about some terms; those of shards add up to those of the whole."""
+
+    documents: int  # N
+    tokens: int  # T, the sum of all lengths
+    df: np.ndarray  # (terms,) documents that have a term
+    cf: np.ndarray  # (terms,) occurrences of a term
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Of two shards."""
+        return Statistics(self.documents + other.documents, self.tokens + other.tokens, self.df + other.df, self.cf + other.cf)
+
+
+class TermIndex:
+    """The index, opened."""
+
+    def __init__(self, files: Sequence[Path], settings: Settings) -> None:
+        """Open the files of an index of these settings; what is said of each posting stays on disk until it is asked for."""
+        self._settings, self._terms_of = settings, Terms(settings.stemmer)
+        terms, occurrences, lengths, *rows = files
+        self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
+        self.numbers = {term: number for number, term in enumerate(self.terms)}
+        self.lengths = np.load(lengths)
+        self.by_term, self.by_document = Rows(rows[:3]), Rows(rows[3:])
+        self._occurrences = np.load(occurrences)
+        self.tokens = int(self.lengths.sum(dtype=np.int64))
+
+    def read(self, text: str) -> list[str]:
+        """The index terms of a title."""
+        return self._terms_of.of(text)
+
+    def counted(self, documents: pd.DataFrame) -> list[Counter[str]]:
+        """How often each term occurs in documents `conclusion premise`, be they in the index or not."""
+        return [Counter(self._terms_of.of(text)) for text in texts_of(documents, self._settings.fields)]
+
+    def statistics(self, terms: Sequence[str]) -> Statistics:
+        """Of some terms, known ones or not."""
+        known = np.array([self.numbers.get(term, -1) for term in terms], dtype=np.int64)
+        df = np.where(known < 0, 0, np.diff(self.by_term.offsets)[known]) if len(self.terms) else known * 0
+        cf = np.where(known < 0, 0, self._occurrences[known]) if len(self.terms) else known * 0
+        return Statistics(len(self.lengths), self.tokens, df, cf)
+
+    def postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the documents that have a term, ascending, and how often."""
+        number = self.numbers.get(term)
+        return self.by_term.row(number) if number is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
+
+    def document(self, number: int) -> tuple[list[str], np.ndarray]:
+        """The terms of a document, ascending, and how often."""
+        terms, frequencies = self.by_document.row(number)
+        return [self.terms[term] for term in terms], frequencies
+
+
+def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
+    """What is indexed of documents; a text of TIREx's form stands for conclusion and premise, and is taken once."""
+    if fields == "premise":
+        return documents["premise"].tolist()
+    rows = zip(documents["conclusion"], documents["premise"], strict=True)
+    return [premise if conclusion == premise else f"{conclusion} {premise}" for conclusion, premise in rows]
+
+
+def term_index(collected: Callable[[], pd.DataFrame], settings: Settings, kept: Kept) -> TermIndex:
+    """The index of a collection, made unless it is kept. Parts that an interrupted process finished are used.
+
+    Args:
+        collected: gives the collection `docno conclusion premise`; asked only if there is something to build.
+        settings: what is indexed.
+        kept: where it is kept; it must be of this very collection and these settings.
+
+    Raises:
+        OutputError: that place cannot be written.
+    """
+    files = kept.make(NAMES, partial(_build, collected, settings, kept))
+    shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
+    index = TermIndex(files, settings)
+    size = sum(file.stat().st_size for file in files) / 1e6
+    log.info("term index: %d documents, %d terms, %d tokens, %.1f MB", len(index.lengths), len(index.terms), index.tokens, size)
+    return index
+
+
+class _Part(msgspec.Struct):
+    """The index of some documents: terms ascending, and the numbers of `entries` as bytes, by document, then term."""
+
+    terms: list[str]
+    lengths: bytes
+    document: bytes
+    term: bytes
+    frequency: bytes
+
+    def array(self, name: str) -> np.ndarray:
+        """One of these."""
+        return np.frombuffer(getattr(self, name), np.int32)
+
+
+def _build(collected: Callable[[], pd.DataFrame], settings: Settings, kept: Kept, *files: Path) -> None:
+    """Part by part, then all parts under one numbering of terms."""
+    collection = collected().sort_values("docno", ignore_index=True)
+    parts, terms_of = Kept(kept.directory / PARTS, {}), Terms(settings.stemmer)
+    starts = range(0, len(collection), KEPT_TOGETHER)
+    sizes = [min(KEPT_TOGETHER, len(collection) - start) for start in starts]
+
+    def part(start: int) -> _Part:
+        rows = collection.iloc[start : start + KEPT_TOGETHER]
+        made = partial(_counted, rows, settings.fields, terms_of)
+        return msgspec.msgpack.decode(parts.content(f"{start:09}.msgpack", made), type=_Part)
+
+    known: set[str] = set()
+    lengths = []
+    for start in progress(starts, "term index", "documents", sizes):
+        found = part(start)
+        known.update(found.terms)
+        lengths.append(found.array("lengths"))
+    terms = sorted(known)
+    numbers = {term: number for number, term in enumerate(terms)}
+
+    def numbered() -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        for start in starts:
+            found = part(start)
+            own = np.array([numbers[term] for term in found.terms], dtype=np.int32)
+            yield start, own[found.array("term")], found.array("document") + np.int32(start), found.array("frequency")
+
+    counts: dict[str, list[np.ndarray]] = {"term": [], "document": []}
+    occurrences = np.zeros(len(terms), dtype=np.int64)
+    for _, term, document, frequency in numbered():
+        counts["term"].append(np.bincount(term, minlength=len(terms)))
+        counts["document"].append(np.bincount(document, minlength=len(collection)))
+        occurrences += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
+    files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
+    for file, array in ((files[1], occurrences), (files[2], np.concatenate([np.empty(0, np.int32), *lengths]))):
+        with file.open("wb") as stream:
+            np.save(stream, array)
+    write_rows((_by_term(*found[1:]) for found in numbered()), counts["term"], np.int32, files[3:6])
+    by_document = (_entries(document, term, frequency) for _, term, document, frequency in numbered())
+    write_rows(by_document, counts["document"], np.int32, files[6:])
+
+
+def _counted(documents: pd.DataFrame, fields: Fields, terms_of: Terms) -> bytes:
+    """The part of some documents."""
+    texts = texts_of(documents, fields)
+    numbers: defaultdict[bytes, int] = defaultdict()  # of tokens, as they are met
+    numbers.default_factory = numbers.__len__
+    end = numbers[END]
+    token = np.concatenate(
+        [_numbered(tokens(texts[first : first + AT_A_TIME]), numbers) for first in range(0, len(texts), AT_A_TIME)]
+    )
+    of_token = [terms_of[one] for one in numbers]
+    terms = sorted({*chain.from_iterable(of_token)})
+    number_of = {term: number for number, term in enumerate(terms)}
+    flat = np.array([number_of[term] for term in chain.from_iterable(of_token)], dtype=np.int64)
+    sizes = np.array([len(its) for its in of_token])
+    first = sizes.cumsum() - sizes
+    document = (token == end).cumsum(dtype=np.int32)  # END itself has no terms
+    pairs = []
+    for number in range(max(1, sizes.max())):  # the tokens' first terms, their second, …
+        has = sizes[token] > number
+        token, document = token[has], document[has]
+        pairs.append((document, flat[first[token] + number]))
+    document, term = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+    place = document.astype(np.int64) * len(terms) + term
+    place.sort()
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    lengths, frequency = np.bincount(document, minlength=len(documents)), np.diff(starts, append=len(place))
+    document, term = np.divmod(place[starts], max(1, len(terms)))
+    arrays = (lengths, document, term, frequency)
+    return msgspec.msgpack.encode(_Part(terms, *(array.astype(np.int32).tobytes() for array in arrays)))
+
+
+def _numbered(found: list[bytes], numbers: defaultdict[bytes, int]) -> np.ndarray:
+    return np.fromiter(map(numbers.__getitem__, found), np.int32, len(found))
+
+
+def _by_term(term: np.ndarray, document: np.ndarray, frequency: np.ndarray) -> np.ndarray:
+    # What a stable argsort gives, several times as fast.
+    order = np.sort((term.astype(np.int64) << 32) + np.arange(len(term))) & 0xFFFFFFFF
+    return _entries(term[order], document[order], frequency[order])
+
+
+def _entries(row: np.ndarray, column: np.ndarray, value: np.ndarray) -> np.ndarray:
+    made = np.empty(len(row), dtype=entries(np.int32))
+    made["row"], made["column"], made["value"] = row, column, value
+    return made

@@ -1,0 +1,34 @@
+"""What a term adds to the score of a document: Terrier's formulas, logarithms to the base 2, arrays in and out.
+
+tf: occurrences in the document; dl: its length in terms; N: documents; df: documents that have the term; cf: its occurrences in
+the collection; T: the lengths' sum. Hollatz 2022, section 2.5; Terrier 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any  # a number, or an array of them
+
+
+def bm25(tf: Array, dl: Array, df: Array, documents: int, tokens: int, k1: float, b: float) -> Array:
+    """log2((N - df + ½) / (df + ½)) · (k1 + 1) tf / (K + tf), K = k1 (1 - b + b dl N / T). Negative where df > N / 2."""
+    idf = np.log2((documents - df + 0.5) / (df + 0.5))
+    return idf * ((k1 + 1) * tf / (k1 * (1 - b + b * dl * documents / tokens) + tf))
+
+
+def bm25_of_query(weight: Array, k3: float) -> Array:
+    """(k3 + 1) w / (k3 + w), by which a term of weight w in (0, 1] is multiplied: 1 at w = 1."""
+    return (k3 + 1) * weight / (k3 + weight)
+
+
+def dirichlet(tf: Array, cf: Array, tokens: int, mu: float) -> Array:
+    """log2(1 + tf / (µ cf / T)): what a term adds that the document has."""
+    return np.log2(1 + tf / (mu * cf / tokens))
+
+
+def dirichlet_length(dl: Array, mu: float) -> Array:
+    """log2(µ / (dl + µ)): what each term costs by the document's length."""
+    return np.log2(mu / (dl + mu))

@@ -1,0 +1,158 @@
+"""Tuning: the best point of a grid, what it is worth on other topics, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.retrieval.lexical import RM3, Dirichlet
+from submission.retrieval.parameters import open_parameters
+from tests.conftest import colours, contents
+from training import tune
+from training.__main__ import main
+
+GRID = """
+[index]
+stemmer = "none"
+[model]
+name = "dirichlet"
+mu = [1, 200, 5000]
+[expansion]
+most_df = 1.0
+terms = [2, 6]
+original = [0.5, 1.0]
+"""
+MEASURE = "nDCG@5 all"
+
+
+@pytest.fixture
+def judged(topics: Path, tmp_path: Path) -> list[Path]:
+    """Judgments of the three topics, in two files: every fifth document that has a topic's first word."""
+    arguments = json.loads((topics / "args-me.json").read_text())["arguments"]
+    lines: list[list[str]] = [[], []]
+    for qid, number in enumerate((0, 200, 400), 1):
+        word = arguments[number]["conclusion"].split()[0]
+        having = [argument["id"] for argument in arguments if word in argument["premises"][0]["text"].split()]
+        lines[qid > 1] += [f"{qid} 0 {docno} {int(place % 5 == 0)}\n" for place, docno in enumerate(having)]
+    files = [tmp_path / "first.qrels", tmp_path / "second.qrels"]
+    for file, own in zip(files, lines, strict=True):
+        file.write_text("".join(own))
+    return files
+
+
+@pytest.fixture
+def run(topics: Path, tmp_path: Path, judged: list[Path]) -> Callable[..., int]:
+    (tmp_path / "mine.toml").write_text(GRID)
+
+    def tuned(output: str = "mine", files: list[Path] = judged, *flags: str) -> int:
+        qrels = [flag for file in files for flag in ("--qrels", str(file))]
+        places = ["-i", str(topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "tuning")]
+        return main(["tune", str(tmp_path / "mine.toml"), *qrels, *places, *flags])
+
+    return tuned
+
+
+def test_the_best_point_is_written(run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    table, metrics = pd.read_csv(tmp_path / "mine" / "grid.csv"), json.loads((tmp_path / "mine" / "metrics.json").read_text())
+    assert table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == [
+        [mu, terms, original] for mu in (1, 200, 5000) for terms in (2, 6) for original in (0.5, 1.0)
+    ]
+    assert table[MEASURE].nunique() > 2
+    best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
+    parameters = open_parameters(tmp_path / "mine")
+    assert parameters.model == Dirichlet(best["model.mu"])
+    assert parameters.expansion == RM3(10, int(best["expansion.terms"]), best["expansion.original"], most_df=1.0)
+    assert metrics["on the topics that it was chosen on"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
+    assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
+    assert metrics["cross-validated"][MEASURE] <= metrics["on the topics that it was chosen on"][MEASURE]
+    assert colours((tmp_path / "tuning" / "grid-mine.png").read_bytes()) > 20
+    assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
+
+
+def test_folds_are_files_or_fifths_of_topics() -> None:
+    topics = [str(number) for number in range(12)]
+    assert tune._folds(topics, {"a": {"1", "3"}, "b": set(topics) - {"1", "3"}}).tolist() == [1, 0, 1, 0] + [1] * 8
+    folds = tune._folds(topics, {"a": set(topics)})
+    assert sorted(np.bincount(folds).tolist()) == [2, 2, 2, 3, 3]
+    assert folds.tolist() == tune._folds(topics, {"a": set(topics)}).tolist()
+
+
+def test_ties_are_decided_by_map_then_the_earlier_point() -> None:
+    values = np.array([[[0.2, 0.9]], [[0.5, 0.1]], [[0.5, 0.3]], [[0.5, 0.3]]])
+    assert tune._best(values) == 2
+
+
+def test_a_fold_is_chosen_without_its_own_topics(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.zeros((12, 3, 3))
+    values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first file's topic, point 7 on the second's
+    monkeypatch.setattr(tune, "_values", lambda *_: values)
+    assert run() == 0
+    metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
+    assert metrics["cross-validated"] == dict.fromkeys(tune.MEASURES, 0.0)
+    assert [fold["model.mu"] for fold in metrics["folds"]] == [200, 200]
+    assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
+
+
+def test_it_goes_on_where_it_stopped(run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("whole") == 0
+    (tmp_path / "tuning").rename(tmp_path / "other")
+    runs_of, made = tune.run_of, []
+
+    def stops(point: object, *rest: object) -> pd.DataFrame:
+        made.append(point)
+        if len(made) == 6:
+            raise KeyboardInterrupt
+        return runs_of(point, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tune, "run_of", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped")
+    assert not (tmp_path / "stopped").exists()
+    assert run("stopped") == 0
+    assert len(made) == 13
+    whole, stopped = contents(tmp_path / "whole"), contents(tmp_path / "stopped")
+    assert {name for name in whole if whole[name] != stopped[name]} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[model]\nname = 'bm26'", "bm26"),
+        ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
+        ("[model", "no grid"),
+        ("model = 3", "no grid"),
+        ("[index]\nstemmer = 'snowball'\n[model]\nname = 'bm25'", "snowball"),
+    ],
+)
+def test_faulty_grids(
+    run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    assert run() == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "mine").exists()
+
+
+def test_an_unknown_grid_and_judgments_twice(
+    run: Callable[..., int], judged: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "dirichlett", "--qrels", str(judged[0])]) == 2
+    assert "did you mean 'dirichlet'?" in capsys.readouterr().err
+    assert run("mine", [judged[0], judged[0]]) == 3
+    assert "give each file once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", sorted(tune.GRIDS.glob("*.toml")), ids=lambda file: file.stem)
+def test_the_grids_are_read(file: Path) -> None:
+    sizes = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
+    grid = tune.read_grid(file.stem)
+    assert len(grid.points) == sizes.get(file.stem, sizes[file.stem.removesuffix("_thesis")])
+    assert len({point.fingerprint for point in grid.points}) == len(grid.points)

@@ -1,0 +1,138 @@
+"""BM25, Dirichlet and RM3 against figures worked out by hand over six documents, and what must hold of them anywhere."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from submission.disk.kept import Kept
+from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, added, expanded, query_of, search
+from submission.retrieval.terms import Settings, TermIndex, term_index
+
+SIX = [
+    "teacher tenur teacher", "tenur school law", "school school gun gun gun", "gun law", "tax law tax school", "gun tax",
+]  # fmt: skip
+QUERY = query_of(["teacher", "tenur"])
+MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query"), Dirichlet()]
+
+
+def index_of(texts: list[str], directory: Path) -> TermIndex:
+    documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
+    return term_index(lambda: documents, Settings(stemmer="none"), Kept(directory, {}))
+
+
+@pytest.fixture
+def six(tmp_path: Path) -> TermIndex:
+    return index_of(SIX, tmp_path / "six")
+
+
+def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
+    found = search(index, query, model, depth)
+    return dict(zip((found.documents + 1).tolist(), found.scores.tolist(), strict=True))
+
+
+def test_worked_example(six: TermIndex) -> None:
+    assert (len(six.lengths), six.tokens) == (6, 19)
+    assert scores(six, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
+    assert scores(six, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
+    constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is ours times ln 2, and it
+    textbook = {
+        document: value * math.log(2) + constant for document, value in scores(six, QUERY, Dirichlet(10, "query")).items()
+    }
+    assert textbook == pytest.approx({1: -3.294772, 2: -4.359483}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("feedback", "weights"),
+    [
+        ("equal", {"teacher": 0.46, "tenur": 0.46, "law": 0.08}),  # law ties with school: the term decides
+        ("score", {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}),
+    ],
+)
+def test_worked_expansion(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
+    found = expanded(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, least_df=1, most_df=1.1))
+    assert max(found.values()) == 1
+    assert {term: value / sum(found.values()) for term, value in found.items()} == pytest.approx(weights, abs=1e-6)
+
+
+def test_worked_second_search(six: TermIndex) -> None:
+    expansion = RM3(2, 3, 0.6, "equal", least_df=1, most_df=1.1)
+    found = expanded(six, QUERY, Dirichlet(10), expansion)
+    assert scores(six, found, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
+    thesis = expanded(six, QUERY, Dirichlet(10), expansion.of_thesis())
+    assert scores(six, thesis, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392}, abs=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_all_weight_on_the_query_or_no_terms_is_no_expansion(six: TermIndex, model: Model) -> None:
+    for expansion in (RM3(2, 3, 1.0, least_df=1, most_df=1.1), RM3(2, 0, 0.3, least_df=1, most_df=1.1), RM3(2, 3, 0.3)):
+        found = expanded(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
+        assert scores(six, found, model) == scores(six, QUERY, model)
+
+
+def test_repeated_and_unknown_terms(six: TermIndex) -> None:
+    assert query_of(["gun", "law", "gun"]) == {"gun": 1.0, "law": 0.5}
+    assert query_of([]) == {}
+    assert scores(six, {"unheard": 1.0}, BM25()) == {}
+    assert expanded(six, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
+    both = scores(six, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
+    assert both == scores(six, {"gun": 1.0}, Dirichlet(10))
+    lower = scores(six, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
+    assert all(lower[document] < both[document] for document in both)
+
+
+def test_a_term_of_most_documents_counts_against(tmp_path: Path) -> None:
+    index = index_of(["x b", "x c", "x d", "e f"], tmp_path)
+    assert all(value < 0 for value in scores(index, {"x": 1.0}, BM25()).values())
+
+
+def test_depth_and_ties(tmp_path: Path) -> None:
+    index = index_of(["x b"] * 5 + ["x x b"] + ["x b"] * 5, tmp_path)
+    found = search(index, {"x": 1.0}, Dirichlet(10), 4)
+    assert found.documents.tolist() == [5, 0, 1, 2]
+    assert search(index, {"x": 1.0}, Dirichlet(10), 100).documents.tolist() == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
+TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join), min_size=3, max_size=12)
+
+
+@given(
+    texts=TEXTS,
+    terms=st.lists(st.sampled_from(["b", "c", "d", "unheard"]), min_size=1, max_size=4),
+    model=st.sampled_from(MODELS),
+)
+def test_shards_with_summed_statistics_are_one_index(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
+) -> None:
+    place, query = tmp_path_factory.mktemp("shards"), query_of(terms)
+    whole = search(index_of(texts, place / "whole"), query, model, 100)
+    cuts = [0, len(texts) // 3, len(texts) // 2, len(texts)]
+    shards = [index_of(texts[first:last], place / f"{first}-{last}") for first, last in pairwise(cuts)]
+    first, *others = [shard.statistics(list(query)) for shard in shards]
+    total = sum(others, first)
+    merged = [
+        (-score, document + start)
+        for shard, start in zip(shards, cuts, strict=False)
+        for found in [search(shard, query, model, 100, total)]
+        for document, score in zip(found.documents.tolist(), found.scores.tolist(), strict=True)
+    ]
+    assert sorted(merged) == list(zip((-whole.scores).tolist(), whole.documents.tolist(), strict=True))
+
+
+@given(texts=TEXTS, terms=st.lists(st.sampled_from(["b", "c", "d"]), min_size=1, max_size=4), model=st.sampled_from(MODELS))
+def test_a_document_scored_alone_is_the_one_that_was_found(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
+) -> None:
+    index, query = index_of(texts, tmp_path_factory.mktemp("index")), query_of(terms)
+    found = search(index, query, model, 100)
+    counts = [dict(zip(*index.document(number), strict=True)) for number in found.documents.tolist()]
+    tf = np.array([[count.get(term, 0) for count in counts] for term in query]).reshape(len(query), len(counts))
+    alone = added(query, model, index.statistics(list(query)), tf, index.lengths[found.documents])
+    np.testing.assert_allclose(alone.sum(axis=0), found.scores, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,206 @@
+"""A grid of parameters over judged topics → a lexical system's checkpoint: the best point, and its worth on other topics."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from submission import __version__, lists
+from submission.disk.files import make_directory, sha256, write_whole
+from submission.disk.fingerprint import code_fingerprint
+from submission.disk.kept import Kept
+from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
+from submission.errors import InputError, UsageError, nearest, short
+from submission.progress import progress
+from submission.retrieval.lexical import asked, search
+from submission.retrieval.parameters import Parameters
+from submission.retrieval.terms import TermIndex, term_index
+from submission.systems.execution import Execution
+from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.plots import grid_plot
+from training.paths import GRIDS
+
+log = logging.getLogger(__name__)
+
+FOLDS = 5
+DEPTH = 100  # documents a topic: as many as a run has by default
+MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # kept of every point and topic
+TIES = "MAP all"  # decides between points whose measure is the same; then the earlier point
+TABLES = ("index", "model", "expansion")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The points of a grid, the last axis running fastest."""
+
+    axes: dict[str, list[Any]]  # by names like model.mu
+    points: list[Parameters]
+
+
+def read_grid(name: str) -> Grid:
+    """A grid by its name in training/grids, or a .toml file.
+
+    Raises:
+        UsageError: there is none, or it says something that no model knows.
+    """
+    file = Path(name) if name.endswith(".toml") else GRIDS / f"{name}.toml"
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        axes = {f"{t}.{key}": v for t, table in tables.items() for key, v in table.items() if isinstance(v, list)}
+        points = [_point(tables, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+    except FileNotFoundError:
+        raise UsageError(f"no grid '{short(name)}'; {nearest(name, (path.stem for path in GRIDS.glob('*.toml')))}") from None
+    except (OSError, AttributeError, ValueError) as error:
+        raise UsageError(f"{file}: no grid ({error}); see training/grids for examples") from None
+    return Grid(axes, points)
+
+
+def _point(tables: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Parameters:
+    at = {t: {key: values.get(f"{t}.{key}", value) for key, value in table.items()} for t, table in tables.items()}
+    return msgspec.convert({"expansion": None, **at, "version": __version__}, Parameters)
+
+
+def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Execution, output: Path, measure: str) -> pd.DataFrame:
+    """Search all points, write the best as a checkpoint, with `grid.csv` and `grid.png` beside the metrics.
+
+    What is finished is kept in the execution's working directory.
+
+    Args:
+        name: of the checkpoint.
+        grid: what is tried.
+        qrels_files: of one, the topics are five folds; of several, those of each are one.
+        execution: on the input that they judge.
+        output: the checkpoint's directory.
+        measure: one of MEASURES, by whose mean points are compared.
+
+    Returns:
+        The grid: a row a point with the means over all topics.
+
+    Raises:
+        InputError: malformed files, topics that are judged twice. OutputError: something cannot be written.
+    """
+    documents = set(execution.input.documents["docno"])
+    judged = {file.stem: read_qrels(file, documents) for file in qrels_files}
+    qrels = pd.concat(judged.values(), ignore_index=True)
+    if qrels.duplicated(["qid", "docno"]).any() or len(judged) < len(qrels_files):
+        raise InputError(
+            f"{qrels_files[-1]}: judges documents that another file judges for the same topic; give each file once"
+        )
+    hashes = {file.name: sha256(file) for file in qrels_files}
+    values = _values(name, grid, qrels, hashes, execution)  # points, topics, measures
+    topics = sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique())
+    folds = _folds(topics, {file: set(frame["qid"]) for file, frame in judged.items()})
+    decisive = [MEASURES.index(measure), MEASURES.index(TIES)]
+    best = _best(values[:, :, decisive])
+    chosen = [_best(values[:, folds != fold][:, :, decisive]) for fold in range(folds.max() + 1)]
+    honest = np.concatenate([values[point, folds == fold] for fold, point in enumerate(chosen)]).mean(axis=0)
+    metrics = {
+        "topics": len(topics),
+        "points": len(grid.points),
+        "decided by": measure,
+        "cross-validated": dict(zip(MEASURES, honest.round(4).tolist(), strict=True)),
+        "folds": [_axes(grid, point) for point in chosen],
+        "on the topics that it was chosen on": dict(zip(MEASURES, values[best].mean(axis=0).round(4).tolist(), strict=True)),
+    }
+    table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
+    table[list(MEASURES)] = values.mean(axis=1)
+    provenance = {"trained on": {"input": execution.input.hashes | hashes}, "grid": grid.axes}
+    write_with_provenance(
+        output,
+        {
+            CONFIG: dump_json(msgspec.to_builtins(grid.points[best])),
+            METRICS: dump_json(metrics),
+            CARD: _card(name, grid.points[best], metrics, provenance).encode(),
+            "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
+        },
+        provenance,
+    )
+    if grid.axes:
+        picture = execution.work.directory / f"grid-{name}.png"
+        write_whole(picture, grid_plot(table, list(grid.axes), measure))
+        log.info("%s: %s by point", picture, measure)
+    log.info("%s: %s", output, grid.points[best].formula())
+    log.info("%s: %.3f cross-validated, %.3f on all topics", measure, honest[decisive[0]], table[measure][best])
+    return table
+
+
+def _axes(grid: Grid, point: int) -> dict[str, Any]:
+    """A point's place on each axis."""
+    places = np.unravel_index(point, [len(values) for values in grid.axes.values()])
+    return {name: values[place] for (name, values), place in zip(grid.axes.items(), places, strict=True)}
+
+
+def _values(name: str, grid: Grid, qrels: pd.DataFrame, hashes: Mapping[str, str], execution: Execution) -> np.ndarray:
+    """The measures (points, topics, measures) of all points."""
+    decided_by = {"qrels": dict(hashes), "input": execution.input.fingerprint, "code": code_fingerprint(), "depth": DEPTH}
+    place = execution.work.directory / f"tune-{name}"
+    make_directory(place)
+    kept = Kept(place, decided_by, overwrite=True)
+
+    def measured(point: Parameters) -> np.ndarray:
+        return evaluate(run_of(point, execution), qrels)[list(MEASURES)].to_numpy()
+
+    points = progress(grid.points, name, "points")
+    found = [kept.array(f"{point.fingerprint[:16]}.npy", partial(measured, point)) for point in points]
+    return np.stack(found)
+
+
+def run_of(point: Parameters, execution: Execution) -> pd.DataFrame:
+    """The lists of all topics at a point."""
+
+    def index() -> TermIndex:
+        return term_index(execution.documents.collected, point.index, execution.place("terms", repr(point.index)))
+
+    opened = execution.once(point.index, index)
+    rows = []
+    for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+        found = search(opened, asked(opened, text, point.model, point.expansion), point.model, DEPTH)
+        ranks = enumerate(zip(found.documents.tolist(), found.scores.tolist(), strict=True), 1)
+        rows += [(qid, execution.documents.collection[number], rank, score) for rank, (number, score) in ranks]
+    return lists.of_rows(rows)
+
+
+def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
+    """The number of each topic's fold."""
+    if len(files) > 1:
+        return np.array([next(number for number, own in enumerate(files.values()) if topic in own) for topic in topics])
+    return np.random.default_rng(0).permutation(np.arange(len(topics)) % FOLDS)
+
+
+def _best(values: np.ndarray) -> int:
+    """The first point with the highest mean of the first measure, among such of the second: (points, topics, 2)."""
+    means = values.mean(axis=1).round(9)
+    return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])
+
+
+def _card(name: str, best: Parameters, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+    lines = [
+        f"# {name}",
+        "",
+        f"{best.formula()}.",
+        "",
+        f"The best of {metrics['points']} points by {metrics['decided by']} on {metrics['topics']} topics; made by",
+        f"`python -m training tune {name}`.",
+        "",
+        "| | " + " | ".join(MEASURES) + " |",
+        "|---|" + "---|" * len(MEASURES),
+        *(
+            f"| {what} | " + " | ".join(f"{metrics[what][measure]:.3f}" for measure in MEASURES) + " |"
+            for what in ("cross-validated", "on the topics that it was chosen on")
+        ),
+        "",
+        "`grid.csv` has all points. Tuned on args.me arguments (Webis, CC BY 4.0) and Touché's judgments (SHA-256):",
+        "",
+        *(f"- `{file}` {digest}" for file, digest in provenance["trained on"]["input"].items()),
+    ]
+    return "\n".join(lines) + "\n"
