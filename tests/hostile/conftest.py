@@ -14,7 +14,8 @@ from tests.hostile.harness import TOPIC, Program, write_input
 
 @pytest.fixture
 def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Program:
-    """The command line on a good input with the tiny KNRM."""
+    """The command line on a good input with the tiny KNRM and a language model."""
+    write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(most_df=1.0))
     caplog.set_level("INFO")
     program = Program(tmp_path, checkpoints, capsys, caplog.handler)
     write_input(program.input)

@@ -86,7 +86,7 @@ TOPIC_ELEMENT = st.tuples(TITLE | IDS, TITLE).map(
 
 def same(program: Program) -> None:
     """Rank and check agree."""
-    ranked, checked = program.rank("--overwrite", systems=("bm25", "knrm")), program.check()
+    ranked, checked = program.rank("--overwrite", systems=("bm25", "knrm", "dirichlet_rm3")), program.check()
     assert ranked[0] == checked[0], ranked[1] + checked[1]
     assert ranked[0] in (0, 3)
 
@@ -129,7 +129,7 @@ def test_lines_of_lists(program: Program, rows: str, edits: Edits) -> None:
 def test_runs(program: Program, rows: list[list[str]], edits: Edits) -> None:
     run = program.input.parent / "run.txt"
     run.write_bytes(edited("\n".join(map(" ".join, rows)).encode(), edits))
-    code, said = program.rank("--input-run", str(run), "--overwrite", systems=("bm25", "knrm"))
+    code, said = program.rank("--input-run", str(run), "--overwrite", systems=("bm25", "knrm", "dirichlet_rm3"))
     assert code in (0, 3), said
     assert program.check("--run", str(run))[0] in (0, 3)
 

@@ -333,13 +333,13 @@ def flags_of(found: object) -> list[str]:
 @pytest.mark.parametrize("name", GOOD)
 def test_odd_inputs_are_ranked(program: Program, name: str) -> None:
     flags = flags_of(GOOD[name](program))
-    code, said = program.rank(*flags, systems=("bm25", "knrm"))
+    code, said = program.rank(*flags, systems=("bm25", "knrm", "dirichlet_rm3"))
     assert code == 0, said
     if not flags:
         assert program.check()[0] == 0
-    runs = [(program.output / f"aragorn-{system}.txt").read_text() for system in ("bm25", "knrm")]
+    runs = [(program.output / f"aragorn-{system}.txt").read_text() for system in ("bm25", "knrm", "dirichlet_rm3")]
     unknown = name in ("a title of digits", "a title of marks", "a title with an unknown word")
-    assert [bool(run) for run in runs] == [not unknown] * 2, said
+    assert [bool(run) for run in runs] == [not unknown] * 3, said
     assert ("its list is empty" in said) == (unknown or ("list" in said and "its list is empty" in said))
     assert max(len(line) for line in said.splitlines() if "WARNING" not in line) < 1500
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.disk.kept import Kept
-from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, added, expanded, query_of, search
+from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, added, expanded, query_of, search, searched
 from submission.retrieval.terms import Settings, TermIndex, term_index
 
 SIX = [
@@ -98,6 +99,18 @@ def test_depth_and_ties(tmp_path: Path) -> None:
     found = search(index, {"x": 1.0}, Dirichlet(10), 4)
     assert found.documents.tolist() == [5, 0, 1, 2]
     assert search(index, {"x": 1.0}, Dirichlet(10), 100).documents.tolist() == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
+def test_threads_do_not_matter(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
+    found = {}
+    for threads in (1, 4):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        answers = searched(six, titles, Dirichlet(10), RM3(2, 3, 0.6, least_df=1, most_df=1.1), 10, "topics")
+        found[threads] = [(one.documents.tolist(), one.scores.tolist()) for one in answers]
+    assert found[1] == found[4]
+    assert found[1][4] == ([], [])
+    assert len(found[1]) == 40
 
 
 TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join), min_size=3, max_size=12)
