@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from submission import __version__, lists
-from submission.disk.files import make_directory, sha256, write_whole
+from submission.disk.files import make_directory, sha256
 from submission.disk.fingerprint import code_fingerprint
 from submission.disk.kept import Kept
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
@@ -71,7 +71,7 @@ def _point(tables: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -
 
 
 def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Execution, output: Path, measure: str) -> pd.DataFrame:
-    """Search all points, write the best as a checkpoint, with `grid.csv` and `grid.png` beside the metrics.
+    """Search all points, write the best as a checkpoint, which has the whole grid too, as grid.csv and grid.png.
 
     What is finished is kept in the execution's working directory.
 
@@ -115,20 +115,15 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
     table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
     table[list(MEASURES)] = values.mean(axis=1)
     provenance = {"trained on": {"input": execution.input.hashes | hashes}, "grid": grid.axes}
-    write_with_provenance(
-        output,
-        {
-            CONFIG: dump_json(msgspec.to_builtins(grid.points[best])),
-            METRICS: dump_json(metrics),
-            CARD: _card(name, grid.points[best], metrics, provenance).encode(),
-            "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
-        },
-        provenance,
-    )
+    contents = {
+        CONFIG: dump_json(msgspec.to_builtins(grid.points[best])),
+        METRICS: dump_json(metrics),
+        CARD: _card(name, grid.points[best], metrics, provenance).encode(),
+        "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
+    }
     if grid.axes:
-        picture = execution.work.directory / f"grid-{name}.png"
-        write_whole(picture, grid_plot(table, list(grid.axes), measure))
-        log.info("%s: %s by point", picture, measure)
+        contents["grid.png"] = grid_plot(table, list(grid.axes), measure)
+    write_with_provenance(output, contents, provenance)
     log.info("%s: %s", output, grid.points[best].formula())
     log.info("%s: %.3f cross-validated, %.3f on all topics", measure, honest[decisive[0]], table[measure][best])
     return table
@@ -199,7 +194,9 @@ def _card(name: str, best: Parameters, metrics: Mapping[str, Any], provenance: M
             for what in ("cross-validated", "on the topics that it was chosen on")
         ),
         "",
-        "`grid.csv` has all points. Tuned on args.me arguments (Webis, CC BY 4.0) and Touché's judgments (SHA-256):",
+        "`grid.csv` and `grid.png` have all points.",
+        "",
+        "Tuned on args.me arguments (Webis, CC BY 4.0) and Touché's judgments (SHA-256):",
         "",
         *(f"- `{file}` {digest}" for file, digest in provenance["trained on"]["input"].items()),
     ]

@@ -69,10 +69,6 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     least_df: int = 2
     most_df: float = 0.1  # of all documents; a term as frequent as that is no candidate
 
-    def of_thesis(self) -> RM3:
-        """As it ran there: its tool handed no scores over, and its Dirichlet model used no weights."""
-        return msgspec.structs.replace(self, feedback="equal", weighted=False)
-
 
 @dataclass(frozen=True)
 class Found:

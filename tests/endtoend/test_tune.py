@@ -71,7 +71,7 @@ def test_the_best_point_is_written(run: Callable[..., int], tmp_path: Path, caps
     assert metrics["on the topics that it was chosen on"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
     assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
     assert metrics["cross-validated"][MEASURE] <= metrics["on the topics that it was chosen on"][MEASURE]
-    assert colours((tmp_path / "tuning" / "grid-mine.png").read_bytes()) > 20
+    assert colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
 
 
