@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from submission import __version__
 from submission.disk.files import read_regular, sha256, write_directory
 from submission.errors import CheckpointError
+
+T = TypeVar("T")
 
 CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.json", "README.md"
 
@@ -76,6 +78,18 @@ def read_provenance(directory: Path) -> Provenance:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{directory / PROVENANCE}: damaged ({error}); restore the file") from None
+
+
+def read_config(directory: Path, form: type[T]) -> T:
+    """What the config.json of such a directory says, `version` among it. Raises CheckpointError: it is missing or damaged."""
+    verified_hashes(directory, (CONFIG,))
+    version: object = "unknown"
+    try:
+        config = load_json(directory / CONFIG)
+        version = config["version"]
+        return msgspec.convert(config, form)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise other_version(directory, error, version) from None
 
 
 def other_version(directory: Path, error: Exception, version: object) -> CheckpointError:

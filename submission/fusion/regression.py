@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.disk.provenance import CONFIG, load_json, other_version, verified_hashes
+from submission.disk.provenance import read_config
 from submission.errors import CheckpointError
 
 LISTED = 100  # documents of a member that count, a topic
@@ -89,16 +89,5 @@ class Regression:
 
 
 def open_regression(directory: Path) -> Regression:
-    """Read a regression's directory.
-
-    Raises:
-        CheckpointError: it is missing or damaged.
-    """
-    verified_hashes(directory, (CONFIG,))
-    version: object = "unknown"
-    try:
-        config = load_json(directory / CONFIG)
-        version = config["version"]
-        return msgspec.convert(config, Regression)
-    except (OSError, ValueError, LookupError, TypeError, msgspec.ValidationError) as error:
-        raise other_version(directory, error, version) from None
+    """Read such a directory. Raises CheckpointError: it is missing or damaged."""
+    return read_config(directory, Regression)

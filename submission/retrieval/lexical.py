@@ -9,15 +9,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 import torch
+from msgspec import Meta
 
 from submission.progress import progress
 from submission.retrieval.terms import Statistics, TermIndex
 from submission.retrieval.weighting import bm25, bm25_of_query, dirichlet, dirichlet_length
+
+LARGE = 1e9  # no parameter is
+NotNegative = Annotated[float, Meta(ge=0, lt=LARGE)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 Query = dict[str, float]  # terms and their weights, in the order in which they are added up
 
@@ -25,9 +30,9 @@ Query = dict[str, float]  # terms and their weights, in the order in which they 
 class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unknown_fields=True):
     """Terrier's BM25."""
 
-    k1: float = 1.2
-    b: float = 0.75
-    k3: float = 8.0
+    k1: NotNegative = 1.2
+    b: Share = 0.75
+    k3: NotNegative = 8.0
 
     def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: Statistics, number: int) -> np.ndarray:
         """What a term (by its number in the statistics) adds to documents that have it."""
@@ -42,7 +47,7 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
 class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", forbid_unknown_fields=True):
     """A language model smoothed by Dirichlet's prior (Zhai and Lafferty 2004)."""
 
-    mu: float = 2500.0
+    mu: Annotated[float, Meta(gt=0, lt=LARGE)] = 2500.0
     length: Literal["matched", "query"] = "matched"  # who pays for it: terms that the document has (Terrier), or all (textbook)
 
     def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: Statistics, number: int) -> np.ndarray:
@@ -61,13 +66,13 @@ Model = BM25 | Dirichlet
 class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Expansion by the terms of the first documents (Abdul-Jaleel et al. 2004; Hollatz 2022, 2.5.3), as terrier-prf has it."""
 
-    documents: int = 10
-    terms: int = 10
-    original: float = 0.5  # λ: the share of the query's own terms
+    documents: Annotated[int, Meta(ge=1, le=1000)] = 10
+    terms: Annotated[int, Meta(ge=0, le=1000)] = 10
+    original: Share = 0.5  # λ: the share of the query's own terms
     feedback: Literal["score", "equal"] = "score"  # how the documents count: by their likelihood, or alike
     weighted: bool = True  # whether the second search uses the terms' weights
-    least_df: int = 2
-    most_df: float = 0.1  # of all documents; a term as frequent as that is no candidate
+    least_df: Annotated[int, Meta(ge=0)] = 2
+    most_df: NotNegative = 0.1  # of all documents; a term as frequent as that is no candidate
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from submission.disk.provenance import CONFIG, load_json, other_version, verified_hashes
+from submission.disk.provenance import read_config
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.terms import Settings
 
@@ -41,11 +41,4 @@ class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=T
 
 def open_parameters(directory: Path) -> Parameters:
     """Read such a directory. Raises CheckpointError: it is missing or damaged."""
-    verified_hashes(directory, (CONFIG,))
-    version: object = "unknown"
-    try:
-        config = load_json(directory / CONFIG)
-        version = config["version"]
-        return msgspec.convert(config, Parameters)
-    except (OSError, ValueError, LookupError, TypeError, msgspec.ValidationError) as error:
-        raise other_version(directory, error, version) from None
+    return read_config(directory, Parameters)

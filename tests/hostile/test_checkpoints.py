@@ -142,6 +142,27 @@ def test_checkpoints_are_refused(program: Program, name: str) -> None:
     assert (program.output / "aragorn-bm25.txt").stat().st_size > 0
 
 
+PARAMETERS = {
+    "no model": (("model",), ...), "another model": (("model", "name"), "tfidf"), "no name": (("model", "name"), ...),
+    "an unknown field": (("model", "nu"), 1), "a text": (("model", "mu"), "2000"), "zero": (("model", "mu"), 0),
+    "negative": (("model", "mu"), -5), "NaN": (("model", "mu"), float("nan")), "infinite": (("model", "mu"), float("inf")),
+    "no documents": (("expansion", "documents"), 0), "half a term": (("expansion", "terms"), 2.5),
+    "more than all": (("expansion", "original"), 1.1), "feedback": (("expansion", "feedback"), "some"),
+    "a stemmer": (("index", "stemmer"), "snowball"), "fields": (("index", "fields"), "title"), "a list": (("index",), []),
+    "version": (("version",), ...),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_refused(program: Program, name: str) -> None:
+    where, value = PARAMETERS[name]
+    fields("config.json", where, value)(program.checkpoints / "dirichlet_rm3")
+    code, said = program.rank(systems=("dirichlet_rm3",))
+    assert code == 4, said
+    assert str(program.checkpoints / "dirichlet_rm3") in said
+    assert program.check()[0] == 4
+
+
 def test_systems_says_of_a_damaged_one_that_it_is_there(program: Program) -> None:
     (program.checkpoints / "knrm" / "config.json").write_text("")
     code, said = program.call("systems", "--checkpoints", str(program.checkpoints))
