@@ -89,7 +89,7 @@ def test_labels_entry_point_and_what_is_not_inside(image: Image) -> None:
     assert image.bytes() < LARGEST
 
 
-def test_each_of_tiras_ten_commands_writes_the_run_of_a_plain_execution(
+def test_each_of_tiras_commands_writes_the_run_of_a_plain_execution(
     image: Image, directory: Path, expected: Path, tmp_path: Path
 ) -> None:
     for system, command in tira_commands().items():
