@@ -6,6 +6,7 @@ the collection; T: the lengths' sum. Hollatz 2022, section 2.5; Terrier 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,18 @@ def bm25_of_query(weight: Array, k3: float) -> Array:
     return (k3 + 1) * weight / (k3 + weight)
 
 
-def dirichlet(tf: Array, cf: Array, tokens: int, mu: float) -> Array:
+def dirichlet(tf: np.ndarray, cf: Array, tokens: int, mu: float) -> np.ndarray:
     """log2(1 + tf / (µ cf / T)): what a term adds that the document has."""
-    return np.log2(1 + tf / (mu * cf / tokens))
+    return of_each(tf, lambda number: np.log2(1 + number / (mu * cf / tokens)))
 
 
-def dirichlet_length(dl: Array, mu: float) -> Array:
+def dirichlet_length(dl: np.ndarray, mu: float) -> np.ndarray:
     """log2(µ / (dl + µ)): what each term costs by the document's length."""
-    return np.log2(mu / (dl + mu))
+    return of_each(dl, lambda number: np.log2(mu / (number + mu)))
+
+
+def of_each(numbers: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """A function of whole numbers; where they are many and small it is computed once of each that there may be."""
+    if len(numbers) and numbers.max() < len(numbers):
+        return function(np.arange(numbers.max() + 1)).take(numbers)
+    return function(numbers)
