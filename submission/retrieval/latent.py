@@ -22,7 +22,7 @@ from submission.errors import short
 from submission.lists import DEEPEST
 from submission.progress import progress
 from submission.rankers.base import LatentRanker
-from submission.retrieval.rows import FILES, Rows, entries, write_rows
+from submission.retrieval.rows import FILES, Rows, write_rows
 from submission.scoring.batches import batches, pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.device import in_halves
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 BATCH = 2048  # documents computed at a time: the more, the more often a word is met again
 KEPT_TOGETHER = 4096  # documents, while building
 PARTS = "parts"
+POSTING = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 
 
 class LatentIndex:
@@ -126,8 +127,8 @@ def _build(
         return parts.array(f"{start:09}.npy", made)
 
     for start in progress(starts, "latent index", "documents", sizes):
-        counts.append(np.bincount(part(start)["row"], minlength=latent))
-    write_rows(map(part, starts), counts, np.float32, files)
+        counts.append(np.bincount(part(start)["term"], minlength=latent))
+    write_rows(((found["document"], found["weight"]) for found in map(part, starts)), counts, np.float32, files)
 
 
 @torch.inference_mode()
@@ -142,11 +143,11 @@ def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tok
     for rows in batches([len(sequence) for sequence in ids], BATCH):
         vectors = in_halves(batch, rows).numpy()
         document, term = vectors.nonzero()
-        found = np.empty(len(term), dtype=entries(np.float32))
-        found["row"], found["column"], found["value"] = term, rows[document] + start, vectors[document, term]
+        found = np.empty(len(term), dtype=POSTING)
+        found["term"], found["document"], found["weight"] = term, rows[document] + start, vectors[document, term]
         parts.append(found)
     postings = np.concatenate(parts)
-    return postings[np.lexsort((postings["column"], postings["row"]))]
+    return postings[np.lexsort((postings["document"], postings["term"]))]
 
 
 def _latent(checkpoint: Checkpoint) -> LatentRanker:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+Mapped = np.memmap[Any, Any]
 FILES = ("offsets.npy", "columns.npy", "values.npy")
-
-
-def entries(value: type[np.generic]) -> np.dtype[np.void]:
-    """What a part of such rows is an array of."""
-    return np.dtype([("row", np.int32), ("column", np.int32), ("value", value)])
 
 
 class Rows:
@@ -42,25 +39,55 @@ class Rows:
         return self.columns[entries], self.values[entries]
 
 
-def write_rows(
-    parts: Iterable[np.ndarray], counts: Sequence[np.ndarray], value: type[np.generic], files: Sequence[Path]
+def append_rows(
+    parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]
 ) -> None:
-    """Put parts behind each other row by row.
+    """Put parts of whole rows behind each other.
 
     Args:
-        parts: of `entries`, each by row, then column; the columns of a later part are the higher ones.
+        parts: the columns and values of each, by row, then column.
+        lengths: (rows,) the entries of each row of all parts.
+        value: the type of the values.
+        files: the three files.
+    """
+    _, columns, values = _opened(lengths, value, files)
+    end = 0
+    for part in parts:
+        start, end = end, end + len(part[0])
+        columns[start:end], values[start:end] = part
+    columns.flush()
+    values.flush()
+
+
+def write_rows(
+    parts: Iterable[tuple[np.ndarray, np.ndarray]], counts: Sequence[np.ndarray], value: type[np.generic], files: Sequence[Path]
+) -> None:
+    """Put parts that each have some of every row behind each other row by row.
+
+    Args:
+        parts: the columns and values of each, by row, then column; the columns of a later part are the higher ones.
         counts: (rows,) of each part, how many entries of a row it has.
         value: the type of the values.
         files: the three files.
     """
-    offsets = np.concatenate([[0], np.sum(counts, axis=0, dtype=np.int64).cumsum()]).astype(np.int64)
-    with files[0].open("wb") as stream:  # np.save would add an ending to the name
-        np.save(stream, offsets)
-    columns, values = _allocated(files[1], np.int32, int(offsets[-1])), _allocated(files[2], value, int(offsets[-1]))
+    offsets, columns, values = _opened(reduce(np.add, counts, np.zeros(1, np.int64)), value, files)
     for part, places in zip(parts, _places(offsets, counts), strict=True):
-        columns[places], values[places] = part["column"], part["value"]
+        columns[places], values[places] = part
     columns.flush()
     values.flush()
+
+
+def write_array(file: Path, array: np.ndarray) -> None:
+    """As .npy: np.save alone would add an ending to the name."""
+    with file.open("wb") as stream:
+        np.save(stream, array)
+
+
+def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]) -> tuple[np.ndarray, Mapped, Mapped]:
+    """The offsets of rows of such lengths, written, and the two other files to be filled."""
+    offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
+    write_array(files[0], offsets)
+    return offsets, _allocated(files[1], np.int32, int(offsets[-1])), _allocated(files[2], value, int(offsets[-1]))
 
 
 def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
@@ -71,7 +98,7 @@ def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.nd
         free += count
 
 
-def _allocated(file: Path, dtype: type[np.generic], length: int) -> np.memmap[Any, Any]:
+def _allocated(file: Path, dtype: type[np.generic], length: int) -> Mapped:
     """A new .npy file to be filled, its space taken: writing into a mapped file on a full disk would kill the process."""
     array = np.lib.format.open_memmap(file, "w+", dtype, (length,))
     with file.open("r+b") as stream:

@@ -28,7 +28,7 @@ import pandas as pd
 
 from submission.disk.kept import Kept
 from submission.progress import progress
-from submission.retrieval.rows import FILES, Rows, entries, write_rows
+from submission.retrieval.rows import FILES, Rows, append_rows, write_array, write_rows
 from submission.text.terms import END, Stemmer, Terms, tokens
 
 log = logging.getLogger(__name__)
@@ -129,13 +129,13 @@ def term_index(collected: Callable[[], pd.DataFrame], settings: Settings, kept: 
 
 
 class _Part(msgspec.Struct):
-    """The index of some documents: terms ascending, and the numbers of `entries` as bytes, by document, then term."""
+    """The index of some documents; the numbers of entries, by document, then term, as the bytes of int32."""
 
-    terms: list[str]
-    lengths: bytes
-    document: bytes
-    term: bytes
-    frequency: bytes
+    terms: list[str]  # ascending
+    lengths: bytes  # of each document
+    distinct: bytes  # terms of each document
+    term: bytes  # of each entry
+    frequency: bytes  # of each entry
 
     def array(self, name: str) -> np.ndarray:
         """One of these."""
@@ -155,33 +155,41 @@ def _build(collected: Callable[[], pd.DataFrame], settings: Settings, kept: Kept
         return msgspec.msgpack.decode(parts.content(f"{start:09}.msgpack", made), type=_Part)
 
     known: set[str] = set()
-    lengths = []
+    lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     for start in progress(starts, "term index", "documents", sizes):
         found = part(start)
         known.update(found.terms)
         lengths.append(found.array("lengths"))
+        distinct.append(found.array("distinct"))
     terms = sorted(known)
     numbers = {term: number for number, term in enumerate(terms)}
 
-    def numbered() -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        for start in starts:
-            found = part(start)
-            own = np.array([numbers[term] for term in found.terms], dtype=np.int32)
-            yield start, own[found.array("term")], found.array("document") + np.int32(start), found.array("frequency")
+    def numbered(found: _Part) -> np.ndarray:
+        of_own = np.array([numbers[term] for term in found.terms], dtype=np.int32)
+        return np.asarray(of_own[found.array("term")])
 
-    counts: dict[str, list[np.ndarray]] = {"term": [], "document": []}
+    counts = []  # of each part: the documents that have a term
     occurrences = np.zeros(len(terms), dtype=np.int64)
-    for _, term, document, frequency in numbered():
-        counts["term"].append(np.bincount(term, minlength=len(terms)))
-        counts["document"].append(np.bincount(document, minlength=len(collection)))
-        occurrences += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
+
+    def by_document() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for found in map(part, starts):
+            term, frequency = numbered(found), found.array("frequency")
+            counts.append(np.bincount(term, minlength=len(terms)))
+            occurrences[:] += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
+            yield term, frequency
+
+    def by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start, found in zip(starts, map(part, starts), strict=True):
+            first = np.int32(start)
+            documents = np.arange(first, first + np.int32(len(found.array("distinct"))), dtype=np.int32)
+            order = _order(numbered(found))
+            yield np.repeat(documents, found.array("distinct"))[order], found.array("frequency")[order]
+
+    append_rows(by_document(), np.concatenate(distinct), np.int32, files[6:])
+    write_rows(by_term(), counts, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
-    for file, array in ((files[1], occurrences), (files[2], np.concatenate([np.empty(0, np.int32), *lengths]))):
-        with file.open("wb") as stream:
-            np.save(stream, array)
-    write_rows((_by_term(*found[1:]) for found in numbered()), counts["term"], np.int32, files[3:6])
-    by_document = (_entries(document, term, frequency) for _, term, document, frequency in numbered())
-    write_rows(by_document, counts["document"], np.int32, files[6:])
+    for file, array in ((files[1], occurrences), (files[2], np.concatenate(lengths))):
+        write_array(file, array)
 
 
 def _counted(documents: pd.DataFrame, fields: Fields, terms_of: Terms) -> bytes:
@@ -190,42 +198,35 @@ def _counted(documents: pd.DataFrame, fields: Fields, terms_of: Terms) -> bytes:
     numbers: defaultdict[bytes, int] = defaultdict()  # of tokens, as they are met
     numbers.default_factory = numbers.__len__
     end = numbers[END]
-    token = np.concatenate(
-        [_numbered(tokens(texts[first : first + AT_A_TIME]), numbers) for first in range(0, len(texts), AT_A_TIME)]
-    )
+    tokenised = [_numbered(tokens(texts[first : first + AT_A_TIME]), numbers) for first in range(0, len(texts), AT_A_TIME)]
     of_token = [terms_of[one] for one in numbers]
     terms = sorted({*chain.from_iterable(of_token)})
     number_of = {term: number for number, term in enumerate(terms)}
     flat = np.array([number_of[term] for term in chain.from_iterable(of_token)], dtype=np.int64)
     sizes = np.array([len(its) for its in of_token])
-    first = sizes.cumsum() - sizes
-    document = (token == end).cumsum(dtype=np.int32)  # END itself has no terms
-    pairs = []
-    for number in range(max(1, sizes.max())):  # the tokens' first terms, their second, …
-        has = sizes[token] > number
-        token, document = token[has], document[has]
-        pairs.append((document, flat[first[token] + number]))
-    document, term = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
-    place = document.astype(np.int64) * len(terms) + term
-    place.sort()
-    starts = np.flatnonzero(np.diff(place, prepend=-1))
-    lengths, frequency = np.bincount(document, minlength=len(documents)), np.diff(starts, append=len(place))
-    document, term = np.divmod(place[starts], max(1, len(terms)))
-    arrays = (lengths, document, term, frequency)
-    return msgspec.msgpack.encode(_Part(terms, *(array.astype(np.int32).tobytes() for array in arrays)))
+    first = sizes.cumsum() - sizes  # where a token's terms begin in `flat`
+    arrays: list[tuple[np.ndarray, ...]] = []
+    for token in tokenised:  # a few documents' numbers stay in the processor's cache, and no memory is asked of the system
+        ends = np.flatnonzero(token == end)
+        # An entry is its document and its term in one number, which is sorted several times as fast as two.
+        document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
+        its = sizes[token]
+        of_flat = np.repeat(first[token] - (its.cumsum() - its), its) + np.arange(its.sum())
+        place = np.repeat(document, its) + flat[of_flat]
+        place.sort()
+        starts = np.flatnonzero(np.diff(place, prepend=-1))
+        frequency = np.diff(starts, append=len(place))
+        document, term = place[starts] >> 32, place[starts] & 0xFFFFFFFF
+        lengths = np.bincount(document, weights=frequency, minlength=len(ends))
+        arrays.append((lengths, np.bincount(document, minlength=len(ends)), term, frequency))
+    made = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
+    return msgspec.msgpack.encode(_Part(terms, *made))
 
 
 def _numbered(found: list[bytes], numbers: defaultdict[bytes, int]) -> np.ndarray:
     return np.fromiter(map(numbers.__getitem__, found), np.int32, len(found))
 
 
-def _by_term(term: np.ndarray, document: np.ndarray, frequency: np.ndarray) -> np.ndarray:
-    # What a stable argsort gives, several times as fast.
-    order = np.sort((term.astype(np.int64) << 32) + np.arange(len(term))) & 0xFFFFFFFF
-    return _entries(term[order], document[order], frequency[order])
-
-
-def _entries(row: np.ndarray, column: np.ndarray, value: np.ndarray) -> np.ndarray:
-    made = np.empty(len(row), dtype=entries(np.int32))
-    made["row"], made["column"], made["value"] = row, column, value
-    return made
+def _order(number: np.ndarray) -> np.ndarray:
+    """What a stable argsort gives, several times as fast."""
+    return np.sort((number.astype(np.int64) << 32) + np.arange(len(number))) & 0xFFFFFFFF

@@ -13,7 +13,7 @@ from submission.disk.kept import Kept
 from submission.rankers.snrm import SNRM
 from submission.retrieval import latent
 from submission.retrieval.latent import LatentIndex, latent_index, nearest
-from submission.retrieval.rows import FILES, entries, write_rows
+from submission.retrieval.rows import FILES, write_rows
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.text.tokenisers import Lengths, WordTokeniser
@@ -136,13 +136,11 @@ def test_the_reference_index(tmp_path: Path) -> None:
     query, *documents = (expected[f"{text}_repr_f32"].numpy() for text in TEXTS)
     vectors = np.concatenate(documents)
     document, term = vectors.nonzero()
-    postings = np.zeros(len(term), dtype=entries(np.float32))
-    postings["row"], postings["column"], postings["value"] = term, document, vectors[document, term]
-    postings = postings[np.lexsort((postings["column"], postings["row"]))]
+    order = np.lexsort((document, term))
     counts = np.bincount(term, minlength=24)
     assert counts.tolist() == expected["index_postings"].tolist()
     files = [tmp_path / name for name in FILES]
-    write_rows([postings], [counts], np.float32, files)
+    write_rows([(document[order], vectors[document, term][order])], [counts], np.float32, files)
     index = LatentIndex(files, len(vectors))
     for row, scores in zip(query, expected["index_scores"].numpy(), strict=True):
         np.testing.assert_allclose(index.scores(row), scores, rtol=0, atol=1e-5)

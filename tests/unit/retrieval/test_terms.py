@@ -63,8 +63,9 @@ def test_fields(tmp_path: Path) -> None:
 
 def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "whole")
-    for size in (1, 7, 39):
+    for size, at_a_time in ((1, 1), (7, 3), (39, 256)):
         monkeypatch.setattr(terms, "KEPT_TOGETHER", size)
+        monkeypatch.setattr(terms, "AT_A_TIME", at_a_time)
         build(tmp_path / f"{size}")
         assert contents(tmp_path / f"{size}") == contents(tmp_path / "whole")
     assert {*contents(tmp_path / "whole")} == {*NAMES, "kept.json"}
