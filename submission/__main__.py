@@ -8,6 +8,7 @@ if __name__ == "__main__":  # first of all: until then Ctrl-C ends in a tracebac
     hear()
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 
@@ -75,8 +76,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _rank(options: argparse.Namespace) -> None:
+    gc.disable()
     from submission.rank import Job, rank
 
+    gc.freeze()  # libraries' million objects are no garbage: looking through them again and again takes half a second
+    gc.enable()
     rank(Job(**{name: value for name, value in vars(options).items() if name != "verb"}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 import os
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECORD = "kept.json"
-BLOCK = 1 << 22  # bytes read at a time
 
 
 class KeptFile(msgspec.Struct):
@@ -170,11 +170,8 @@ def read_record(file: Path) -> Record:
 
 def file_hash(file: Path) -> str:
     """The XXH3 (128 bits) of a file's bytes. Raises OSError."""
-    digest = xxhash.xxh3_128()
     with open_regular(file) as stream:
-        while block := stream.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # as in `sha256`
 
 
 def _npy(array: np.ndarray) -> bytes:
