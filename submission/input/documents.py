@@ -43,10 +43,11 @@ class Documents(ABC):
             refuse_empty(self._collected(), self.size)
         return found
 
-    def collected(self) -> pd.DataFrame:
+    def collected(self, may_be_empty: bool = False) -> pd.DataFrame:
         """The collection `docno conclusion premise`, in no particular order. Raises InputError: there is nothing in it."""
         found = self._collected()
-        refuse_empty(found, self.size)
+        if not may_be_empty:
+            refuse_empty(found, self.size)
         return found
 
     @abstractmethod

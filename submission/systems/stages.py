@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +194,10 @@ class Lexical(Stage):
 
     @staticmethod
     def _made(execution: Execution, settings: Settings) -> TermIndex:
+        # A list that was handed over may be of short documents alone: they are ranked, without statistics of any collection.
+        collected = partial(execution.documents.collected, may_be_empty=execution.given is not None)
         with execution.stopwatch.stage("term index"):
-            return term_index(execution.documents.collected, settings, execution.place("terms", repr(settings)))
+            return term_index(collected, settings, execution.place("terms", repr(settings)))
 
     def _added(self, execution: Execution, query: Query, docnos: list[str]) -> tuple[np.ndarray, np.ndarray, Statistics]:
         """What each term adds to documents of any length (terms, documents), how often they have it, and its statistics."""

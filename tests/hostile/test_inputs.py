@@ -179,6 +179,7 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "TIREx with numbers as ids": queries('{"qid": 1, "query": "zoos"}\n'),
     "TIREx with an escape in the query": queries('{"qid": 1, "query": "zoos \\u001b[2J"}\n'),
     "a list": tirex(rerank_jsonl=listed()),
+    "a list of a short document": tirex(rerank_jsonl=listed(text='"Zoos are cruel."')),
     "a list of a score of 1e300": tirex(rerank_jsonl=listed(score="1e300")),
     "a list of a score of 7": tirex(rerank_jsonl=listed(score="7")),
     "a run": input_run("1 Q0 a1 1 3.5 x\n1 Q0 a2 2 2.5 x\n"),
