@@ -147,3 +147,14 @@ class LatentRanker(SiameseRanker):
     def match(self, query: Tensor, document: Tensor) -> Tensor:
         """Scores (B,): the dot products."""
         return (query * document).sum(1)
+
+
+class DenseRanker(SiameseRanker):
+    """A ranker whose score is the dot product of two dense vectors of length 1, their cosine.
+
+    Its documents can be put into an index of vectors, so that it needs no candidates of others.
+    """
+
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
+        """Scores (B,): the dot products."""
+        return (query * document).sum(1)

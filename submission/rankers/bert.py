@@ -1,4 +1,5 @@
-"""The encoder that BERT rankers share: a pair as [CLS] query [SEP] document [SEP], a long document in several pieces.
+"""The encoder that BERT rankers share: a pair as [CLS] query [SEP] document [SEP], a long document in several pieces; or a
+text alone.
 
 MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019; the layout is that of
 the authors' code, each pair computed as if it were alone in its batch.
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertLayer
@@ -71,8 +73,8 @@ class BlockForCls(BertLayer):  # type: ignore[no-untyped-call]
         return block
 
 
-class PairEncoder(nn.Module):
-    """BERT over pairs."""
+class Encoder(nn.Module):
+    """BERT, of which some lowest blocks may be frozen, and the precision in which it computes."""
 
     def __init__(self, config: EncoderConfig, cls_alone: bool = False) -> None:
         """From its configuration, and whether [CLS] is all that is read of the last block."""
@@ -85,7 +87,6 @@ class PairEncoder(nn.Module):
         self.frozen = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
         for module in self.frozen:
             module.requires_grad_(False)
-        self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions in a piece
         self.precision: torch.dtype | None = None  # of autocast here, and nowhere else in a ranker; None: none
 
     def train(self, mode: bool = True) -> Self:
@@ -95,13 +96,44 @@ class PairEncoder(nn.Module):
             module.eval()
         return self
 
+    def layers(self, **inputs: Any) -> tuple[Tensor, ...]:
+        """The vectors (R, T, E) that embeddings and blocks make of rows."""
+        device, precision = inputs["input_ids"].device.type, self.precision
+        with torch.autocast(device, dtype=precision, enabled=precision is not None):
+            layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
+        return layers
+
+
+class TextEncoder(Encoder):
+    """BERT over single texts, [CLS] text [SEP]; what does not fit into its positions is cut off."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids and mask (B, L) of texts → the last block's vectors (B, T, E), float32, and which of them are the text's own
+        or its special pieces', (B, T).
+        """
+        longest = self.bert.config.max_position_embeddings - 2
+        ids, mask = ids[:, :longest], mask[:, :longest]
+        cls, sep = self.special
+        end = 1 + mask.sum(1, keepdim=True)  # (B, 1) the place of [SEP]
+        rows = functional.pad(functional.pad(ids * mask, (1, 0), value=cls), (0, 1)).scatter(1, end, sep)
+        inside = torch.arange(rows.shape[1], device=ids.device) <= end
+        # Texts of one length need no mask, and attention without one is faster.
+        vectors = self.layers(input_ids=rows, attention_mask=None if inside.all() else inside.long())[-1]
+        return _full(vectors), inside
+
+
+class PairEncoder(Encoder):
+    """BERT over pairs."""
+
+    def __init__(self, config: EncoderConfig, cls_alone: bool = False) -> None:
+        """As any encoder."""
+        super().__init__(config, cls_alone)
+        self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions in a piece
+
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Encoded:
         """All layers of all pairs: ids and masks as a ranker gets them."""
         cut = Pieces(document_mask.sum(1), self.longest)
-        inputs = self._inputs(query, query_mask, document, cut)
-        device, precision = document.device.type, self.precision
-        with torch.autocast(device, dtype=precision, enabled=precision is not None):
-            layers = self.bert(**inputs, output_hidden_states=True).hidden_states
+        layers = self.layers(**self._inputs(query, query_mask, document, cut))
         return Encoded(layers, cut, query.shape[1], document.shape[1])
 
     def _inputs(self, query: Tensor, query_mask: Tensor, document: Tensor, cut: Pieces) -> dict[str, Tensor]:
@@ -138,7 +170,11 @@ class BERTRanker(Ranker):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.encoder = PairEncoder(config, self.cls_alone)
+        self.encoder = self.encoder_of(config)
+
+    def encoder_of(self, config: Any) -> Encoder:
+        """What reads the texts."""
+        return PairEncoder(config, self.cls_alone)
 
     def use_precision(self, precision: torch.dtype | None) -> None:
         """The encoder alone; its vectors are float32 again where similarities are made of them."""

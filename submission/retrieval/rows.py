@@ -87,7 +87,8 @@ def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path])
     """The offsets of rows of such lengths, written, and the two other files to be filled."""
     offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
     write_array(files[0], offsets)
-    return offsets, _allocated(files[1], np.int32, int(offsets[-1])), _allocated(files[2], value, int(offsets[-1]))
+    size = (int(offsets[-1]),)
+    return offsets, allocated(files[1], np.int32, size), allocated(files[2], value, size)
 
 
 def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
@@ -98,9 +99,9 @@ def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.nd
         free += count
 
 
-def _allocated(file: Path, dtype: type[np.generic], length: int) -> Mapped:
+def allocated(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> Mapped:
     """A new .npy file to be filled, its space taken: writing into a mapped file on a full disk would kill the process."""
-    array = np.lib.format.open_memmap(file, "w+", dtype, (length,))
+    array = np.lib.format.open_memmap(file, "w+", dtype, shape)
     with file.open("r+b") as stream:
         os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)
     return array

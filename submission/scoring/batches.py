@@ -84,3 +84,13 @@ def batches(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
     """Row numbers in batches of similar length, a function of the lengths alone: a resumed run sees the same ones."""
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def batches_of_positions(lengths: Sequence[int] | np.ndarray, most: int) -> list[np.ndarray]:
+    """Row numbers in batches of similar length, the longest first, each of at most so many positions or of a single row."""
+    order, found = np.argsort(-np.asarray(lengths), kind="stable"), []
+    while len(order):
+        size = max(1, most // max(1, int(lengths[order[0]])))
+        found.append(order[:size])
+        order = order[size:]
+    return found

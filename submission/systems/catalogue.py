@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from submission.errors import UsageError, nearest, short
 from submission.systems.execution import Stage, walk
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Conclusions, Fuse, Latent, Lexical, Rerank
+from submission.systems.stages import Conclusions, Dense, Fuse, Latent, Lexical, Rerank
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,9 @@ SYSTEMS = named(
     System("vanilla_bert", NETWORKS["vanilla_bert"], "Vanilla BERT: a linear layer over BERT's reading of query and premise."),
     System("cedr_drmm", NETWORKS["cedr_drmm"], "CEDR-DRMM: histograms over BERT's vectors in every layer, beside [CLS]."),
     System("cedr_knrm", NETWORKS["cedr_knrm"], "CEDR-KNRM: kernels over BERT's vectors in every layer, beside [CLS]."),
+    System(
+        "sbert", Dense(CONCLUSIONS, "sbert"), "SBERT: the cosine of topic and premise, each a vector made by a BERT encoder."
+    ),
     System("bm25_arguments", Lexical("bm25_arguments"), "BM25 over whole arguments, conclusion and premise."),
     System("bm25_rm3", Lexical("bm25_rm3"), "The same with RM3: more terms, from the first arguments that it finds."),
     System("dirichlet", Lexical("dirichlet"), "A language model over whole arguments, smoothed by Dirichlet's prior."),

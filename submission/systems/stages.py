@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,15 @@ import pandas as pd
 from submission import lists
 from submission.errors import CheckpointError, InputError, OutputError, UsageError, short
 from submission.fusion.regression import LISTED, Regression, open_regression
-from submission.retrieval.conclusions import ConclusionIndex, conclusion_index, retrieve
+from submission.retrieval.conclusions import CONCLUSIONS, ConclusionIndex, conclusion_index, retrieve
+from submission.retrieval.dense import (
+    DenseIndex,
+    conclusions_of,
+    dense_index,
+    documents_read,
+    queries_read,
+    represented,
+)
 from submission.retrieval.latent import latent_index, nearest
 from submission.retrieval.lexical import Query, added, asked, searched
 from submission.retrieval.parameters import Parameters, open_parameters
@@ -129,6 +137,83 @@ class Latent(_Network):
         kept = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
         index = latent_index(documents.collection, documents.texts, opened, execution.device, kept)
         return lists.ranked(nearest(execution.topics, documents.collection, opened, index), execution.topics)
+
+
+@dataclass(frozen=True)
+class Dense(_Network):
+    """A network that finds its documents by vectors: in the whole collection or, as its checkpoint says, among the premises
+    of the nearest conclusions and those that another stage lists.
+    """
+
+    others: Stage
+    checkpoint: str
+
+    def made_of(self) -> tuple[Stage, ...]:
+        return (self.others,)
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """The documents with the highest cosines."""
+        opened, topics = self.opened(execution.checkpoints), execution.topics
+        if opened.ranker.config.scope == "conclusions":
+            pairs = self._candidates(execution)
+            return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
+        collection = execution.documents.collection
+        index = self._index(execution, collection, "index")
+        vectors = represented(topics["query"].tolist(), opened, execution.device)
+        rows: list[tuple[str, str, int, float]] = []
+        for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, lists.DEEPEST), strict=True):
+            rows += [
+                (qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)
+            ]
+        return lists.of_rows(rows)
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """The cosines, with documents' vectors as an index has them."""
+        index = self._index(execution, sorted(set(pairs["docno"])), "vectors")
+        topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
+        vectors = represented(topics["query"].tolist(), self.opened(execution.checkpoints), execution.device)
+        of_topic = dict(zip(topics["qid"], vectors, strict=True))
+        scores = pd.Series(0.0, index=pairs.index)
+        for qid, group in pairs.groupby("qid", sort=False):
+            scores[group.index] = index.scores(of_topic[qid], group["docno"].tolist())
+        return scores.to_numpy()
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        """What each piece of the premise adds, and what it changes that vectors are kept in half precision."""
+        found = super().explain(execution, qid, docno)
+        [score] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
+        rounding = Row(score - found.score, "rounding", "of the premise's vector to 16 bits")
+        views = {how: [*rows, rounding] for how, rows in found.views.items()}
+        return replace(found, score=score, parts=[*found.parts, rounding], views=views)
+
+    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"adds": name(self.others)}
+
+    def _candidates(self, execution: Execution) -> pd.DataFrame:
+        """The premises of each topic's nearest conclusions, and what the other stage lists: `qid docno`."""
+        opened, documents, topics = self.opened(execution.checkpoints), execution.documents, execution.topics
+        kept = execution.place(f"conclusions-{self.checkpoint}", *self.decided_by(execution))
+        members = conclusions_of(documents.collected, kept)
+        index = dense_index(list(members), queries_read(opened), opened, execution.device, kept)
+        vectors = represented(topics["query"].tolist(), opened, execution.device)
+        nearest = index.nearest(vectors, CONCLUSIONS)
+        rows = [
+            (qid, docno)
+            for qid, (conclusions, _) in zip(topics["qid"], nearest, strict=True)
+            for conclusion in conclusions
+            for docno in members[conclusion]
+        ]
+        own = pd.DataFrame(rows, columns=["qid", "docno"], dtype=object)
+        return pd.concat([own, execution.lists(self.others)[["qid", "docno"]]], ignore_index=True).drop_duplicates(
+            ignore_index=True
+        )
+
+    def _index(self, execution: Execution, docnos: list[str], name: str) -> DenseIndex:
+        """The vectors of some documents."""
+        opened = self.opened(execution.checkpoints)
+        of = hashlib.sha256("\n".join(docnos).encode()).hexdigest()
+        kept = execution.place(f"{name}-{self.checkpoint}", *self.decided_by(execution), of)
+        return dense_index(docnos, documents_read(execution.documents.texts, opened), opened, execution.device, kept)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch
 from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
-from tests.benchmarks import bert, corpus, growth, precision, rankers, readme, retrieval, terms, training, whole
+from tests.benchmarks import bert, corpus, dense, growth, precision, rankers, readme, retrieval, terms, training, whole
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
@@ -99,6 +99,10 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         compare(rankers.snrm_index(inputs.directory), "snrm: vectors for the index, CPU", 2, inputs.repetitions)
     ],
     **{name: _bert(name, at_least) for name, at_least in BERT_NETWORKS.items()},
+    "sbert": lambda inputs: [
+        compare(dense.encoding(inputs.directory), f"sbert: {dense.TEXTS} premises, CPU, float32", 1.3, inputs.repetitions),
+        dense.search(),
+    ],
     "int8": _int8,
     "gpu": _gpu,
     "knrm_training": _training("knrm", 5),

@@ -95,7 +95,13 @@ def test_what_is_finished_is_taken_up(
 ) -> None:
     flags = ["--system", name, "--work", str(tmp_path / "work")]
     assert rank_all("first", *flags) == 0
-    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.args_me.read_documents"):
+    for made in (
+        "lists.dumps",
+        "systems.stages.score",
+        "retrieval.latent._build",
+        "retrieval.dense._build",
+        "input.args_me.read_documents",
+    ):
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again
     assert rank_all("second", *flags) == 0
     run = f"aragorn-{name}.txt"

@@ -9,12 +9,16 @@ from typing import Any
 def card(provenance: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     """The card as Markdown."""
     recipe = provenance["recipe"]
+    if recipe["training"]["epochs"]:
+        way, what = "trained", "Trained"
+    else:
+        way, what = "its encoder as it comes, not trained further; made", "Validated"
     lines = [
         f"# {recipe['name']}",
         "",
-        f"The ranker `{recipe['ranker']}`, trained by `python -m training fit {recipe['name']}`.",
+        f"The ranker `{recipe['ranker']}`, {way} by `python -m training fit {recipe['name']}`.",
         "",
-        *trained_on("Trained", provenance),
+        *trained_on(what, provenance),
         "",
         "## Recipe",
         "",

@@ -60,7 +60,7 @@ def fit(
     if output.exists() and any(output.iterdir()) and not (output / PROVENANCE).is_file():
         raise OutputError(f"{output}: holds something else than a checkpoint; choose another directory")
     network = build(recipe, vectors, output.parent)
-    ranker, optimiser = network.ranker.to(device), network.optimiser(recipe)
+    ranker = network.ranker.to(device)
     pairs = load_pairs(work, ranker.reads, network.tokeniser)
     queries = load_validation(work, ranker.reads, network.tokeniser)
     prepared = made(work)
@@ -71,6 +71,11 @@ def fit(
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}",
     }
+    if not network.trains(recipe):
+        told = {"best epoch": 0.0, **_baselines(network, queries, device), "log": []}
+        _finish(output, ranker, network, queries, told, provenance, device)
+        return
+    optimiser = network.optimiser(recipe)
     folder = work / "fit" / name
     make_directory(folder)
     restore_directory(folder / BEST)
@@ -105,12 +110,8 @@ def fit(
             state.save(folder, ranker, optimiser)
 
     best = open_checkpoint(folder / BEST).ranker.to(device)  # as stored
-    everything = np.arange(len(queries.candidates))
-    values = _validated(best, queries, everything, device, state.step)
-    metrics = {"validation": values, "queries": len(everything), "best epoch": state.best["epoch"]}
-    _write(output, best, network, {**metrics, **baselines, "log": state.rows}, provenance)
-    beside = "".join(f"; untrained {name}: {_words(untrained)}" for name, untrained in baselines.items())
-    log.info("%s: %s on %d queries%s", output, _words(values), len(everything), beside)
+    told = {"best epoch": state.best["epoch"], **baselines, "log": state.rows}
+    _finish(output, best, network, queries, told, provenance, device, state.step)
 
 
 def take_step(
@@ -165,6 +166,24 @@ def _validated(ranker: Ranker, queries: Queries, chosen: np.ndarray, device: tor
             "or look at its inputs (saturated layers, vectors)"
         )
     return values | (sparsity(ranker, queries, chosen, device) if isinstance(ranker, LatentRanker) else {})
+
+
+def _finish(
+    output: Path,
+    ranker: Ranker,
+    network: Network,
+    queries: Queries,
+    told: dict[str, Any],
+    provenance: dict[str, Any],
+    device: torch.device,
+    step: int = 0,
+) -> None:
+    """Write the checkpoint: its measures over all queries, and what else is told of it."""
+    everything = np.arange(len(queries.candidates))
+    values = _validated(ranker, queries, everything, device, step)
+    _write(output, ranker, network, {"validation": values, "queries": len(everything), **told}, provenance)
+    beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in (BM25, COSINE) if name in told)
+    log.info("%s: %s on %d queries%s", output, _words(values), len(everything), beside)
 
 
 def _write(directory: Path, ranker: Ranker, network: Network, metrics: dict[str, Any], provenance: dict[str, Any]) -> None:

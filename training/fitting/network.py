@@ -34,6 +34,14 @@ class Network:
     pretrained: Pretrained | None  # of BERT networks
     source: dict[str, Any]  # for the provenance: vectors or encoder
 
+    def trains(self, recipe: Recipe) -> bool:
+        """Whether there is anything to train. Raises UsageError: the recipe's epochs say otherwise."""
+        trained = any(value.requires_grad for value in self.ranker.parameters())
+        if trained != (recipe.training.epochs > 0):
+            expected = "1 or more, or all blocks frozen and no head" if trained else "0: all that the network has is frozen"
+            raise UsageError(f"training.epochs is {recipe.training.epochs}; expected {expected}")
+        return trained
+
     def optimiser(self, recipe: Recipe) -> LazyAdam:
         """Adam, lazy on word tables; a pretrained encoder has a learning rate of its own."""
         trained = {name: value for name, value in self.ranker.named_parameters() if value.requires_grad}

@@ -34,7 +34,7 @@ class PretrainedEncoder:
 class Optimisation:
     """How the network is trained (thesis, table 4.1)."""
 
-    epochs: int = 10
+    epochs: int = 10  # 0: none, of a network that comes trained
     steps: int = 0  # fewer steps of the optimiser than the epochs have; 0: all
     validations: int = 8  # an epoch
     learning_rate: float = 1e-3
@@ -102,7 +102,7 @@ def _refuse_unknown(file: Path, place: str, values: object, kind: type[Any], hid
 
 def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
     training = recipe.training
-    least = {"epochs": 1, "validations": 1, "global_batch_size": 1, "micro_batch_size": 1, "steps": 0, "validation_queries": 0}
+    least = {"epochs": 0, "validations": 1, "global_batch_size": 1, "micro_batch_size": 1, "steps": 0, "validation_queries": 0}
     values = {f"training.{name}": (getattr(training, name), bound) for name, bound in least.items()}
     values |= {f"lengths.{name}": (getattr(recipe.lengths, name), 1) for name in ("query", "premise")}
     values |= {"terms": (recipe.terms, 0), "seed": (recipe.seed, 0), "encoder.frozen": (recipe.encoder.frozen, -1)}

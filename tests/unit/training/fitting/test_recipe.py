@@ -49,7 +49,7 @@ def test_values(tmp_path: Path) -> None:
         (GOOD + "[lengths]\nqery = 3", "unknown key lengths.qery; did you mean 'query'"),
         (GOOD.replace("knrm", "kmrm"), "unknown ranker 'kmrm'; did you mean 'knrm'"),
         (GOOD.replace("epochs = 2", 'epochs = "two"'), "Expected `int`, got `str` - at `$.training.epochs`"),
-        (GOOD.replace("epochs = 2", "epochs = 0"), "training.epochs is 0; expected 1 or more"),
+        (GOOD.replace("epochs = 2", "epochs = -1"), "training.epochs is -1; expected 0 or more"),
         (GOOD.replace("= 8", "= 12"), "global_batch_size (32) must be a multiple of training.micro_batch_size (12)"),
         (GOOD + "learning_rate = -1.0", "training.learning_rate is -1.0"),
         ("ranker = ", "malformed TOML"),

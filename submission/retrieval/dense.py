@@ -1,0 +1,174 @@
+"""Vectors of texts in half precision, on disk and memory-mapped, and the texts nearest to a query: exact, by blocks.
+
+vectors.npy  (texts, dimensions) float16, each row of length 1 before it was rounded
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from submission.disk.kept import Kept
+from submission.progress import progress
+from submission.rankers.base import DenseRanker
+from submission.retrieval.rows import allocated
+from submission.scoring.batches import Ids, batches_of_positions, pad
+from submission.scoring.checkpoint import Checkpoint
+from submission.scoring.device import in_halves
+
+log = logging.getLogger(__name__)
+
+VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
+KEPT_TOGETHER = 1024  # texts, while encoding: a kill costs so many
+POSITIONS, POSITIONS_ON_GPU = 2048, 65536  # computed at a time: what a block makes of so many stays in a processor's cache
+BLOCK = 16384  # vectors multiplied at a time
+QUERIES = 64  # that are multiplied with at a time
+SLACK = 1e-4  # by which a product in single precision may be wrong, many times over
+
+Read = Callable[[list[str]], list[Ids]]
+
+
+class DenseIndex:
+    """The vectors of named texts."""
+
+    def __init__(self, names: Sequence[str], file: Path) -> None:
+        """Open the vectors of texts by these names; they stay on disk until they are asked for."""
+        self.names = names
+        self._vectors = np.load(file, mmap_mode="r")
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def scores(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """The cosines (N,) of a query's vector with those of some texts: of each pair alone, whatever it is asked with."""
+        return self._exact(query, np.array([self._numbers[name] for name in names], dtype=int))
+
+    def nearest(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
+        """For each of some vectors (Q, V) the texts with the highest cosines, at most `depth`, and these.
+
+        Of equal ones the first in the index. All texts are looked at: what matrix products leave is computed exactly.
+        """
+        for start in range(0, len(queries), QUERIES):
+            some = queries[start : start + QUERIES]
+            for query, products in zip(some, self._products(some), strict=True):
+                least = np.partition(products, -depth)[-depth] - SLACK if len(products) > depth else -np.inf
+                found = np.flatnonzero(products >= least)
+                scores = self._exact(query, found)
+                order = np.argsort(-scores, kind="stable")[:depth]
+                yield [self.names[number] for number in found[order]], scores[order]
+
+    def _products(self, queries: np.ndarray) -> np.ndarray:
+        """(queries, texts) float32."""
+        products = np.empty((len(queries), len(self.names)), dtype=np.float32)
+        factor = torch.from_numpy(queries).t()
+        for start in range(0, len(self.names), BLOCK):
+            block = torch.from_numpy(self._vectors[start : start + BLOCK].astype(np.float32))
+            products[:, start : start + BLOCK] = (block @ factor).t().numpy()
+        return products
+
+    def _exact(self, query: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Sums in double precision, each row's in the same order, as the float32 that a run can hold."""
+        products: np.ndarray = self._vectors[numbers].astype(np.float64) * query.astype(np.float64)
+        scores: np.ndarray = products.sum(axis=1).astype(np.float32).astype(np.float64)
+        return scores
+
+
+def dense_index(names: Sequence[str], read: Read, checkpoint: Checkpoint, device: torch.device, kept: Kept) -> DenseIndex:
+    """The vectors of named texts, made unless they are kept. Parts that an interrupted process finished are used.
+
+    Args:
+        names: of the texts.
+        read: gives the ids of some of them, in their order; asked only if there is something to build.
+        checkpoint: of a DenseRanker.
+        device: where to compute.
+        kept: where they are kept; it must be of these very arguments.
+
+    Raises:
+        OutputError: that place cannot be written.
+    """
+    [file] = kept.make([VECTORS], partial(_build, names, read, checkpoint, device, kept))
+    shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
+    return DenseIndex(names, file)
+
+
+def documents_read(texts: Callable[[list[str]], pd.DataFrame], checkpoint: Checkpoint) -> Read:
+    """What reads premises by docno, from what gives `docno premise` of some of them."""
+
+    def read(docnos: list[str]) -> list[Ids]:
+        premises = texts(docnos).set_index("docno")["premise"].loc[docnos]
+        return [checkpoint.tokeniser.premise(premise) for premise in premises]
+
+    return read
+
+
+def queries_read(checkpoint: Checkpoint) -> Read:
+    """What reads conclusions, whose names they are themselves, as titles are read."""
+    return lambda conclusions: [checkpoint.tokeniser.query(conclusion) for conclusion in conclusions]
+
+
+def conclusions_of(collected: Callable[[], pd.DataFrame], kept: Kept) -> dict[str, list[str]]:
+    """The different conclusions of a collection `docno conclusion`, ascending, with the docnos of each, kept."""
+
+    def made() -> bytes:
+        collection = collected()
+        found: dict[str, list[str]] = {}
+        for conclusion, docno in sorted(zip(collection["conclusion"], collection["docno"], strict=True)):
+            found.setdefault(conclusion, []).append(docno)
+        return msgspec.msgpack.encode(found)
+
+    return msgspec.msgpack.decode(kept.content(NAMES, made), type=dict[str, list[str]])
+
+
+@torch.inference_mode()
+def represented(texts: Sequence[str], checkpoint: Checkpoint, device: torch.device) -> np.ndarray:
+    """The vectors (N, V) float32 of titles, each computed alone: a title's do not depend on the others."""
+    ranker = _dense(checkpoint).to(device)
+    vectors = [ranker.represent(*(t.to(device) for t in pad([checkpoint.tokeniser.query(text)]))) for text in texts]
+    return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
+
+
+def _build(names: Sequence[str], read: Read, checkpoint: Checkpoint, device: torch.device, kept: Kept, file: Path) -> None:
+    """Part by part, then all parts behind each other."""
+    ranker = _dense(checkpoint).to(device)
+    if device.type == "cuda":
+        ranker.use_precision(torch.float16)
+    parts = Kept(kept.directory / PARTS, {})
+    starts = range(0, len(names), KEPT_TOGETHER)
+    sizes = [min(KEPT_TOGETHER, len(names) - start) for start in starts]
+
+    def part(start: int) -> np.ndarray:
+        return parts.array(f"{start:09}.npy", lambda: encoded(read(list(names[start : start + KEPT_TOGETHER])), ranker, device))
+
+    found = [part(start) for start in progress(starts, ranker.name(), "texts", sizes)]
+    vectors = np.concatenate(found) if found else encoded([[]], ranker, device)[:0]
+    array = allocated(file, np.float16, vectors.shape)
+    array[:] = vectors
+    array.flush()
+
+
+@torch.inference_mode()
+def encoded(texts: Sequence[Ids], ranker: DenseRanker, device: torch.device) -> np.ndarray:
+    """The vectors (N, V) float16 of texts as ids, the longest computed first: a GPU's memory is then asked for once."""
+    positions = POSITIONS_ON_GPU if device.type == "cuda" else POSITIONS
+
+    def compute(rows: np.ndarray) -> Tensor:
+        return ranker.represent(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
+
+    work = batches_of_positions([len(text) for text in texts], positions)
+    vectors = np.concatenate([np.asarray(in_halves(compute, rows), dtype=np.float32) for rows in work])
+    made = np.empty(vectors.shape, dtype=np.float16)
+    made[np.concatenate(work)] = vectors
+    return made
+
+
+def _dense(checkpoint: Checkpoint) -> DenseRanker:
+    if not isinstance(checkpoint.ranker, DenseRanker):
+        raise TypeError(f"{checkpoint.ranker.name()} has no dense vectors")
+    return checkpoint.ranker

@@ -1,0 +1,72 @@
+"""Dense retrieval as a system: what it searches is its checkpoint's to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.retrieval.dense import represented
+from submission.scoring.checkpoint import Checkpoint
+from submission.systems import stages
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution
+from tests.conftest import seal
+
+STAGE, BM25 = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage
+
+
+def search_premises(checkpoints: Path) -> None:
+    """Let the checkpoint say that all premises are searched."""
+    file = checkpoints / "sbert" / "config.json"
+    config = json.loads(file.read_text())
+    config["config"]["scope"] = "premises"
+    file.write_text(json.dumps(config))
+    seal(checkpoints / "sbert", "config.json")
+
+
+def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
+    execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "CONCLUSIONS", 3)
+    execution = execute(topics, checkpoints=all_checkpoints)
+    found, bm25 = execution.lists(STAGE), execution.lists(BM25)
+    collection, opened = execution.documents.collected(), STAGE.opened(execution.checkpoints)
+    assert isinstance(opened, Checkpoint)
+    conclusions = sorted(set(collection["conclusion"]))
+    vectors = represented(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
+    added = 0
+    for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+        cosines = (vectors * represented([title], opened, torch.device("cpu"))).sum(axis=1).astype(np.float32)
+        nearest = [conclusions[number] for number in np.argsort(-cosines, kind="stable")[:3]]
+        own = set(collection.loc[collection["conclusion"].isin(nearest), "docno"])
+        others = set(bm25.loc[bm25["qid"] == qid, "docno"])
+        assert set(found.loc[found["qid"] == qid, "docno"]) == own | others
+        added += len(own - others)
+    assert added > 5
+
+
+def test_all_premises(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
+    narrow = execute(topics, checkpoints=all_checkpoints).lists(STAGE)
+    search_premises(all_checkpoints)
+    execution = execute(topics, checkpoints=all_checkpoints)
+    found = execution.lists(STAGE)
+    assert found.groupby("qid").size().tolist() == [len(execution.documents.collection)] * 3
+    both = narrow.merge(found, on=["qid", "docno"], suffixes=(" narrow", ""))
+    assert len(both) == len(narrow) > 100
+    np.testing.assert_array_equal(both["score narrow"], both["score"])  # a score is of its pair, however it was found
+    pairs = found.sample(frac=0.2, random_state=0)[["qid", "docno"]].reset_index(drop=True)
+    expected = pairs.merge(found, on=["qid", "docno"], how="left")["score"]
+    np.testing.assert_allclose(STAGE.scores(execution, pairs), expected, rtol=0, atol=1e-5)
+
+
+def test_a_topic_does_not_depend_on_the_others(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
+    search_premises(all_checkpoints)
+    together = execute(topics, checkpoints=all_checkpoints).lists(STAGE)
+    alone = execute(topics, checkpoints=all_checkpoints, qid="2").lists(STAGE)
+    pd.testing.assert_frame_equal(alone, together[together["qid"] == "2"].reset_index(drop=True), check_exact=True)
