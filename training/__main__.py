@@ -14,8 +14,10 @@ from pathlib import Path
 from submission import command
 from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, folder, whole_number
 from submission.paths import CHECKPOINTS
+from training.paths import MEASURED
 
 MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # those of `tune`
+AUGMENTED = MEASURED.with_name("augmented.csv")
 SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
 
@@ -70,6 +72,17 @@ def _parser() -> argparse.ArgumentParser:
         "--work", type=folder, metavar="DIR", help="what is finished is kept there (default: a temporary directory)"
     )
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="the checkpoint (default: checkpoints/GRID)")
+
+    verb = verbs.add("augment", _augment, "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures")
+    what = "with bws/ and mrpc/, each as it is published"
+    verb.add_argument("--similarity", type=folder, required=True, metavar="DIR", help=what)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    verb.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help="each with other seeds")
+    verb.add_argument("--task", action="append", metavar="NAME", help="only this one; repeatable (default: all)")
+    verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where teacher and student start")
+    verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
+    add_device(verb)
+    verb.add_argument("-o", "--output", type=folder, default=AUGMENTED, metavar="FILE", help="the table, as CSV")
 
     verb = verbs.add("reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
     verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
@@ -173,6 +186,24 @@ def _tune(options: argparse.Namespace) -> None:
         execution = Execution(source, Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
         table = tune(name, grid, options.qrels, execution, output, options.measure)
     print(table.sort_values(options.measure, ascending=False).head(10).to_string(index=False, float_format="%.4f"))
+
+
+def _augment(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from submission.disk.work import Work
+    from submission.scoring.device import choose_device
+    from training.augmented.gold import TASKS
+    from training.augmented.table import table
+    from training.augmented.trial import Settings
+
+    make_directory(options.output.parent)
+    device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
+    with Work(options.work, options.output.parent) as work:
+        settings = Settings(seed=options.seed)
+        found = table(options.similarity, tasks, options.repetitions, settings, options.encoder, work, device)
+    write_whole(options.output, found.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
+    print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
 
 
 def _reproduce(options: argparse.Namespace) -> None:

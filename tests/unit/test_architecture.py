@@ -39,13 +39,15 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/scoring",
         "submission/systems", "submission/text", "training", "training/data",
     },
+    "training/augmented": {"submission", "submission/disk", "submission/retrieval", "submission/scoring"},
     "training/measuring": {
         "submission", "submission/disk", "submission/input", "submission/output", "submission/systems", "training",
         "training/fitting",
     },
     "training's commands": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
-        "submission/systems", "submission's commands", "training", "training/data", "training/fitting", "training/measuring",
+        "submission/systems", "submission's commands", "training", "training/augmented", "training/data", "training/fitting",
+        "training/measuring",
     },
 }  # fmt: skip
 COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "reproduce", "tune"}

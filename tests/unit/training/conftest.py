@@ -1,0 +1,65 @@
+"""What the tests of Augmented SBERT share: a small encoder that learned nothing, and small data sets in the published forms."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from tests.conftest import BERT, tiny_tokenizer
+from training.augmented.gold import BWS, BWS_HEADER, MRPC, MRPC_HEADER, TOPICS
+
+PLACES = [f"p{chr(97 + number)}" for number in range(12)]
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in Hugging Face form: a BERT of four blocks over letters."""
+    folder = tmp_path_factory.mktemp("encoders") / "tiny"
+    folder.mkdir()
+    tokenizer = tiny_tokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(0)
+    sizes = {**BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    BertModel(BertConfig(**sizes)).save_pretrained(folder)
+    gc.freeze()  # the trainer collects garbage after each run: among the libraries' objects that is most of a short run's time
+    yield folder
+    gc.unfreeze()
+
+
+def sentence(rng: np.random.Generator) -> str:
+    """Six words of twelve."""
+    return " ".join(rng.choice(PLACES, 6))
+
+
+def write_bws(directory: Path, each: int = 10) -> Path:
+    """BWS in small: so many pairs of each topic; the more words of two are the same, the more alike they are."""
+    rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
+    for topic in (topic for topics in TOPICS for topic in topics):
+        for _ in range(each):
+            first, second = sentence(rng), sentence(rng)
+            likeness = len({*first.split()} & {*second.split()}) / 6
+            lines.append(f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{likeness}')
+    file = directory / BWS
+    file.parent.mkdir(parents=True)
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
+    """MRPC in small, two thirds paraphrases; two test pairs share a sentence with a training pair, two with each other."""
+    rng, files = np.random.default_rng(2), [directory / file for file in MRPC]
+    texts = [(sentence(rng) + f" {number}", sentence(rng) + f' said "{number}') for number in range(train + test)]
+    texts[train + 3] = (texts[5][0], texts[train + 3][1])
+    texts[train + 4] = (texts[train + 4][0], texts[7][0])
+    texts[train + 6] = (texts[train + 9][1], texts[train + 6][1])
+    rows = [f"{int(number % 3 > 0)}\t{number}\t{number}\t{one}\t{two}" for number, (one, two) in enumerate(texts)]
+    files[0].parent.mkdir(parents=True)
+    for file, part in zip(files, (rows[:train], rows[train:]), strict=True):
+        file.write_text("\ufeff" + "\r\n".join(["\t".join(MRPC_HEADER), *part]) + "\r\n", encoding="utf-8", newline="")
+    return files

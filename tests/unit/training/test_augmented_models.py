@@ -1,0 +1,154 @@
+"""Teacher and student: what they score, what is trained in them, and on what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from datasets import Dataset
+from safetensors.torch import load
+
+from tests.unit.training.conftest import PLACES, sentence
+from training.augmented.models import Loss, Training, built, restore, scores, trained, vectors
+from training.augmented.runs import ByLength, Run, _train
+
+CPU = torch.device("cpu")
+TEACHER = Training("cross_entropy", 0.001, pieces=40, both_orders=True, frozen=1)
+STUDENT = Training("cosine", 0.01, pieces=20, frozen=1)
+
+
+@pytest.fixture
+def pairs() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [(sentence(rng), sentence(rng), number % 4 / 3) for number in range(40)]
+    return pd.DataFrame(rows, columns=["first", "second", "label"])
+
+
+def after(run: Run, seed: int, directory: Path) -> tuple[bytes, np.ndarray]:
+    """What a whole run trains, and what it scores then."""
+    model = run.start(seed)
+    _train(run._trainer(model, seed, directory))
+    return trained(model), scores(model, run.pairs)
+
+
+def test_a_teacher_scores_from_0_to_1(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+    run = Run(encoder, replace(TEACHER, epochs=4), pairs.assign(label=1.0), CPU)
+    before = scores(run.start(0), pairs)
+    _, found = after(run, 0, tmp_path)
+    assert found.shape == (40,)
+    assert found.dtype == np.float32
+    assert 0 <= before.min() < before.max() <= 1
+    assert 0 <= found.min() < found.max() <= 1
+    assert found.mean() > before.mean() + 0.01  # all labels are 1
+
+
+def test_a_student_scores_cosines(encoder: Path, pairs: pd.DataFrame) -> None:
+    model = built(encoder, STUDENT, 0, CPU)
+    first, second = (vectors(model, pairs[side].tolist()) for side in ("first", "second"))
+    assert np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-6)
+    assert scores(model, pairs) == pytest.approx((first * second).sum(axis=1), abs=1e-6)
+    assert scores(model, pairs.assign(second=pairs["first"])) == pytest.approx(np.ones(40), abs=1e-6)
+
+
+def test_a_student_s_vector_is_the_mean_over_its_pieces(encoder: Path) -> None:
+    model = built(encoder, STUDENT, 0, CPU)
+    features = model.preprocess(["pa pb pc"])
+    hidden = model[0].model.eval()(features["input_ids"], attention_mask=features["attention_mask"]).last_hidden_state
+    mean = hidden[0].mean(dim=0).detach().numpy()
+    assert features["input_ids"].shape == (1, 8)  # six letters, [CLS] and [SEP]
+    assert vectors(model, ["pa pb pc"])[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+
+
+def test_a_student_reads_no_further_than_it_is_told(encoder: Path) -> None:
+    model = built(encoder, STUDENT, 0, CPU)
+    long = " ".join(["pa pb"] * 12)
+    assert np.array_equal(*vectors(model, [long, f"{long} pc pd"]))
+    assert not np.array_equal(*vectors(model, ["pa pb", "pa pb pc pd"]))
+
+
+@pytest.mark.parametrize(("frozen", "trains"), [(-1, {"embeddings", 0, 1, 2, 3}), (0, {0, 1, 2, 3}), (1, {1, 2, 3}), (3, {3})])
+@pytest.mark.parametrize("teacher", [True, False])
+def test_frozen_blocks_are_not_trained(encoder: Path, frozen: int, trains: set[object], teacher: bool) -> None:
+    training = Training("cross_entropy" if teacher else "cosine", 0.01, 40, frozen=frozen)
+    names = [name for name in load(trained(built(encoder, training, 0, CPU))) if ".pooler." not in name]
+    found = {int(name.split("layer.")[1].split(".")[0]) if "layer." in name else name.split(".")[-3] for name in names}
+    head = {"model"} if teacher else set()  # 0.model.classifier.weight
+    assert found == trains | head
+
+
+def test_training_leaves_the_frozen_blocks_as_they_are(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+    run = Run(encoder, STUDENT, pairs, CPU)
+    old, model = run.start(0).state_dict(), run.start(0)
+    run._trainer(model, 0, tmp_path).train()
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, old[name])}
+    assert changed
+    assert {name.split("layer.")[1].split(".")[0] for name in changed if "layer." in name} == {"1", "2", "3"}
+    assert not [name for name in changed if "embeddings" in name]
+
+
+def test_weights_are_restored(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+    run = Run(encoder, TEACHER, pairs, CPU)
+    weights, found = after(run, 0, tmp_path)
+    model = run.start(7)
+    assert not np.array_equal(scores(model, pairs), found)
+    restore(model, weights)
+    assert np.array_equal(scores(model, pairs), found)
+    with pytest.raises(ValueError, match="another network"):
+        restore(built(encoder, STUDENT, 0, CPU), weights)
+
+
+def test_a_seed_decides_a_run(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+    run = Run(encoder, TEACHER, pairs, CPU)
+    weights = [after(run, seed, tmp_path)[0] for seed in (3, 3, 4)]
+    assert weights[0] == weights[1] != weights[2]
+
+
+@pytest.mark.parametrize("loss", ["cosine", "cosent", "multiple_negatives"])
+def test_every_loss_teaches_a_student(encoder: Path, tmp_path: Path, loss: Loss) -> None:
+    rng = np.random.default_rng(0)
+    texts = [rng.choice(PLACES, 4) for _ in range(64)]
+    same = [(" ".join(text), " ".join(rng.permutation(text)), 1.0) for text in texts]
+    other = [(" ".join(text), " ".join(texts[place - 1]), 0.0) for place, text in enumerate(texts)]
+    pairs = pd.DataFrame([*same, *other], columns=["first", "second", "label"])
+    run = Run(encoder, Training(loss, 0.003, 20, epochs=6, frozen=0), pairs, CPU)
+    gaps = [found[:64].mean() - found[64:].mean() for found in (scores(run.start(0), pairs), after(run, 0, tmp_path)[1])]
+    assert gaps[1] > 2 * gaps[0]
+
+
+def test_how_many_steps_a_run_has(encoder: Path, pairs: pd.DataFrame) -> None:
+    def steps(**settings: object) -> int:
+        return Run(encoder, Training(**{"loss": "cosine", "learning_rate": 0.01, "pieces": 20} | settings), pairs, CPU).steps  # type: ignore[arg-type]
+
+    assert steps() == 3  # 40 pairs, 16 each
+    assert steps(both_orders=True) == 5
+    assert steps(epochs=2) == 6
+    assert steps(loss="multiple_negatives") == 2  # the 20 pairs with labels of a half and more
+
+
+def test_both_orders_are_the_pairs_and_the_pairs_turned_round(encoder: Path, pairs: pd.DataFrame) -> None:
+    rows = Run(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
+    assert rows.iloc[:40].equals(pairs)
+    assert rows["first"][40:].tolist() == pairs["second"].tolist()
+    assert rows["second"][40:].tolist() == pairs["first"].tolist()
+    assert rows["label"][40:].tolist() == pairs["label"].tolist()
+    assert len(Run(encoder, STUDENT, pairs, CPU)._dataset()) == 40
+
+
+def test_batches_are_alike_in_length_and_have_each_pair_once() -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 100, 203).tolist()
+    data = Dataset.from_dict({"first": ["a" * length for length in lengths], "second": ["b"] * 203})
+    sampler = ByLength(data, batch_size=16, drop_last=False, seed=5)
+    batches = list(sampler)
+    assert len(batches) == len(sampler) == 13
+    assert sorted(number for batch in batches for number in batch) == list(range(203))
+    spread = max(max(lengths[n] for n in batch) - min(lengths[n] for n in batch) for batch in batches)
+    assert spread < 20  # of 100
+    assert [max(batch) for batch in batches] != sorted(max(batch) for batch in batches)
+    assert list(sampler) == batches
+    sampler.set_epoch(1)
+    assert list(sampler) != batches

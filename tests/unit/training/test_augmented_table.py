@@ -1,0 +1,198 @@
+"""The whole table on small data: by command, stopped and gone on with; and what it is made of."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.disk.kept import Kept
+from submission.errors import TrainingError
+from tests.unit.training.conftest import write_bws, write_mrpc
+from training.__main__ import main
+from training.augmented import measures, trial
+from training.augmented.gold import TASKS, Gold, bws_cross
+from training.augmented.models import Training
+from training.augmented.paper import PAPER
+from training.augmented.table import Cell, _table
+from training.augmented.trial import BOTH, STRATEGIES, Result, Settings, Trial
+
+TEACHER = Training("cross_entropy", 0.003, pieces=60, both_orders=True, bfloat16=False)
+STUDENT = Training("cosine", 0.003, pieces=30, bfloat16=False)
+NETWORKS = ["baseline", "untrained", "cross_encoder", "bi_encoder", *STRATEGIES]
+BOTH_WAYS = {"bws_cross": "mrpc", "mrpc": "bws_cross"}
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may call home."""
+
+    def refuse(*arguments: Any) -> None:
+        raise AssertionError(f"a connection was tried: {arguments}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture(scope="session")
+def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("similarity")
+    write_bws(directory)
+    write_mrpc(directory)
+    return directory
+
+
+@pytest.fixture
+def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command with small networks, a seed each, and the two tasks that are adapted to each other."""
+    monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", encoder.parent)
+    monkeypatch.setattr(trial, "Settings", partial(Settings, TEACHER, STUDENT, seeds=1, silver=1.0))
+
+    def augment(name: str, *flags: str) -> int:
+        places = ["--similarity", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
+        tasks = [flag for task in BOTH_WAYS for flag in ("--task", task)]
+        return main(["augment", *places, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), "--repetitions", "1"])
+
+    return augment
+
+
+def test_the_table_and_that_it_goes_on_where_it_was_killed(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("whole") == 0
+    shown = capfd.readouterr()
+    assert "bm25_semantic" in shown.out
+    assert not re.search("it/s|Writing|Loading|train_runtime|widget", shown.err)
+    found = pd.read_csv(tmp_path / "whole.csv")
+    for task, other in BOTH_WAYS.items():
+        own = found[found["task"] == task].set_index("network")
+        assert own.index.tolist() == [*NETWORKS, f"unadapted from {other}", f"adapted from {other}"]
+        assert (own["repetitions"] == 1).all()
+        assert own["test deviation"].isna().all()
+        assert own["measure"].unique().tolist() == ["F1" if task == "mrpc" else "Spearman"]
+        assert own.loc["bm25", "paper test"] == PAPER[task]["bm25"].test
+        assert own.loc[f"adapted from {other}", ["paper test", "paper silver"]].isna().all()
+        gold = 67 if task == "mrpc" else 50
+        assert own.loc["random", "silver"] == gold
+        assert own.loc[f"adapted from {other}", "silver"] == gold
+        assert own.loc["bi_encoder", "silver"] == 0
+        assert own.loc["bm25", "silver"] <= own.loc["bm25_semantic", "silver"] <= 2 * gold
+        assert own["test"].between(0 if task == "mrpc" else -100, 100).all()
+        assert own["test"].nunique() > 5 or task == "mrpc"
+
+    made: list[str] = []
+    measured = Trial._measured
+
+    def killed(self: Trial, row: str, source: Trial | None) -> tuple[float, float, int]:
+        made.append(row)
+        if len(made) == 15:
+            raise KeyboardInterrupt
+        return measured(self, row, source)
+
+    monkeypatch.setattr(Trial, "_measured", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run("killed")
+    assert not (tmp_path / "killed.csv").exists()
+    assert run("killed") == 0
+    assert len(made) == 22 + 1
+    again = pd.read_csv(tmp_path / "killed.csv")
+    pd.testing.assert_frame_equal(found.drop(columns="seconds"), again.drop(columns="seconds"))
+    before = (tmp_path / "killed.csv").read_bytes()
+    assert run("killed") == 0
+    assert len(made) == 23
+    assert (tmp_path / "killed.csv").read_bytes() == before
+    assert not list((tmp_path / "killed").rglob("seed-*"))  # the states of seeds are gone
+
+
+def test_an_unknown_task_and_a_missing_encoder(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("none", "--task", "bws_inn") == 2
+    assert "did you mean 'bws_in'?" in capsys.readouterr().err
+    assert run("none", "--task", "mrpc", "--encoder", "huge") == 4
+    assert "huge/config.json: missing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def tried(similarity: Path, encoder: Path, tmp_path: Path) -> Trial:
+    kept = Kept(tmp_path / "trial", {}, overwrite=True)
+    settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
+    return Trial(bws_cross(similarity, 0), 0, settings, encoder, kept, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_silver_pairs_are_new_and_labelled_by_the_teacher(tried: Trial, strategy: str) -> None:
+    silver = tried.silver(strategy)
+    gold = {frozenset(pair) for pair in zip(tried.gold.train["first"], tried.gold.train["second"], strict=True)}
+    pairs = [frozenset(pair) for pair in zip(silver["first"], silver["second"], strict=True)]
+    assert len({*pairs}) == len(pairs) > 0
+    assert len(pairs) <= 50 * (2 if strategy == BOTH else 1)
+    assert not gold & {*pairs}
+    assert {len(pair) for pair in pairs} == {2}
+    known = {*tried.gold.train["first"], *tried.gold.train["second"]}
+    assert {sentence for pair in pairs for sentence in pair} <= known
+    assert silver["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), silver), abs=1e-6)
+    assert tried.silver(strategy).equals(silver)
+
+
+def test_kde_thins_what_random_drew(tried: Trial) -> None:
+    drawn = tried._labelled("random")
+    assert len(drawn) == 150
+    everything = tried._sentences.pairs(np.stack([drawn["first"], drawn["second"]], axis=1))
+    pairs = {*zip(everything["first"], everything["second"], strict=True)}
+    for strategy in ("random", "kde"):
+        silver = tried.silver(strategy)
+        assert {*zip(silver["first"], silver["second"], strict=True)} < pairs
+
+
+def test_means_and_deviations_over_repetitions_beside_the_paper_s() -> None:
+    results = {
+        Cell("mrpc", 0, "untrained"): Result(80.0, 81.0, 0, 1.0),
+        Cell("mrpc", 0, "bm25"): Result(84.0, 82.0, 100, 20.0),
+        Cell("mrpc", 1, "bm25"): Result(86.0, 83.0, 104, 30.0),
+    }
+    found = _table({"mrpc": made_up(classes=True)}, results).set_index("network")
+    assert found.loc["bm25", ["test", "dev", "silver", "seconds", "repetitions"]].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
+    assert found.loc["bm25", ["test deviation", "dev deviation"]].tolist() == pytest.approx([0.5**0.5, 2**0.5])
+    columns = [f"paper {what}" for what in ("test", "test deviation", "dev", "dev deviation", "silver")]
+    assert found.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
+    assert found.loc["untrained", [*columns, "test deviation"]].isna().all()
+
+
+def test_the_paper_s_figures_are_of_our_rows() -> None:
+    assert {task: {*rows} for task, rows in PAPER.items()} == {task: {*NETWORKS} - {"untrained"} for task in TASKS}
+
+
+def made_up(classes: bool) -> Gold:
+    labels = [1.0, 0.0, 1.0, 1.0, 0.0] if classes else [0.2, 0.4, 0.6, 0.8, 1.0]
+    part = pd.DataFrame({"first": ["a b"] * 5, "second": ["a b", "a c", "d e", "b A", "a"], "label": labels, "topic": ""})
+    return Gold("made up", classes, part, part, part.iloc[::-1])
+
+
+def test_degrees_are_measured_by_spearman() -> None:
+    gold = made_up(classes=False)
+    scores = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
+    assert measures.on_dev(gold, scores) == pytest.approx(90)
+    assert measures.on_both(gold, scores, scores) == pytest.approx((90, -90))
+    assert measures.baseline(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
+
+
+def test_classes_are_measured_by_f1_with_dev_s_threshold() -> None:
+    gold = made_up(classes=True)
+    scores = np.array([0.9, 0.3, 0.8, 0.5, 0.6])
+    assert measures.on_dev(gold, scores) == pytest.approx(100 * 6 / 7)  # from 0.5 on, or from 0.3: three right, one wrong
+    dev, test = measures.on_both(gold, scores, np.array([0.3, 0.9, 0.1, 0.1, 0.9]))  # labels 0, 1, 1, 0, 1
+    assert (dev, test) == pytest.approx((100 * 6 / 7, 80))
+    assert measures.baseline(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
+
+
+def test_a_network_that_gives_everything_one_score_is_dead() -> None:
+    for value in (0.5, float("nan")):
+        with pytest.raises(TrainingError, match="lower the learning rate"):
+            measures.on_dev(made_up(classes=False), np.full(5, value))

@@ -1,0 +1,114 @@
+"""Teacher and student of Augmented SBERT, started from a local encoder: a cross-encoder that labels, a bi-encoder that learns.
+
+Nothing in here knows what the pairs are of: conclusions and premises do as well as two sentences.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import datasets
+import numpy as np
+import pandas as pd
+import torch
+import transformers
+from safetensors.torch import load, save
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+AT_ONCE = 64  # pairs or texts that are scored together
+
+Loss = Literal["cross_entropy", "cosine", "cosent", "multiple_negatives"]
+Model = CrossEncoder | SentenceTransformer  # teacher or student
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained; its loss says which of the two it is."""
+
+    loss: Loss  # cross entropy, of soft labels: a cross-encoder; the others: a bi-encoder
+    learning_rate: float  # after the warm-up; it falls to 0 linearly
+    pieces: int  # longest text in word pieces; a cross-encoder reads both texts as one
+    both_orders: bool = False  # train on each pair both ways
+    batch: int = 16  # pairs
+    epochs: int = 1
+    warm_up: float = 0.1  # of all steps
+    frozen: int = 3  # so many lowest blocks are not trained, nor the embeddings; -1: everything is
+    bfloat16: bool = True  # matrix products while training; weights, steps and scores are float32 always
+
+
+def built(encoder: Path, training: Training, seed: int, device: torch.device) -> Model:
+    """A network as training begins.
+
+    Args:
+        encoder: a local folder in Hugging Face form, of a BERT.
+        training: which network, and what is frozen in it.
+        seed: of the cross-encoder's head.
+        device: where it computes.
+    """
+    _quieten()
+    transformers.set_seed(seed)
+    if training.loss == "cross_entropy":
+        model: Model = CrossEncoder(
+            str(encoder), num_labels=1, max_length=training.pieces, device=device.type, local_files_only=True
+        )
+    else:
+        local = {"local_files_only": True}
+        reader = Transformer(
+            str(encoder), max_seq_length=training.pieces, model_kwargs=local, processor_kwargs=local, config_kwargs=local
+        )
+        model = SentenceTransformer(modules=[reader, Pooling(reader.get_embedding_dimension(), "mean")], device=device.type)
+    _freeze(model, training.frozen)
+    return model
+
+
+def scores(model: Model, pairs: pd.DataFrame) -> np.ndarray:
+    """The scores (pairs,) float32 of pairs `first second`: a cross-encoder's from 0 to 1, a bi-encoder's cosines."""
+    if isinstance(model, CrossEncoder):
+        both = list(zip(pairs["first"], pairs["second"], strict=True))
+        return np.asarray(model.predict(both, batch_size=AT_ONCE, show_progress_bar=False))
+    numbers, texts = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
+    unit = vectors(model, list(texts))
+    first, second = np.split(numbers, 2)
+    return np.asarray((unit[first] * unit[second]).sum(axis=1))
+
+
+def vectors(model: Model, texts: list[str]) -> np.ndarray:
+    """The vectors (texts, dimensions) float32 of a bi-encoder, of length 1."""
+    if not isinstance(model, SentenceTransformer):
+        raise TypeError("a cross-encoder has no vectors of texts")
+    return np.asarray(model.encode(texts, batch_size=AT_ONCE, normalize_embeddings=True, show_progress_bar=False))
+
+
+def trained(model: Model) -> bytes:
+    """What training changes in a network, for `restore`."""
+    return bytes(save({name: value.detach().contiguous() for name, value in model.named_parameters() if value.requires_grad}))
+
+
+def restore(model: Model, weights: bytes) -> None:
+    """Give a network that was built alike what `trained` gave."""
+    missing, unknown = model.load_state_dict(load(weights), strict=False)
+    learned = {name for name, value in model.named_parameters() if value.requires_grad}
+    if unknown or learned & {*missing}:
+        raise ValueError("weights of another network")
+
+
+def _freeze(model: Model, blocks: int) -> None:
+    """So many lowest blocks, and the embeddings below; -1: nothing."""
+    network: Any = model[0].model
+    bert = getattr(network, network.base_model_prefix, network)
+    for module in [bert.embeddings, *bert.encoder.layer[:blocks]] if blocks >= 0 else []:
+        module.requires_grad_(False)
+
+
+def _quieten() -> None:
+    """Keep the libraries' bars and remarks off stderr; the project says itself what it does."""
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library's lack
+    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    datasets.disable_progress_bars()
+    for library in ("sentence_transformers", "datasets", "accelerate"):
+        logging.getLogger(library).setLevel(logging.ERROR)
