@@ -131,6 +131,7 @@ def conclusions_of(collected: Callable[[], pd.DataFrame], kept: Kept) -> dict[st
 def represented(texts: Sequence[str], checkpoint: Checkpoint, device: torch.device) -> np.ndarray:
     """The vectors (N, V) float32 of titles, each computed alone: a title's do not depend on the others."""
     ranker = _dense(checkpoint).to(device)
+    ranker.use_precision(None)  # whether or not an index was built before
     vectors = [ranker.represent(*(t.to(device) for t in pad([checkpoint.tokeniser.query(text)]))) for text in texts]
     return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
 

@@ -138,6 +138,12 @@ def test_a_damaged_index_is_made_again(
     assert "not as it was written" in caplog.text
 
 
+def test_titles_are_of_full_precision(checkpoint: Checkpoint) -> None:
+    expected = represented(["a b c"], checkpoint, CPU)
+    checkpoint.ranker.use_precision(torch.bfloat16)  # as after an index was built on a GPU, in half precision
+    np.testing.assert_array_equal(represented(["a b c"], checkpoint, CPU), expected)
+
+
 def test_no_texts(checkpoint: Checkpoint, tmp_path: Path) -> None:
     index = dense_index([], lambda _: [], checkpoint, CPU, Kept(tmp_path, {}))
     query = represented(["a"], checkpoint, CPU)
