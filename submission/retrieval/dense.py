@@ -5,7 +5,6 @@ vectors.npy  (texts, dimensions) float16, each row of length 1 before it was rou
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +24,6 @@ from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.device import in_halves
-
-log = logging.getLogger(__name__)
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
 KEPT_TOGETHER = 1024  # texts, while encoding: a kill costs so many
