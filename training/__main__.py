@@ -314,7 +314,7 @@ def _evaluate_quality(options: argparse.Namespace) -> None:
 
     make_directory(options.output.parent)
     recipe, parts = read_recipe(options.recipe), list(dict.fromkeys(options.part or PARTS))
-    with Work(options.work, options.output.parent) as work:
+    with Work(options.work, options.output.parent, shared=True) as work:
         found, picture = evaluate(parts, options.seeds, recipe, work, choose_device(options.device))
     write_whole(options.output, found.to_csv(index=False, float_format="%.4f", lineterminator="\n"))
     write_whole(options.output.with_suffix(".png"), picture)

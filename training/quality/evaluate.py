@@ -42,10 +42,10 @@ def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, devic
     """Train and measure everything that is not kept.
 
     Args:
-        parts: names of PARTS.
+        parts: names of PARTS, each once.
         seeds: of networks.
         recipe: how they are trained.
-        work: where `prepare-quality` wrote; what is finished is kept there.
+        work: where `prepare-quality` wrote; what is finished is kept there. Processes of different parts may share it.
         device: where to compute.
 
     Returns:
@@ -56,7 +56,8 @@ def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, devic
 
     Raises:
         UsageError: no such part, a recipe that does not learn from lists. InputError: no tables, or too few debates.
-        CheckpointError: no encoder. TrainingError: a network that learns nothing. OutputError: something cannot be kept.
+        CheckpointError: no encoder. TrainingError: a network that learns nothing. OutputError: something cannot be kept, or
+        another process trains a part.
     """
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
@@ -71,7 +72,8 @@ def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, devic
         log.info("%d of %d networks are kept", len(asked) - len(missing), len(asked))
     for cell in progress(missing, "quality", "words", [_weight(trials[cell.part], cell, recipe) for cell in missing]):
         trials[cell.part].scores(cell)
-    untrained = {name: _vectors(own, recipe, work, device) for name, own in tables.items()}
+    needed = {data: None for trial in trials.values() for data in (*trial.part.trains, *trial.part.tests)}
+    untrained = {data: vectors(tables[data]["premise"].tolist(), recipe.encoder, device) for data in needed}
     rows: list[dict[str, object]] = []
     panels: list[Panel] = []
     for name, trial in trials.items():
@@ -107,13 +109,6 @@ def _weight(trial: Trial, cell: Cell, recipe: Recipe) -> int:
     length = lengths(trial.table)
     train, dev = (length[trial.rows(cell.fold, which)].sum() for which in ("train", "dev"))
     return int(recipe.training.epochs * (2 * train + dev) + length.sum())
-
-
-def _vectors(arguments: pd.DataFrame, recipe: Recipe, work: Work, device: torch.device) -> np.ndarray:
-    """Of a data set's arguments, by the untrained encoder."""
-    texts = arguments["premise"].tolist()
-    key = repr((Pretrained(recipe.encoder.name).sha256, device.type, code_fingerprint(), texts))
-    return work.place("quality-vectors", key).array("vectors.npy", lambda: vectors(texts, recipe.encoder, device))
 
 
 def _networks(trial: Trial, asked: Sequence[Cell], found: np.ndarray) -> table.Networks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,27 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
     assert len(made) == len(set(made)) + 1 == 6 * 4 + 2 + 1
     for ending in ("csv", "png"):
         assert (tmp_path / f"killed.{ending}").read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
+
+
+def test_processes_train_different_parts_in_one_directory(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def scores(trial: Trial, cell: Cell) -> np.ndarray:
+        if cell.part == "ibm" and not (tmp_path / "other.csv").exists():
+            assert run("work", "--part", "ibm", "-o", str(tmp_path / "none.csv")) == 5
+            assert re.search("quality-cells-.*another process works there", capfd.readouterr().err)
+            assert run("work", "--part", "ukp", "--seeds", "1", "-o", str(tmp_path / "other.csv")) == 0
+        made.append(cell)
+        return np.random.default_rng(len(made)).normal(size=len(trial.table))
+
+    made: list[Cell] = []
+    monkeypatch.setattr(Trial, "_scores", scores)
+    assert run("work", "--part", "ibm", "--seeds", "1", "-o", str(tmp_path / "one.csv")) == 0
+    assert [cell.part for cell in made] == ["ukp"] * 24 + ["ibm"] * 4
+    assert run("work", "--part", "ukp", "--part", "ibm", "--seeds", "1") == 0
+    assert len(made) == 28
+    of_both = pd.concat([read(tmp_path / "other.csv"), read(tmp_path / "one.csv")], ignore_index=True)
+    pd.testing.assert_frame_equal(read(tmp_path / "work.csv"), of_both)
 
 
 def test_means_over_seeds_intervals_over_lists() -> None:
