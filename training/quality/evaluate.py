@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
 REORDERED = "both_to_webis"  # whose networks re-order the lists of Webis-ArgQuality-20
+MODULES = ("lists", "losses", "task", "training", "validation", "protocol", "folds")
 DECISIVE = (  # what networks are trained by
-    *(Path(__file__).with_name(f"{name}.py") for name in ("lists", "losses", "training", "validation", "protocol", "folds")),
+    *(Path(__file__).with_name(f"{name}.py") for name in MODULES),
     TRAINING / "fitting", PACKAGE / "rankers", PACKAGE / "scoring", PACKAGE / "text",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from submission.disk.files import sha256
 from submission.errors import InputError
 from submission.rankers.base import Ranker
-from submission.scoring.batches import Padded, PaddedPairs
+from submission.scoring.batches import Padded, PaddedPairs, batches
 from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
 from training.data.seeds import Stream, generator
@@ -63,11 +63,18 @@ class Listed(Task):
         return task
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """What the lists of the part add to the loss of all lists of the batch."""
+        """What the lists of the part add to the loss of all lists of the batch.
+
+        The network reads as many arguments at a time as a list has, not a list's but such of similar length: half of what it
+        read of a list would be padding.
+        """
         of_part, of_batch = (torch.from_numpy(self._lists.labels[some]).to(self._device) for some in (part, rows))
         items = self._lists.rows[part]
-        found = ranker(*_taken(self._read, items[items >= 0], self._device))
-        scores = torch.zeros_like(of_part).masked_scatter(of_part >= 0, found)  # (b, n)
+        numbers = items[items >= 0]
+        order = batches(self._read.lengths()[numbers], items.shape[1])
+        found = torch.cat([ranker(*_taken(self._read, numbers[own], self._device)) for own in order])
+        back = torch.from_numpy(np.argsort(np.concatenate(order))).to(self._device)
+        scores = torch.zeros_like(of_part).masked_scatter(of_part >= 0, found[back])  # (b, n)
         return self._loss.total(of_part, scores) / self._loss.counted(of_batch)
 
     def baselines(self) -> dict[str, dict[str, float]]:
