@@ -18,7 +18,7 @@ from submission.input.args_me import corpus_files
 from submission.rankers import find
 from submission.rankers.base import Ranker
 from submission.rankers.bert import BERTRanker
-from submission.scoring.checkpoint import WEIGHTS
+from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
