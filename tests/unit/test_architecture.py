@@ -22,10 +22,13 @@ ALLOWED: dict[str, set[str]] = {
     "submission/retrieval": {
         "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text",
     },
+    "submission/enrichment": {
+        "submission", "submission/disk", "submission/rankers", "submission/scoring",
+    },
     "submission/fusion": {"submission", "submission/disk"},
     "submission/systems": {
-        "submission", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
-        "submission/retrieval", "submission/scoring",
+        "submission", "submission/disk", "submission/enrichment", "submission/fusion", "submission/input",
+        "submission/rankers", "submission/retrieval", "submission/scoring",
     },
     "submission/output": {"submission", "submission/disk", "submission/systems"},
     "submission's commands": {
