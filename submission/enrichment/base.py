@@ -23,7 +23,9 @@ class Word(NamedTuple):
 class Passage(Protocol):
     """A part of a text as an enricher reads it."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """That part."""
 
     def __len__(self) -> int:
         """How many positions it has to compute."""
@@ -60,6 +62,7 @@ class Enricher(Network, ABC, Generic[P]):
 
     Reader: ClassVar[type[Reader[Any]]]
     value: ClassVar[str]  # what it says, in a word or two
+    together: ClassVar[int] = 0  # positions of passages that are computed at a time at least, also where a cache is small
 
     @abstractmethod
     def words(self, passages: Sequence[P]) -> list[list[Word]]:

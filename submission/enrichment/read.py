@@ -28,7 +28,7 @@ def read(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device)
     def compute(rows: np.ndarray) -> list[list[Word]]:
         return enricher.words([passages[row] for row in rows])
 
-    work = batches_of_positions([len(passage) for passage in passages], positions(device))
+    work = batches_of_positions([len(passage) for passage in passages], max(positions(device), enricher.together))
     said: dict[int, list[Word]] = {}
     for rows, found in zip(work, in_threads(compute, work, device, _chained), strict=True):
         said |= dict(zip(rows.tolist(), found, strict=True))
