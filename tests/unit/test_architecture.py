@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text",
     },
     "submission/enrichment": {
-        "submission", "submission/disk", "submission/rankers", "submission/scoring",
+        "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text",
     },
     "submission/fusion": {"submission", "submission/disk"},
     "submission/systems": {
