@@ -45,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--minimum-frequency", type=COUNT, default=5, metavar="N", help="of a word in the premises")
     verb.add_argument("--epochs", type=COUNT, default=5, metavar="N", help="passes over the premises")
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the vectors")
+    what = "of words as a tagger reads them, by this method, into WORK/vectors-METHOD"
+    verb.add_argument("--written", choices=["word2vec", "fasttext"], metavar="METHOD", help=what)
     verb.add_argument("--overwrite", action="store_true", help="replace vectors made otherwise")
 
     verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
@@ -183,12 +185,13 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _embed(options: argparse.Namespace) -> None:
-    from training.data.vectors import VectorSettings, embed
+    from training.data.vectors import VectorSettings, embed, folder_of
     from training.data.work import held
 
-    settings = VectorSettings(options.dimensions, options.minimum_frequency, options.epochs, options.seed)
+    settings = VectorSettings(options.dimensions, options.minimum_frequency, options.epochs, options.seed, options.written)
+    output = options.output or options.work / folder_of(settings.written)
     with held(options.work):
-        embed(options.work, options.output or options.work / "vectors", settings, options.vectors, options.overwrite)
+        embed(options.work, output, settings, options.vectors, options.overwrite)
 
 
 def _fit(options: argparse.Namespace) -> None:

@@ -106,7 +106,7 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
             raise UsageError(
                 f"{output.name}: its word vectors came from a file ({vectors['vectors file'][:12]}…), which is not here"
             )
-        settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings())}
+        settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.embed(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
     start = recipe.encoder.start
     if start and not (output.parent / start).is_dir():

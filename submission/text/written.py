@@ -96,6 +96,11 @@ def cut(text: str, found: Sequence[Place], longest: int) -> list[slice]:
     return parts
 
 
+def forms(text: str) -> list[str]:
+    """The forms of a text's words."""
+    return [form(text[start:end]) for start, end in places(text)]
+
+
 def form(word: str) -> str:
     """A word as vocabularies have it."""
     return _DIGIT.sub("0", word.lower())
