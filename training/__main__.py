@@ -112,6 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory for the tables")
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of other data")
 
+    verb = verbs.add("prepare-tagging", _prepare_tagging, "published documents whose words are tagged → tables")
+    what = "with es.txt and wd.txt, persuasive essays and web discourse, as TARGER's authors publish them"
+    verb.add_argument("data", type=folder, metavar="DIR", help=what)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory for the tables")
+    verb.add_argument("--overwrite", action="store_true", help="replace the tables of other data")
+
     verb = verbs.add(
         "evaluate-quality", _evaluate_quality, "quality networks on debates and data sets that they were not shown"
     )
@@ -304,6 +310,16 @@ def _prepare_quality(options: argparse.Namespace) -> None:
     make_directory(options.work)
     with held(options.work):
         prepare_quality(options.data, options.work, options.overwrite)
+
+
+def _prepare_tagging(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
+    from training.data.work import held
+    from training.tagging.prepare import prepare_tagging
+
+    make_directory(options.work)
+    with held(options.work):
+        prepare_tagging(options.data, options.work, options.overwrite)
 
 
 def _evaluate_quality(options: argparse.Namespace) -> None:
