@@ -45,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--minimum-frequency", type=COUNT, default=5, metavar="N", help="of a word in the premises")
     verb.add_argument("--epochs", type=COUNT, default=5, metavar="N", help="passes over the premises")
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the vectors")
+    what = "of words as a tagger reads them, by this method, into WORK/vectors-METHOD"
+    verb.add_argument("--written", choices=["word2vec", "fasttext"], metavar="METHOD", help=what)
     verb.add_argument("--overwrite", action="store_true", help="replace vectors made otherwise")
 
     verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
@@ -106,6 +108,12 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add("prepare-quality", _prepare_quality, "published lists of arguments by quality → tables of one form")
     what = "with ukp-conv-arg-rank/, ibm-argq-5.3k/ and webis-argquality-20/, each as it is published"
+    verb.add_argument("data", type=folder, metavar="DIR", help=what)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory for the tables")
+    verb.add_argument("--overwrite", action="store_true", help="replace the tables of other data")
+
+    verb = verbs.add("prepare-tagging", _prepare_tagging, "published documents whose words are tagged → tables")
+    what = "with es.txt and wd.txt, persuasive essays and web discourse, as TARGER's authors publish them"
     verb.add_argument("data", type=folder, metavar="DIR", help=what)
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory for the tables")
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of other data")
@@ -183,12 +191,13 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _embed(options: argparse.Namespace) -> None:
-    from training.data.vectors import VectorSettings, embed
+    from training.data.vectors import VectorSettings, embed, folder_of
     from training.data.work import held
 
-    settings = VectorSettings(options.dimensions, options.minimum_frequency, options.epochs, options.seed)
+    settings = VectorSettings(options.dimensions, options.minimum_frequency, options.epochs, options.seed, options.written)
+    output = options.output or options.work / folder_of(settings.written)
     with held(options.work):
-        embed(options.work, options.output or options.work / "vectors", settings, options.vectors, options.overwrite)
+        embed(options.work, output, settings, options.vectors, options.overwrite)
 
 
 def _fit(options: argparse.Namespace) -> None:
@@ -301,6 +310,16 @@ def _prepare_quality(options: argparse.Namespace) -> None:
     make_directory(options.work)
     with held(options.work):
         prepare_quality(options.data, options.work, options.overwrite)
+
+
+def _prepare_tagging(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
+    from training.data.work import held
+    from training.tagging.prepare import prepare_tagging
+
+    make_directory(options.work)
+    with held(options.work):
+        prepare_tagging(options.data, options.work, options.overwrite)
 
 
 def _evaluate_quality(options: argparse.Namespace) -> None:

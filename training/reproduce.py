@@ -18,7 +18,7 @@ from submission.input.args_me import corpus_files
 from submission.rankers import find
 from submission.rankers.base import Ranker
 from submission.rankers.bert import BERTRanker
-from submission.scoring.checkpoint import WEIGHTS
+from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
@@ -106,7 +106,7 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
             raise UsageError(
                 f"{output.name}: its word vectors came from a file ({vectors['vectors file'][:12]}…), which is not here"
             )
-        settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings())}
+        settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.embed(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
     start = recipe.encoder.start
     if start and not (output.parent / start).is_dir():

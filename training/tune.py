@@ -24,8 +24,9 @@ from submission.errors import InputError, UsageError, nearest, short
 from submission.progress import progress
 from submission.retrieval.lexical import asked, search
 from submission.retrieval.parameters import Parameters
-from submission.retrieval.terms import TermIndex, term_index
+from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
+from submission.systems.lexical import index_of
 from training.measuring.evaluate import evaluate, read_qrels
 from training.measuring.folds import folds
 from training.measuring.plots import grid_plot
@@ -55,9 +56,12 @@ def read_grid(name: str) -> Grid:
     """
     file = Path(name) if name.endswith(".toml") else GRIDS / f"{name}.toml"
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-        axes = {f"{t}.{key}": v for t, table in tables.items() for key, v in table.items() if isinstance(v, list)}
-        points = [_point(tables, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
+        said = tomllib.loads(file.read_text(encoding="utf-8"))
+        enrichment = said.pop("enrichment", None)
+        axes = {f"{t}.{key}": v for t, table in said.items() for key, v in table.items() if isinstance(v, list)}
+        points = [
+            _point(said, enrichment, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())
+        ]
     except FileNotFoundError:
         raise UsageError(f"no grid '{short(name)}'; {nearest(name, (path.stem for path in GRIDS.glob('*.toml')))}") from None
     except (OSError, AttributeError, ValueError) as error:
@@ -65,9 +69,9 @@ def read_grid(name: str) -> Grid:
     return Grid(axes, points)
 
 
-def _point(tables: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Parameters:
+def _point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]) -> Parameters:
     at = {t: {key: values.get(f"{t}.{key}", value) for key, value in table.items()} for t, table in tables.items()}
-    return msgspec.convert({"expansion": None, **at, "version": __version__}, Parameters)
+    return msgspec.convert({"expansion": None, **at, "enrichment": enrichment, "version": __version__}, Parameters)
 
 
 def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Execution, output: Path, measure: str) -> pd.DataFrame:
@@ -137,7 +141,11 @@ def _axes(grid: Grid, point: int) -> dict[str, Any]:
 
 def _values(name: str, grid: Grid, qrels: pd.DataFrame, hashes: Mapping[str, str], execution: Execution) -> np.ndarray:
     """The measures (points, topics, measures) of all points."""
-    decided_by = {"qrels": dict(hashes), "input": execution.input.fingerprint, "code": code_fingerprint(), "depth": DEPTH}
+    enrichment = enrichment_of(grid.points[0])
+    decided_by = {
+        "qrels": dict(hashes), "input": execution.input.fingerprint, "code": code_fingerprint(), "depth": DEPTH,
+        "enrichment": enrichment.decided_by(execution) if enrichment else [],
+    }  # fmt: skip
     place = execution.work.directory / f"tune-{name}"
     make_directory(place)
     kept = Kept(place, decided_by, overwrite=True)
@@ -152,17 +160,18 @@ def _values(name: str, grid: Grid, qrels: pd.DataFrame, hashes: Mapping[str, str
 
 def run_of(point: Parameters, execution: Execution) -> pd.DataFrame:
     """The lists of all topics at a point."""
-
-    def index() -> TermIndex:
-        return term_index(execution.documents.collected, point.index, execution.place("terms", repr(point.index)))
-
-    opened = execution.once(point.index, index)
+    opened = index_of(execution, point.index, enrichment_of(point))
     rows = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         found = search(opened, asked(opened, text, point.model, point.expansion), point.model, DEPTH)
         ranks = enumerate(zip(found.documents.tolist(), found.scores.tolist(), strict=True), 1)
         rows += [(qid, execution.documents.collection[number], rank, score) for rank, (number, score) in ranks]
     return lists.of_rows(rows)
+
+
+def enrichment_of(point: Parameters) -> Enrichment | None:
+    """What gives the words of the index."""
+    return None if point.enrichment is None else Enrichment(point.enrichment)
 
 
 def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:

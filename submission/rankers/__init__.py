@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from submission.errors import UsageError, nearest, short
 from submission.rankers.base import Ranker
 
-SHARED = {"base", "layers", "bert", "bert_config"}
+SHARED = {"network", "base", "layers", "bert", "bert_config"}
 
 
 def names() -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from submission.rankers.network import Network
 from submission.text.ids import Reads
 
 
@@ -40,39 +41,16 @@ def best(values: Tensor, least: float, most: int = 3) -> tuple[int, ...]:
     return tuple(int(position) for position in order if values[position] > least)
 
 
-class Ranker(nn.Module, ABC):
+class Ranker(Network, ABC):
     """A network that scores pairs of a query and a document.
 
-    A subclass lives in a file of its own whose name is the ranker's name. It is built from its Config alone, so that a
-    checkpoint's config.json is all it takes to build it again. A score is a function of its pair: not of padding, of
-    companions, or of the order. Pairs are scored one by one, in batches; a TopicRanker or SiameseRanker shares work.
+    A score is a function of its pair: not of padding, of companions, or of the order. Pairs are scored one by one, in batches;
+    a TopicRanker or SiameseRanker shares work.
     """
 
-    Config: ClassVar[type[Any]]
     reads: ClassVar[Reads] = "words"
     batch: ClassVar[int] = 512  # documents computed at a time, on a CPU
     kept_together: ClassVar[int] = 4096  # documents at least, whose scores are kept in one file: a kill costs so many
-    stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # tensors that a checkpoint keeps in float16
-
-    def __init__(self, config: Any) -> None:
-        super().__init__()
-        self.config = config
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the file that the class is in."""
-        return cls.__module__.rpartition(".")[2]
-
-    def terms(self) -> int:
-        """How many ids it has a vector for."""
-        return int(self.config.vocabulary)
-
-    def not_stored(self) -> set[str]:
-        """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
-        return set()
-
-    def use_precision(self, precision: torch.dtype | None) -> None:
-        """Let a pretrained encoder compute in half precision, or in full (None); other networks have no such part."""
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.

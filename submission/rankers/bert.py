@@ -21,6 +21,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from submission.rankers.base import Ranker
 from submission.rankers.bert_config import QUERY_LENGTH, EncoderConfig
+from submission.rankers.network import Network
 
 ENCODER_REMARK = "the encoder reads all pieces at once: its vectors are not sums over them"
 
@@ -160,22 +161,12 @@ class PairEncoder(Encoder):
         }
 
 
-class BERTRanker(Ranker):
-    """A ranker over an encoder: what is frozen in it stays in the encoder's own folder and out of checkpoints."""
+class BERTNetwork(Network):
+    """A network over an encoder: what is frozen in it stays in the encoder's own folder and out of checkpoints."""
 
-    reads = "pieces"
-    batch, kept_together = 32, 512
     stored_in_half = ("encoder.",)
-    cls_alone: ClassVar[bool] = False  # whether the network reads nothing but [CLS] of the last block
-    pooled: ClassVar[bool] = False  # whether it has a `pooler` over that, which begins as the encoder's own
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.encoder = self.encoder_of(config)
-
-    def encoder_of(self, config: Any) -> Encoder:
-        """What reads the texts."""
-        return PairEncoder(config, self.cls_alone)
+    pooled: ClassVar[bool] = False  # whether it has a `pooler` over [CLS], which begins as the encoder's own
+    encoder: Encoder
 
     def use_precision(self, precision: torch.dtype | None) -> None:
         """The encoder alone; its vectors are float32 again where similarities are made of them."""
@@ -188,6 +179,22 @@ class BERTRanker(Ranker):
     def not_stored(self) -> set[str]:
         """The frozen tensors."""
         return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}
+
+
+class BERTRanker(BERTNetwork, Ranker):
+    """A ranker over an encoder."""
+
+    reads = "pieces"
+    batch, kept_together = 32, 512
+    cls_alone: ClassVar[bool] = False  # whether the network reads nothing but [CLS] of the last block
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.encoder = self.encoder_of(config)
+
+    def encoder_of(self, config: Any) -> Encoder:
+        """What reads the texts."""
+        return PairEncoder(config, self.cls_alone)
 
 
 class Pieces:

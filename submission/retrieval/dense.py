@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +22,10 @@ from submission.rankers.base import DenseRanker
 from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_halves
+from submission.scoring.device import in_threads, positions
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
 KEPT_TOGETHER = 1024  # texts, while encoding: a kill costs so many
-POSITIONS, POSITIONS_ON_GPU = 1024, 65536  # computed at a time: what a block makes of so many stays in a processor's cache
 BLOCK = 16384  # vectors multiplied at a time
 QUERIES = 64  # that are multiplied with at a time
 SLACK = 1e-4  # by which a product in single precision may be wrong, many times over
@@ -153,26 +151,14 @@ def _build(names: Sequence[str], read: Read, checkpoint: Checkpoint, device: tor
 
 
 def encoded(texts: Sequence[Ids], ranker: DenseRanker, device: torch.device) -> np.ndarray:
-    """The vectors (N, V) float16 of texts as ids, the longest computed first: a GPU's memory is then asked for once.
-
-    On a CPU each thread computes whole batches: none waits for another within one, and how many there are changes no bit.
-    """
-    threads, on_gpu = torch.get_num_threads(), device.type == "cuda"
-    work = batches_of_positions([len(text) for text in texts], POSITIONS_ON_GPU if on_gpu else POSITIONS)
+    """The vectors (N, V) float16 of texts as ids, the longest computed first: a GPU's memory is then asked for once."""
+    work = batches_of_positions([len(text) for text in texts], positions(device))
 
     @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
         return ranker.represent(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
 
-    if on_gpu:
-        found = [in_halves(compute, rows) for rows in work]
-    else:
-        try:
-            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                found = list(pool.map(compute, work))
-        finally:
-            torch.set_num_threads(threads)
-    vectors = np.asarray(torch.cat(found), dtype=np.float32)
+    vectors = np.asarray(torch.cat(in_threads(compute, work, device, torch.cat)), dtype=np.float32)
     made = np.empty(vectors.shape, dtype=np.float16)
     made[np.concatenate(work)] = vectors
     return made

@@ -141,7 +141,7 @@ def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tok
 
     parts = []
     for rows in batches([len(sequence) for sequence in ids], BATCH):
-        vectors = in_halves(batch, rows).numpy()
+        vectors = in_halves(batch, rows, torch.cat).numpy()
         document, term = vectors.nonzero()
         found = np.empty(len(term), dtype=POSTING)
         found["term"], found["document"], found["weight"] = term, rows[document] + start, vectors[document, term]

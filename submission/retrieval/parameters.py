@@ -23,10 +23,11 @@ class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=T
     index: Settings
     model: BM25 | Dirichlet
     expansion: RM3 | None
+    enrichment: str | None = None  # the checkpoint whose words are indexed in place of the texts' own
 
     @cached_property
     def fingerprint(self) -> str:
-        """The hash of all that decides lists."""
+        """The hash of all that decides lists beside the enrichment."""
         return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
 
     def formula(self) -> str:

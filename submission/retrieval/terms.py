@@ -1,7 +1,8 @@
 """The term index of a collection: how often each term occurs in each document, both ways, and nothing but whole numbers.
 
 Every model, every grid of parameters and every expansion is computed from it when a topic is asked. Documents and terms are
-numbered in ascending order of docno and term.
+numbered in ascending order of docno and term. What it counts are the words of the texts, or those that an enrichment gives in
+their place, with other frequencies.
 
 terms.txt        one a line
 occurrences.npy  (terms,) int64: of each term in the collection (cf)
@@ -15,12 +16,12 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -83,6 +84,10 @@ class TermIndex:
         """How often each term occurs in documents `conclusion premise`, be they in the index or not."""
         return [Counter(self._terms_of.of(text)) for text in texts_of(documents, self._settings.fields)]
 
+    def counted_words(self, words: Mapping[str, int]) -> Counter[str]:
+        """How often each term occurs in a document of these words, each as often as it is said to."""
+        return _added_up(words, self._terms_of)
+
     def statistics(self, terms: Sequence[str]) -> Statistics:
         """Of some terms, known ones or not."""
         known = np.array([self.numbers.get(term, -1) for term in terms], dtype=np.int64)
@@ -109,18 +114,31 @@ def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
     return [premise if conclusion == premise else f"{conclusion} {premise}" for conclusion, premise in rows]
 
 
-def term_index(collected: Callable[[], pd.DataFrame], settings: Settings, kept: Kept) -> TermIndex:
+class Enriched(Protocol):
+    """What is indexed of documents in place of their texts."""
+
+    def between(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
+        """The words of the documents with these numbers, the last excluded, each with its frequency."""
+
+
+def term_index(
+    collected: Callable[[], pd.DataFrame],
+    settings: Settings,
+    kept: Kept,
+    enrich: Callable[[pd.DataFrame], Enriched] | None = None,
+) -> TermIndex:
     """The index of a collection, made unless it is kept. Parts that an interrupted process finished are used.
 
     Args:
         collected: gives the collection `docno conclusion premise`; asked only if there is something to build.
         settings: what is indexed.
-        kept: where it is kept; it must be of this very collection and these settings.
+        kept: where it is kept; it must be of this very collection, these settings and this enrichment.
+        enrich: gives the words of the collection, which it gets by docno; None: they are those of the texts.
 
     Raises:
         OutputError: that place cannot be written.
     """
-    files = kept.make(NAMES, partial(_build, collected, settings, kept))
+    files = kept.make(NAMES, partial(_build, collected, settings, kept, enrich))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -142,17 +160,27 @@ class _Part(msgspec.Struct):
         return np.frombuffer(getattr(self, name), np.int32)
 
 
-def _build(collected: Callable[[], pd.DataFrame], settings: Settings, kept: Kept, *files: Path) -> None:
+def _build(
+    collected: Callable[[], pd.DataFrame],
+    settings: Settings,
+    kept: Kept,
+    enrich: Callable[[pd.DataFrame], Enriched] | None,
+    *files: Path,
+) -> None:
     """Part by part, then all parts under one numbering of terms."""
     collection = collected().sort_values("docno", ignore_index=True)
+    enriched = enrich(collection) if enrich else None
     parts, terms_of = Kept(kept.directory / PARTS, {}), Terms(settings.stemmer)
     starts = range(0, len(collection), KEPT_TOGETHER)
     sizes = [min(KEPT_TOGETHER, len(collection) - start) for start in starts]
 
+    def counted(start: int) -> bytes:
+        if enriched:
+            return _counted_words(enriched.between(start, start + KEPT_TOGETHER), terms_of)
+        return _counted(collection.iloc[start : start + KEPT_TOGETHER], settings.fields, terms_of)
+
     def part(start: int) -> _Part:
-        rows = collection.iloc[start : start + KEPT_TOGETHER]
-        made = partial(_counted, rows, settings.fields, terms_of)
-        return msgspec.msgpack.decode(parts.content(f"{start:09}.msgpack", made), type=_Part)
+        return msgspec.msgpack.decode(parts.content(f"{start:09}.msgpack", partial(counted, start)), type=_Part)
 
     known: set[str] = set()
     lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
@@ -221,6 +249,27 @@ def _counted(documents: pd.DataFrame, fields: Fields, terms_of: Terms) -> bytes:
         arrays.append((lengths, np.bincount(document, minlength=len(ends)), term, frequency))
     made = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
     return msgspec.msgpack.encode(_Part(terms, *made))
+
+
+def _counted_words(documents: Sequence[Mapping[str, int]], terms_of: Terms) -> bytes:
+    """The part of some documents that are words with frequencies."""
+    counts = [_added_up(words, terms_of) for words in documents]
+    terms = sorted({*chain.from_iterable(counts)})
+    number_of = {term: number for number, term in enumerate(terms)}
+    ordered = [sorted((number_of[term], frequency) for term, frequency in count.items()) for count in counts]
+    entries = np.array(list(chain.from_iterable(ordered)), dtype=np.int32).reshape(-1, 2)
+    lengths, distinct = ([size(count) for count in counts] for size in (Counter.total, len))
+    arrays = lengths, distinct, entries[:, 0], entries[:, 1]
+    return msgspec.msgpack.encode(_Part(terms, *(np.array(array, dtype=np.int32).tobytes() for array in arrays)))
+
+
+def _added_up(words: Mapping[str, int], terms_of: Terms) -> Counter[str]:
+    """Index terms by the frequencies of all words that they come from."""
+    count: Counter[str] = Counter()
+    for word, frequency in words.items():
+        for term in terms_of.of(word):
+            count[term] += frequency
+    return count
 
 
 def _numbered(found: list[bytes], numbers: defaultdict[bytes, int]) -> np.ndarray:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import torch
 from joblib import cpu_count
-from torch import Tensor
 
 from submission.errors import UsageError
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+POSITIONS, POSITIONS_ON_GPU = 1024, 65536  # computed at a time: what a block makes of so many stays in a processor's cache
 
 
 def choose_device(name: str) -> torch.device:
@@ -28,8 +32,30 @@ def limit_threads() -> int:
     return torch.get_num_threads()
 
 
-def in_halves(compute: Callable[[np.ndarray], Tensor], rows: np.ndarray) -> Tensor:
-    """compute(rows), a value a row; where the GPU's memory does not suffice, of the halves of rows.
+def positions(device: torch.device) -> int:
+    """How many positions of texts an encoder computes at a time."""
+    return POSITIONS_ON_GPU if device.type == "cuda" else POSITIONS
+
+
+def in_threads(
+    compute: Callable[[np.ndarray], T], work: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
+) -> list[T]:
+    """What `compute` gives for each of some batches of rows, in their order; on a GPU one by one, as `in_halves` says.
+
+    On a CPU each thread computes whole batches: none waits for another within one, and how many there are changes no bit.
+    """
+    if device.type == "cuda":
+        return [in_halves(compute, rows, join) for rows in work]
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(compute, work))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def in_halves(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:
+    """compute(rows), a value a row; where the GPU's memory does not suffice, of the halves of rows, joined.
 
     Raises:
         torch.OutOfMemoryError: a single row is too much.
@@ -42,4 +68,4 @@ def in_halves(compute: Callable[[np.ndarray], Tensor], rows: np.ndarray) -> Tens
     # Not in the except clause: while the error lives, so do the tensors of its traceback.
     log.warning("the GPU's memory is too small for a batch of %d: computed in halves", len(rows))
     torch.cuda.empty_cache()
-    return torch.cat([in_halves(compute, half) for half in np.array_split(rows, 2)])
+    return join([in_halves(compute, half, join) for half in np.array_split(rows, 2)])

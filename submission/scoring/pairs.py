@@ -85,7 +85,7 @@ def _in_parts(
         parts[-1].append(rows)
 
     def computed(part: list[np.ndarray]) -> np.ndarray:
-        return np.asarray(torch.cat([in_halves(compute, rows) for rows in part]), dtype=np.float32)
+        return np.asarray(torch.cat([in_halves(compute, rows, torch.cat) for rows in part]), dtype=np.float32)
 
     sizes = [sum(map(len, part)) for part in parts]
     if kept:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import torch
 
 from submission.errors import CheckpointError
 from submission.rankers.base import Ranker
 from submission.scoring.batches import pad
+from submission.scoring.stored import OTHER_TEXTS
 from submission.text.tokenisers import Tokeniser
 
 TOLERANCE = 1e-4  # of scores, relative above 1; machines differ by less
@@ -41,30 +41,23 @@ class Probed(msgspec.Struct):
     premise_ids: list[int]
     score: float
 
+    def refuse_other(self, file: Path, found: Probed) -> None:
+        """Compare what was written with what comes out now. Raises CheckpointError."""
+        if (self.query, self.premise) != (found.query, found.premise):
+            raise CheckpointError(f"{file}: {OTHER_TEXTS}")
+        same_ids = (self.query_ids, self.premise_ids) == (found.query_ids, found.premise_ids)
+        if not (same_ids and abs(self.score - found.score) <= TOLERANCE * max(1, abs(self.score))):
+            raise CheckpointError(
+                f"{file}: for the query {self.query!r} this code gives ids {found.query_ids}, {found.premise_ids} and score "
+                f"{found.score}, but the checkpoint was trained with {self.query_ids}, {self.premise_ids} and {self.score}; "
+                "the text processing or the network has changed: train it again"
+            )
 
-@torch.no_grad()
+
 def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:
-    """The pairs, their ids, and the score that the ranker gives each of them alone, on the CPU."""
-    device = next(ranker.parameters()).device
-    ranker = ranker.cpu().eval()
+    """The pairs, their ids, and the score that the ranker gives each of them alone."""
     rows = []
     for query, premise in PAIRS:
         ids = tokeniser.query(query), tokeniser.premise(premise)
-        score = ranker(*pad([ids[0]]), *pad([ids[1]])).item()
-        rows.append(Probed(query, premise, *ids, score))
-    ranker.to(device)
+        rows.append(Probed(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
     return rows
-
-
-def refuse_other(file: Path, expected: list[Probed], found: list[Probed]) -> None:
-    """Compare what was written with what comes out now. Raises CheckpointError."""
-    if [(row.query, row.premise) for row in expected] != list(PAIRS):
-        raise CheckpointError(f"{file}: holds other texts than this version of the code probes; make the checkpoint again")
-    for old, new in zip(expected, found, strict=True):
-        same_ids = (old.query_ids, old.premise_ids) == (new.query_ids, new.premise_ids)
-        if not (same_ids and abs(old.score - new.score) <= TOLERANCE * max(1, abs(old.score))):
-            raise CheckpointError(
-                f"{file}: for the query {old.query!r} this code gives ids {new.query_ids}, {new.premise_ids} and score "
-                f"{new.score}, but the checkpoint was trained with {old.query_ids}, {old.premise_ids} and {old.score}; "
-                "the text processing or the network has changed: train it again"
-            )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from submission.errors import UsageError, nearest, short
 from submission.systems.execution import Stage, walk
+from submission.systems.lexical import Lexical
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Conclusions, Dense, DenseConclusions, Fuse, Latent, Lexical, Rerank
+from submission.systems.stages import Conclusions, Dense, DenseConclusions, Fuse, Latent, Rerank
 from submission.systems.weigh import Weigh
 
 

@@ -37,16 +37,13 @@ class Opened(Protocol):
         """The hash of everything in it that decides what a stage gives."""
 
 
-class Stage(ABC):
-    """How each topic gets its list. A subclass is a frozen dataclass: equal stages are the same list, made once.
-
-    Where a list was handed over with the input, a stage ranks exactly its documents; else it searches.
-    """
+class Component(ABC):
+    """What a system is made of. A subclass is a frozen dataclass: equal ones are made once."""
 
     checkpoint: str | None  # the name of the checkpoint that it reads
 
-    def made_of(self) -> tuple[Stage, ...]:
-        """The stages whose lists it takes."""
+    def made_of(self) -> tuple[Component, ...]:
+        """The components whose results it takes."""
         return ()
 
     def opened(self, checkpoints: Checkpoints) -> Opened | None:
@@ -54,9 +51,16 @@ class Stage(ABC):
         return None
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """What decides its lists beside itself, the input, the code, and what it is made of. Raises CheckpointError."""
+        """What decides its results beside itself, the input, the code, and what it is made of. Raises CheckpointError."""
         opened = self.opened(execution.checkpoints)
         return [] if opened is None else [opened.fingerprint]
+
+
+class Stage(Component):
+    """How each topic gets its list: equal stages are the same list.
+
+    Where a list was handed over with the input, a stage ranks exactly its documents; else it searches.
+    """
 
     def lists(self, execution: Execution) -> pd.DataFrame:
         """Its lists, see `submission.lists`; asked for by the execution alone, which remembers them."""
@@ -90,18 +94,18 @@ class Stage(ABC):
         return f"exactly the documents of {file.name}"
 
 
-def walk(stage: Stage) -> Iterator[Stage]:
-    """A stage and all that it is made of, each once, what is made first coming first."""
-    seen: set[Stage] = set()
+def walk(component: Component) -> Iterator[Component]:
+    """A component and all that it is made of, each once, what is made first coming first."""
+    seen: set[Component] = set()
 
-    def visit(one: Stage) -> Iterator[Stage]:
+    def visit(one: Component) -> Iterator[Component]:
         if one not in seen:
             seen.add(one)
             for other in one.made_of():
                 yield from visit(other)
             yield one
 
-    return visit(stage)
+    return visit(component)
 
 
 class Execution:
@@ -141,10 +145,10 @@ class Execution:
         """What `make` gives, or raises, when it is first asked for."""
         return self._remembered.once(what, make)
 
-    def key(self, stage: Stage) -> str:
-        """The hash of everything that decides a stage's lists. Raises CheckpointError."""
-        own = [repr(stage), self.input.fingerprint, code_fingerprint(), *stage.decided_by(self)]
-        return sha256("\n".join([*own, *map(self.key, stage.made_of())]).encode()).hexdigest()
+    def key(self, component: Component) -> str:
+        """The hash of everything that decides a component's results. Raises CheckpointError."""
+        own = [repr(component), self.input.fingerprint, code_fingerprint(), *component.decided_by(self)]
+        return sha256("\n".join([*own, *map(self.key, component.made_of())]).encode()).hexdigest()
 
     def place(self, name: str, *decided_by: str) -> Kept:
         """Where what is made of the collection is kept; some more may decide it. Raises OutputError."""

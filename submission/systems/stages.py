@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.errors import UsageError, short
+from submission.errors import UsageError
 from submission.fusion.regression import LISTED, Regression, open_regression
 from submission.fusion.reordering import MARGIN, Reordering, open_reordering
 from submission.retrieval.conclusions import CONCLUSIONS, ConclusionIndex, conclusion_index, retrieve
@@ -28,17 +26,12 @@ from submission.retrieval.dense import (
     represented,
 )
 from submission.retrieval.latent import latent_index, nearest
-from submission.retrieval.lexical import Query, added, asked, searched
-from submission.retrieval.parameters import Parameters, open_parameters
-from submission.retrieval.terms import Settings, Statistics, TermIndex, term_index
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.documents import score
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row, by_network
 from submission.systems.fusion import Fusion, needed
 from submission.systems.remembered import Checkpoints
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -219,7 +212,7 @@ class Dense(_Vectors):
     others: Stage
     checkpoint: str
 
-    def made_of(self) -> tuple[Stage, ...]:
+    def made_of(self) -> tuple[Stage, Stage]:
         return DenseConclusions(self.checkpoint), self.others
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -250,84 +243,6 @@ class Dense(_Vectors):
         return self._index(
             execution, docnos, documents_read(execution.documents.texts, self.opened(execution.checkpoints)), name
         )
-
-
-@dataclass(frozen=True)
-class Lexical(Stage):
-    """BM25 or a Dirichlet language model over whole arguments, with or without RM3, as its checkpoint says (Hollatz 2022)."""
-
-    checkpoint: str
-
-    def opened(self, checkpoints: Checkpoints) -> Parameters:
-        return checkpoints.opened(self.checkpoint, open_parameters)
-
-    def search(self, execution: Execution) -> pd.DataFrame:
-        """The best documents that have a term of the topic, or of its expansion."""
-        parameters, topics = self.opened(execution.checkpoints), execution.topics
-        index, collection, rows = self.index(execution), execution.documents.collection, []
-        listed = searched(
-            index, topics["query"].tolist(), parameters.model, parameters.expansion, lists.DEEPEST, self.checkpoint
-        )
-        for qid, text, found in zip(topics["qid"], topics["query"], listed, strict=True):
-            if not len(found.documents):
-                log.warning("topic %s (%s): no document shares a term with it; its list is empty", qid, short(text))
-            ranks = enumerate(zip(found.documents.tolist(), found.scores.tolist(), strict=True), 1)
-            rows += [(qid, collection[number], rank, score) for rank, (number, score) in ranks]
-        return lists.of_rows(rows)
-
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """By the same model, with the statistics of the collection."""
-        queries = execution.topics.set_index("qid")["query"]
-        scores = pd.Series(0.0, index=pairs.index)
-        for qid, group in pairs.groupby("qid", sort=False):
-            found, _, _ = self._added(execution, self.query(execution, queries[qid]), group["docno"].tolist())
-            scores[group.index] = found.sum(axis=0)
-        return scores.to_numpy()
-
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each term adds."""
-        [text] = execution.topics["query"]
-        query, own = self.query(execution, text), set(self.index(execution).read(text))
-        found, tf, of = self._added(execution, query, [docno])
-        rows = [
-            Row(
-                value,
-                term,
-                f"weight {weight:.4f}, tf {tf[number, 0]}, df {of.df[number]}{'' if term in own else ', expansion'}",
-            )
-            for number, ((term, weight), value) in enumerate(zip(query.items(), found[:, 0].tolist(), strict=True))
-        ]
-        how = f"a sum over the terms ({self.opened(execution.checkpoints).formula()})"
-        return Explained(sum(row.value for row in rows), how, rows)
-
-    def formula(self, checkpoints: Checkpoints) -> str:
-        return self.opened(checkpoints).formula()
-
-    def query(self, execution: Execution, text: str) -> Query:
-        """The terms that a title is searched by, with their weights."""
-        parameters = self.opened(execution.checkpoints)
-        return asked(self.index(execution), text, parameters.model, parameters.expansion)
-
-    def index(self, execution: Execution) -> TermIndex:
-        """The term index of the collection."""
-        settings = self.opened(execution.checkpoints).index
-        return execution.once(settings, lambda: self._made(execution, settings))
-
-    @staticmethod
-    def _made(execution: Execution, settings: Settings) -> TermIndex:
-        # A list that was handed over may be of short documents alone: they are ranked, without statistics of any collection.
-        collected = partial(execution.documents.collected, may_be_empty=execution.given is not None)
-        with execution.stopwatch.stage("term index"):
-            return term_index(collected, settings, execution.place("terms", repr(settings)))
-
-    def _added(self, execution: Execution, query: Query, docnos: list[str]) -> tuple[np.ndarray, np.ndarray, Statistics]:
-        """What each term adds to documents of any length (terms, documents), how often they have it, and its statistics."""
-        parameters, index = self.opened(execution.checkpoints), self.index(execution)
-        documents = execution.documents.texts(set(docnos)).set_index("docno").loc[docnos]
-        counts = index.counted(documents)
-        tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))
-        of = index.statistics(list(query))
-        return added(query, parameters.model, of, tf, np.array([count.total() for count in counts])), tf, of
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from submission.input.runs import read_run
 from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import SYSTEMS, System
 from submission.systems.execution import Execution
-from submission.systems.stages import Lexical, Reorder, Rerank
+from submission.systems.lexical import Lexical
+from submission.systems.stages import Reorder, Rerank
 from tests.conftest import colours, contents, tiny_tokenizer
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main

@@ -25,6 +25,7 @@ from submission.rankers.knrm import KNRM
 from submission.scoring.checkpoint import open_checkpoint
 from submission.text.ids import PADDING, UNKNOWN
 from submission.text.normalise import premise_words
+from submission.text.written import forms
 from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, argument, colours, contents
 from training.__main__ import main
 from training.data import vectors as word_vectors
@@ -130,6 +131,22 @@ def test_vectors_are_reproducible_and_of_frequent_words(work: Path, tmp_path: Pa
     flags = ["--dimensions", "20", "--minimum-frequency", "2", "-o", str(tmp_path / "again")]
     assert main(["embed", str(work), *flags]) == 0
     assert contents(tmp_path / "again") == contents(work / "vectors")
+
+
+def test_vectors_of_words_as_they_are_written(work: Path, tmp_path: Path) -> None:
+    flags = ["--dimensions", "5", "--minimum-frequency", "2", "--epochs", "1"]
+    found = {}
+    for method in ("word2vec", "fasttext"):
+        assert main(["embed", str(work), *flags, "--written", method]) == 0
+        assert main(["embed", str(work), *flags, "--written", method, "-o", str(tmp_path / method)]) == 0
+        assert contents(tmp_path / method) == contents(work / f"vectors-{method}")
+        found[method] = word_vectors.load(work / f"vectors-{method}")
+    assert found["word2vec"][0].terms == found["fasttext"][0].terms
+    assert not np.allclose(found["word2vec"][1], found["fasttext"][1], atol=0.01)
+    settings = word_vectors.VectorSettings(written="word2vec")
+    text = next(iter(pq.ParquetFile(work / "train.pieces.parquet").iter_batches(1)))["premise"][0].as_py()
+    assert next(iter(word_vectors.Premises(work, settings))) == forms(text)
+    assert settings.table == "train.pieces.parquet"
 
 
 @UNCLOSED

@@ -22,10 +22,13 @@ ALLOWED: dict[str, set[str]] = {
     "submission/retrieval": {
         "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text",
     },
+    "submission/enrichment": {
+        "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text",
+    },
     "submission/fusion": {"submission", "submission/disk"},
     "submission/systems": {
-        "submission", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
-        "submission/retrieval", "submission/scoring",
+        "submission", "submission/disk", "submission/enrichment", "submission/fusion", "submission/input",
+        "submission/rankers", "submission/retrieval", "submission/scoring",
     },
     "submission/output": {"submission", "submission/disk", "submission/systems"},
     "submission's commands": {
@@ -43,6 +46,9 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/retrieval",
         "submission/scoring", "submission/text", "training", "training/data", "training/fitting", "training/measuring",
     },
+    "training/tagging": {
+        "submission", "submission/disk", "submission/text", "training/data",
+    },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/systems", "training", "training/measuring",
     },
@@ -57,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     "training's commands": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
         "submission/systems", "submission/text", "submission's commands", "training", "training/augmented", "training/data",
-        "training/fitting", "training/fusing", "training/measuring", "training/quality",
+        "training/fitting", "training/fusing", "training/measuring", "training/quality", "training/tagging",
     },
 }  # fmt: skip
 COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "fuse", "reproduce", "tune", "tune_quality"}

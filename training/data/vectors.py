@@ -1,27 +1,30 @@
-"""Word vectors for the word networks: trained on the premises, or read from a GloVe or word2vec file."""
+"""Word vectors for word networks and taggers: trained on the premises, or read from a GloVe or word2vec file."""
 
 from __future__ import annotations
 
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
-from gensim.models import Word2Vec
+from gensim.models import FastText, Word2Vec
 from gensim.models.keyedvectors import KeyedVectors
 
 from submission.disk.fingerprint import code_fingerprint, input_hashes
 from submission.disk.kept import Kept
 from submission.errors import InputError
+from submission.paths import PACKAGE
 from submission.text.normalise import query_words
 from submission.text.vocabulary import Vocabulary
+from submission.text.written import forms
 from training.data.seeds import Stream, generator
 from training.data.work import made, write_text
 from training.paths import TRAINING
@@ -30,6 +33,9 @@ log = logging.getLogger(__name__)
 
 VOCABULARY, VECTORS = "vocabulary.txt", "vectors.safetensors"
 LONGEST = 10_000  # words: gensim cuts longer texts
+SUBWORDS = 200_000  # vectors that fastText's subwords share: gensim's default takes 2,000,000, as 0.8 GB
+
+Method = Literal["word2vec", "fasttext"]
 
 
 @dataclass(frozen=True)
@@ -40,18 +46,29 @@ class VectorSettings:
     minimum_frequency: int = 5
     epochs: int = 5
     seed: int = 0
+    written: Method | None = None  # of words as a tagger reads them, by this method; None: of normalised ones, by word2vec
+
+    @property
+    def table(self) -> str:
+        """The name of the table that has the premises."""
+        return f"train.{'pieces' if self.written else 'words'}.parquet"
+
+    @property
+    def told(self) -> dict[str, object]:
+        """All of them, but what is not asked for."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Premises:
-    """The training premises in word form, each a list of words; read from disk again at each pass."""
+    """The training premises, each a list of words; read from disk again at each pass."""
 
-    def __init__(self, work: Path) -> None:
-        self._file = work / "train.words.parquet"
+    def __init__(self, work: Path, settings: VectorSettings) -> None:
+        self._file, self._words = work / settings.table, forms if settings.written else str.split
 
     def __iter__(self) -> Iterator[list[str]]:
         for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
             for text in batch["premise"].to_pylist():
-                yield text.split()[:LONGEST]
+                yield self._words(text)[:LONGEST]
 
 
 def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | None, overwrite: bool = False) -> None:
@@ -63,7 +80,7 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
     Args:
         work: what `prepare` wrote.
         directory: where to write.
-        settings: dimensions, minimum frequency, epochs (of training), seed.
+        settings: dimensions, minimum frequency, epochs (of training), seed, words and method.
         file: vectors to read instead of training: word2vec binary (.bin), word2vec text or GloVe text.
         overwrite: replace vectors made with other settings.
 
@@ -71,20 +88,20 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
         InputError: no prepared work; a vectors file that is damaged or of other dimensions.
         OutputError: it cannot be written.
     """
-    tables = made(work).files.get("train.words.parquet")
+    tables = made(work).files.get(settings.table)
     if tables is None:
         raise InputError(f"{work}: holds no tables; `python -m training prepare -i INPUT -o {work}` makes them")
     source = input_hashes([file])[file.name] if file else "none"
-    code = code_fingerprint((TRAINING / "data" / "vectors.py",), ("gensim", "numpy"))
-    decided_by = {"tables": tables.xxh3, "code": code, **asdict(settings), "vectors file": source}
+    code = code_fingerprint((TRAINING / "data" / "vectors.py", PACKAGE / "text" / "written.py"), ("gensim", "numpy"))
+    decided_by = {"tables": tables.xxh3, "code": code, **settings.told, "vectors file": source}
     output = Kept(directory, decided_by, overwrite)
-    premises = Premises(work)
+    premises = Premises(work, settings)
     counts = Counter(word for words in premises for word in words)
     frequent = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     if not frequent:
         raise InputError(f"no word occurs {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
     vocabulary = Vocabulary(sorted(frequent, key=lambda word: (-counts[word], word)))
-    _report(work, vocabulary, counts)
+    _report(work, vocabulary, counts, forms if settings.written else query_words)
 
     def write(path: Path) -> None:
         vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
@@ -92,6 +109,11 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
 
     output.make([VECTORS], write)
     output.make([VOCABULARY], partial(write_text, vocabulary.dumps()))
+
+
+def folder_of(written: Method | None) -> str:
+    """Where in a working directory vectors are, unless somebody says otherwise."""
+    return f"vectors-{written}" if written else "vectors"
 
 
 def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
@@ -103,7 +125,8 @@ def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
 
 
 def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
-    model = Word2Vec(
+    make = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
+    model = make(
         vector_size=settings.dimensions,
         min_count=settings.minimum_frequency,
         window=5,
@@ -150,11 +173,11 @@ def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettin
     return table
 
 
-def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:
+def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str], words_of: Callable[[str], list[str]]) -> None:
     terms = set(vocabulary.terms)
     covered = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()
-    words = [word for query in sorted(set(queries)) for word in query_words(query)]
+    words = [word for query in sorted(set(queries)) for word in words_of(query)]
     known = sum(word in terms for word in words) / len(words)
     log.info("vocabulary: %d of %d distinct words, %.1f %% of all in premises, %.1f %% of those in validation queries",
              len(terms), len(counts), 100 * covered, 100 * known)  # fmt: skip

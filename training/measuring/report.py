@@ -23,7 +23,7 @@ from submission.input.runs import read_run
 from submission.output.directory import RECORD
 from submission.systems.catalogue import BASELINE_SYSTEM, SYSTEMS, find
 from submission.systems.execution import Execution, Stage
-from submission.systems.stages import Lexical
+from submission.systems.lexical import Lexical
 from training.fitting.curves import curve_of, draw
 from training.measuring import analysis, evaluate
 from training.measuring.plots import coverage_plot, differences_plot

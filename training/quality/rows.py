@@ -8,8 +8,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal
 
-from submission.disk.files import read_regular
-from submission.errors import InputError, short, unreadable
+from submission.errors import InputError, short
+from training.data.texts import text_of
 
 
 def rows(file: Path, header: Sequence[str], separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -24,15 +24,8 @@ def rows(file: Path, header: Sequence[str], separator: str, quoted: bool) -> Ite
     Raises:
         InputError: it cannot be read, has other columns, a row with more or fewer fields, or no rows.
     """
-    try:
-        text = read_regular(file).decode("utf-8")
-    except OSError as error:
-        raise unreadable(error) from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{file}, line {line}: not UTF-8 ({error.reason}); restore the file") from None
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    reader = csv.reader(StringIO(text, newline=""), delimiter=separator, quoting=quoting, strict=True)
+    reader = csv.reader(StringIO(text_of(file), newline=""), delimiter=separator, quoting=quoting, strict=True)
     number = 0
     try:
         for number, fields in enumerate(reader):

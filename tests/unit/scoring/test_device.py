@@ -42,14 +42,14 @@ def refusing(most: int) -> tuple[list[int], object]:
 
 def test_a_batch_that_is_too_large_is_halved_until_it_fits(caplog: pytest.LogCaptureFixture) -> None:
     sizes, compute = refusing(3)
-    assert in_halves(compute, np.arange(7)).tolist() == [0, 10, 20, 30, 40, 50, 60]
+    assert in_halves(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert sizes == [7, 4, 2, 2, 3]
     assert "too small for a batch of 7" in caplog.text
 
 
 def test_a_single_row_that_is_too_large_is_an_error() -> None:
     with pytest.raises(torch.OutOfMemoryError):
-        in_halves(refusing(0)[1], np.arange(4))
+        in_halves(refusing(0)[1], np.arange(4), torch.cat)
 
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

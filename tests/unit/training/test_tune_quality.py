@@ -15,7 +15,8 @@ from submission.errors import UsageError
 from submission.fusion.reordering import open_reordering
 from submission.systems.catalogue import System, find
 from submission.systems.execution import Execution
-from submission.systems.stages import Lexical, Reorder, Rerank
+from submission.systems.lexical import Lexical
+from submission.systems.stages import Reorder, Rerank
 from tests.conftest import colours
 from tests.unit.training.quality import write_quality
 from training import tune_quality as module

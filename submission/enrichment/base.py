@@ -1,0 +1,73 @@
+"""What an enricher is: passages of a text in, what it says of their words out, and from that the words that are indexed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from submission.rankers.network import Network
+
+
+class Word(NamedTuple):
+    """A word of a passage, and what an enricher says of it."""
+
+    text: str  # as it is looked up and indexed
+    start: int  # its place in the passage's text
+    end: int
+    weight: float
+    label: str = ""  # of a tagger
+
+
+class Passage(Protocol):
+    """A part of a text as an enricher reads it."""
+
+    @property
+    def text(self) -> str:
+        """That part."""
+
+    def __len__(self) -> int:
+        """How many positions it has to compute."""
+
+
+P = TypeVar("P", bound=Passage)
+P_co = TypeVar("P_co", bound=Passage, covariant=True)
+
+
+class Reader(Protocol[P_co]):
+    """What turns a text into the passages that an enricher reads; its file is in the enricher's checkpoint."""
+
+    file: ClassVar[str]
+
+    @classmethod
+    def load(cls, directory: Path, config: Any) -> Self:
+        """From a directory that has its file, and the enricher's Config. Raises OSError, ValueError."""
+
+    def fits(self, terms: int) -> bool:
+        """Whether its ids are those of a network that has vectors for so many."""
+
+    def dumps(self) -> bytes:
+        """The content of its file."""
+
+    def passages(self, text: str) -> Sequence[P_co]:
+        """The passages of a text as written, in their order; of a text without a word, none."""
+
+
+class Enricher(Network, ABC, Generic[P]):
+    """A network that says something of each word of a passage.
+
+    What it says of a passage's words is a function of the passage: not of padding, of companions, or of the order.
+    """
+
+    Reader: ClassVar[type[Reader[Any]]]
+    value: ClassVar[str]  # what it says, in a word or two
+    together: ClassVar[int] = 0  # positions of passages that are computed at a time at least, also where a cache is small
+
+    @abstractmethod
+    def words(self, passages: Sequence[P]) -> list[list[Word]]:
+        """The words of each of some passages, computed together, in their order."""
+
+    @abstractmethod
+    def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+        """The words that are indexed of a text, each as often as it counts, 1 or more, from those of its passages."""

@@ -1,0 +1,99 @@
+"""An enricher's checkpoint (see `scoring.stored`): the probe has texts and what the enricher says of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from submission.enrichment import find
+from submission.enrichment.base import Enricher, Reader, Word
+from submission.errors import CheckpointError, short
+from submission.scoring.pretrained import Pretrained
+from submission.scoring.probe import PAIRS, TOLERANCE
+from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, configured, open_network, write_network
+
+TEXTS = tuple(text for _, text in PAIRS)
+
+
+class Config(msgspec.Struct, forbid_unknown_fields=True):
+    """What config.json says, beside the version."""
+
+    enricher: str
+    config: dict[str, Any]
+    pretrained: PretrainedName | None = None
+
+
+class Probed(msgspec.Struct):
+    """A text, and the words of its passages."""
+
+    text: str
+    passages: list[list[Word]]
+
+    def refuse_other(self, file: Path, found: Probed) -> None:
+        """Compare what was written with what comes out now. Raises CheckpointError."""
+        if self.text != found.text:
+            raise CheckpointError(f"{file}: {OTHER_TEXTS}")
+        old, new = (list(chain.from_iterable(one.passages)) for one in (self, found))
+        differing = next((pair for pair in zip_longest(old, new) if None in pair or _differ(*pair)), None)
+        sizes = [list(map(len, one.passages)) for one in (self, found)]
+        if differing or sizes[0] != sizes[1]:
+            told = (
+                f"{differing[1]}, the checkpoint {differing[0]}"
+                if differing
+                else f"passages of {sizes[1]} words, not {sizes[0]}"
+            )
+            raise CheckpointError(
+                f"{file}: of {short(self.text, 40)!r} this code says {told}; the text processing or the network has changed: "
+                "train it again"
+            )
+
+
+def _differ(old: Word, new: Word) -> bool:
+    return old._replace(weight=new.weight) != new or abs(old.weight - new.weight) > TOLERANCE * max(1, abs(old.weight))
+
+
+@dataclass(frozen=True)
+class EnricherCheckpoint:
+    """An opened checkpoint: the enricher in evaluation mode, its reader, and the hash of everything that decides its words."""
+
+    enricher: Enricher[Any]
+    reader: Reader[Any]
+    fingerprint: str
+
+
+def _built(directory: Path, given: Any) -> tuple[Enricher[Any], Reader[Any]]:
+    config = msgspec.convert(given, Config)
+    enricher = configured(find(config.enricher), config.config)
+    return enricher, enricher.Reader.load(directory, enricher.config)
+
+
+def _probed(enricher: Enricher[Any], reader: Reader[Any]) -> list[Probed]:
+    """Each passage is computed alone."""
+    read = {text: [enricher.words([passage])[0] for passage in reader.passages(text)] for text in TEXTS}
+    return [Probed(text, passages) for text, passages in read.items()]
+
+
+ENRICHERS: Kind[Enricher[Any], Reader[Any]] = Kind("enricher", _built, _probed, Probed)
+
+
+def open_enricher(directory: Path) -> EnricherCheckpoint:
+    """Open a checkpoint and prove that it says what it did when it was written. Raises CheckpointError."""
+    return EnricherCheckpoint(*open_network(directory, ENRICHERS))
+
+
+def write_enricher(
+    directory: Path,
+    enricher: Enricher[Any],
+    reader: Reader[Any],
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    card: str,
+    pretrained: Pretrained | None = None,
+) -> None:
+    """Write a checkpoint directory as `write_network` does. Raises OutputError."""
+    write_network(directory, ENRICHERS, enricher, reader, {}, metrics, provenance, card, pretrained)

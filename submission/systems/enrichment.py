@@ -1,0 +1,47 @@
+"""The words that an enricher gives the documents of a collection, or others, in place of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from submission.enrichment.base import Word
+from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher
+from submission.enrichment.enriched import Enriched, Words, enrich, words_of
+from submission.enrichment.read import read
+from submission.retrieval.terms import Fields, texts_of
+from submission.systems.execution import Component, Execution
+from submission.systems.remembered import Checkpoints
+
+
+@dataclass(frozen=True)
+class Enrichment(Component):
+    """An enricher over the documents' texts."""
+
+    checkpoint: str
+
+    def opened(self, checkpoints: Checkpoints) -> EnricherCheckpoint:
+        return checkpoints.opened(self.checkpoint, open_enricher)
+
+    def decided_by(self, execution: Execution) -> list[str]:
+        """A GPU gives other bits."""
+        return [self.opened(execution.checkpoints).fingerprint, execution.device.type]
+
+    def collection(self, execution: Execution, fields: Fields, collection: pd.DataFrame) -> Enriched:
+        """The words of a whole collection `docno conclusion premise`, in its order, kept in parts."""
+        kept = execution.place(f"enriched-{self.checkpoint}", *self.decided_by(execution), fields)
+        opened, device = self.opened(execution.checkpoints), execution.device
+        with execution.stopwatch.stage(f"enrichment by {self.checkpoint}"):
+            return enrich(lambda start, end: texts_of(collection[start:end], fields), len(collection), opened, device, kept)
+
+    def words(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[Words]:
+        """The words of some documents, each computed alone: a document's do not depend on the others."""
+        opened = self.opened(execution.checkpoints)
+        return [words_of([text], opened, execution.device)[0] for text in texts_of(documents, fields)]
+
+    def read(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Sequence[Word]]:
+        """What it says of the words of each passage of one document."""
+        [passages] = read(texts_of(document, fields), self.opened(execution.checkpoints), execution.device)
+        return list(passages)

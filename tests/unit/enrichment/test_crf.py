@@ -1,0 +1,103 @@
+"""The CRF against all ways through a short sequence, one by one."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from submission.enrichment.crf import CRF, FORBIDDEN, PAD
+
+TAGS = 4
+LENGTHS = (5, 1, 3)
+
+
+@pytest.fixture
+def crf() -> CRF:
+    torch.manual_seed(0)
+    made = CRF(TAGS).double()
+    with torch.no_grad():
+        made.transitions[1:-1, 1:] += torch.randn(TAGS, TAGS + 1)  # others than forbidden ones
+    return made
+
+
+def drawn(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Emissions and mask; what is outside is far off."""
+    emissions = scale * torch.randn(len(lengths), max(lengths), TAGS + 2, dtype=torch.float64)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return emissions.masked_fill(~mask[:, :, None], 1e6), mask
+
+
+def all_ways(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], float]:
+    """The score of all tags of a sequence (L, S) alone."""
+    transitions, scores = crf.transitions.tolist(), {}
+    for tags in product(range(TAGS + 2), repeat=length):
+        steps = zip(tags, (crf.start, *tags), strict=False)
+        scores[tags] = sum(emissions[place][to].item() + transitions[to][origin] for place, (to, origin) in enumerate(steps))
+    return scores
+
+
+def test_log_partition_score_and_best_are_those_of_all_ways(crf: CRF) -> None:
+    emissions, mask = drawn()
+    found, best = crf.log_partition(emissions, mask), crf.best(emissions, mask)
+    for row, length in enumerate(LENGTHS):
+        scores = all_ways(crf, emissions[row], length)
+        assert len(scores) == (TAGS + 2) ** length
+        expected = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0)
+        torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-9)
+        assert tuple(best[row, :length].tolist()) == max(scores, key=lambda tags: scores[tags])
+        assert best[row, length:].tolist() == [PAD] * (5 - length)
+        tags = torch.zeros(3, 5, dtype=torch.int64)
+        for way in [*scores][:: max(1, len(scores) // 50)]:
+            tags[row, :length] = torch.tensor(way)
+            own = crf.score(emissions, tags, mask)[row]
+            torch.testing.assert_close(own.item(), scores[way], rtol=1e-12, atol=1e-9)
+
+
+def test_probabilities_sum_to_one_whatever_is_likely(crf: CRF) -> None:
+    emissions, mask = drawn((2,), scale=30.0)
+    ways = torch.tensor(list(product(range(TAGS + 2), repeat=2)))
+    every = emissions.expand(len(ways), -1, -1)
+    scores = crf.score(every, ways, mask.expand(len(ways), -1))
+    assert (scores - crf.log_partition(emissions, mask)).exp().sum().item() == pytest.approx(1, abs=1e-9)
+    loss = crf.loss(emissions, ways[8:9], mask)
+    assert loss.item() == pytest.approx((crf.log_partition(emissions, mask) - scores[8]).item(), abs=1e-9)
+
+
+def test_padding_and_companions_change_nothing(crf: CRF) -> None:
+    emissions, mask = drawn()
+    tags = torch.randint(1, TAGS + 1, mask.shape).masked_fill(~mask, PAD)
+    for row, length in enumerate(LENGTHS):
+        alone = emissions[row : row + 1, :length], mask[row : row + 1, :length]
+        assert torch.equal(crf.best(*alone)[0], crf.best(emissions, mask)[row, :length])
+        torch.testing.assert_close(crf.log_partition(*alone)[0], crf.log_partition(emissions, mask)[row], rtol=0, atol=1e-12)
+        own = crf.score(alone[0], tags[row : row + 1, :length], alone[1])[0]
+        torch.testing.assert_close(own, crf.score(emissions, tags, mask)[row], rtol=0, atol=1e-12)
+    emissions.requires_grad_()
+    crf.loss(emissions, tags, mask).backward()
+    assert emissions.grad is not None
+    assert emissions.grad[~mask].abs().max() == 0
+    assert emissions.grad[mask].abs().max() > 0
+
+
+def test_what_is_forbidden_never_occurs() -> None:
+    """O, B, I, and a tag that is never seen: I follows B or I alone, whatever is seen of the words."""
+    torch.manual_seed(1)
+    crf = CRF(TAGS)
+    seen = torch.tensor([[1, 2, 3, 3, 1, 1], [2, 2, 3, 2, 1, 2], [1, 2, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0]])
+    crf.forbid_unseen(seen, seen > 0)
+    allowed = {(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (3, 3)} - {(1, 0), (2, 0)}
+    allowed |= {(1, crf.start), (2, crf.start), (0, 0)}
+    held = {(to, origin) for to, origin in product(range(6), repeat=2) if crf.transitions[to, origin] > FORBIDDEN}
+    assert held == allowed
+    lengths = tuple(range(1, 9)) * 20
+    emissions = 50 * torch.randn(len(lengths), 8, TAGS + 2)
+    best = crf.best(emissions, torch.arange(8) < torch.tensor(lengths)[:, None])
+    found = {
+        pair
+        for row, length in zip(best.tolist(), lengths, strict=True)
+        for pair in zip(row[:length], [crf.start, *row], strict=False)
+    }
+    assert found == allowed - {(0, 0)}

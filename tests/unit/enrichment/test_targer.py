@@ -1,0 +1,168 @@
+"""The tagger: what a sequence's tags are a function of, and that it learns."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from submission.enrichment.base import Word
+from submission.enrichment.targer import TARGER, joined
+from submission.text.vocabulary import Vocabulary
+from submission.text.written import SPELLING_IDS, WrittenReader
+
+TAGS = ("O", "B-P", "I-P")
+LENGTHS = (6, 2, 1, 4)
+
+
+def network(cell: str = "lstm") -> TARGER:
+    torch.manual_seed(0)
+    config = TARGER.Config(12, TAGS, SPELLING_IDS, 8, 5, filters=3, cell=cell, hidden=7)  # type: ignore[arg-type]
+    return TARGER(config).eval()
+
+
+def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Nine different words in four sequences."""
+    mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
+    return torch.randint(1, 12, (9,)), torch.randint(0, SPELLING_IDS, (9, 20)), torch.randint(0, 9, mask.shape), mask
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_sequence_does_not_see_padding_nor_companions(cell: str) -> None:
+    tagger, (ids, letters, words, mask) = network(cell), given()
+    together = tagger(ids, letters, words, mask)
+    assert together.shape == (4, 6, 5)
+    assert together[mask].std() > 0.01
+    for row, length in enumerate(LENGTHS):
+        alone = tagger(ids, letters, words[row : row + 1, :length], mask[row : row + 1, :length])
+        torch.testing.assert_close(together[row, :length], alone[0], rtol=1e-5, atol=1e-6)
+        other = words.masked_fill(~mask, 8)
+        torch.testing.assert_close(tagger(ids, letters, other, mask)[mask], together[mask], rtol=0, atol=0)
+
+
+@torch.no_grad()
+def test_words_are_numbered_in_any_order() -> None:
+    tagger, (ids, letters, words, mask) = network(), given()
+    order = torch.randperm(9)
+    place = order.argsort()
+    found = tagger(ids[order], letters[order], place[words], mask)
+    torch.testing.assert_close(found[mask], tagger(ids, letters, words, mask)[mask], rtol=1e-5, atol=1e-6)
+
+
+def test_both_directions_and_all_letters_are_seen() -> None:
+    tagger, (ids, letters, words, mask) = network(), given()
+    letters = letters.clamp(min=1)
+    before = tagger(ids, letters, words, mask)
+    words = words.clone()
+    words[0] = torch.arange(6)
+    start = tagger(ids, letters, words, mask)
+    for changed in (0, 5):
+        other = ids.clone()
+        other[changed] = ids[changed] % 11 + 1
+        moved = (tagger(other, letters, words, mask)[0] - start[0]).abs().amax(1)
+        assert (moved > 1e-7).all()
+    assert not torch.equal(before[0], start[0])
+    seen = set()
+    for place in range(20):
+        other = letters.clone()
+        other[:, place] = other[:, place] % (SPELLING_IDS - 1) + 1
+        seen |= {place} if not torch.equal(tagger(ids, other, words, mask)[mask], start[mask]) else set()
+    assert seen == set(range(20))
+
+
+def test_every_parameter_has_a_gradient_and_is_stored() -> None:
+    tagger, (ids, letters, words, mask) = network().train(), given()
+    tags = torch.randint(1, 4, mask.shape).masked_fill(~mask, 0)
+    tagger.crf.loss(tagger(ids, letters, words, mask), tags, mask).backward()
+    parameters = dict(tagger.named_parameters())
+    assert parameters.keys() == tagger.state_dict().keys()
+    for name, value in parameters.items():
+        assert value.grad is not None, name
+        assert value.grad.abs().max() > 0, name
+
+
+def test_dropout_is_of_training_alone() -> None:
+    tagger, batch = network(), given()
+    assert torch.equal(tagger(*batch), tagger(*batch))
+    tagger.train()
+    assert not torch.equal(tagger(*batch), tagger(*batch))
+
+
+def test_it_learns_what_only_letters_and_neighbours_tell() -> None:
+    """Words begin with a capital letter or not, all are unknown: P begins at a capital, and goes on until the next word 3."""
+    tagger = network().train()
+    tagger.dropout.p = 0.0
+    letters = torch.zeros(4, 20, dtype=torch.int64)
+    letters[:, 9] = torch.tensor([5, 6, 7, 8])
+    generator = torch.Generator().manual_seed(2)
+
+    def batch() -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        words = torch.randint(0, 4, (16, 10), generator=generator)
+        tags, inside = torch.ones_like(words), torch.zeros(16, dtype=torch.bool)
+        for place, column in enumerate(words.unbind(1)):
+            begins, ends = column == 0, column == 3
+            inside = (inside | begins) & ~ends
+            tags[:, place] = torch.where(begins, 2, torch.where(inside, 3, 1))
+        return (torch.ones(4, dtype=torch.int64), letters, words, torch.ones_like(words, dtype=torch.bool)), tags
+
+    optimiser = torch.optim.Adam(tagger.parameters(), lr=0.02)
+    for _ in range(150):
+        inputs, tags = batch()
+        optimiser.zero_grad()
+        tagger.crf.loss(tagger(*inputs), tags, inputs[-1]).backward()
+        optimiser.step()
+    inputs, tags = batch()
+    assert torch.equal(tagger.crf.best(tagger(*inputs), inputs[-1]), tags)
+
+
+TEXT = "The women's rights (since 1920) are good. Zoos aren't."
+
+
+def reader() -> WrittenReader:
+    return WrittenReader(Vocabulary(["the", "women", "zoos", "rights", "good", "are", "0000", ".", "'", "s"]), 512)
+
+
+def tagged(tags: str) -> list[Word]:
+    """The words of TEXT, p of a premise, m of a major claim, b of a backing, others of nothing."""
+    labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
+    [passage] = reader().passages(TEXT)
+    rows = zip(passage.words, passage.places, tags, strict=True)
+    return [Word(word, start, end, float(tag in "pm"), labels.get(tag, "O")) for word, (start, end), tag in rows]
+
+
+def test_what_is_kept_is_written_as_in_the_text() -> None:
+    frequencies = network().frequencies
+    everything = tagged("p" * 17)
+    assert joined(everything) == TEXT.split()
+    assert frequencies([everything, everything[:1]]) == {**dict.fromkeys(TEXT.split(), 1), "The": 2}
+    some = tagged("opppp" + "bbbb" + "mm" + "ppp" + "opp")
+    assert joined(some) == ["women's", "rights", "are", "good.", "Zoos", "aren", "t."]
+    assert joined(tagged("pop" + "o" * 14)) == ["The", "'"]
+    assert frequencies([tagged("ob" + "o" * 15)]) == {}
+    assert frequencies([]) == {}
+
+
+@torch.no_grad()
+def test_words_have_their_tags_and_places_whatever_is_beside_them() -> None:
+    tagger = network()
+    tagger.embedding.weight[2:] *= 30
+    tagger.crf.transitions[1:-1, 1:] = 0
+    texts = [TEXT, "Zoos!", "Are zoos good? The women's Zoos " * 9]
+    passages = [passage for text in texts for passage in reader().passages(text)]
+    together = tagger.words(passages)
+    assert {word.label for words in together for word in words} == set(TAGS)
+    for passage, words in zip(passages, together, strict=True):
+        assert tagger.words([passage]) == [words]
+        assert [word.text for word in words] == passage.words
+        assert [passage.text[word.start : word.end] for word in words] == passage.words
+        assert all(word.weight == float(word.label != "O") for word in words)
+
+
+def test_a_batch_has_each_different_word_once() -> None:
+    passages = [*reader().passages(TEXT), *reader().passages("Zoos are Good")]
+    ids, letters, words, mask = network().batch(passages)
+    assert mask.sum(1).tolist() == [17, 3]
+    assert len(ids) == len(letters) == 16  # "are", "." and "'" are there twice, "Zoos" too
+    for passage, row in zip(passages, words, strict=True):
+        assert ids[row[: len(passage)]].tolist() == passage.ids

@@ -1,0 +1,75 @@
+"""Tagged documents, written by us, in the form in which TARGER's are published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.unit.training.conftest import PLACES
+
+ESSAYS = """-DOCSTART- -X- O O
+
+Should O
+zoos O
+close O
+? O
+Zoos MC-B
+are MC-I
+cruel MC-I
+. O
+They O
+are C-B
+small C-I
+because O
+there P-B
+'s P-I
+single-room P-I
+housing P-I
+! O
+"?" O
+
+-DOCSTART- -X- -X- -X- O
+
+Golf P-B
+ends P-I
+. O
+Taxes C-B
+rise C-I
+"""
+WEBD = """-DOCSTART- -X- O O
+
+Zoos B-B
+
+go R-B
+on R-I
+
+and R-I
+on F-B
+. O
+-DOCSTART- -X- -X- -X- O
+
+-DOCSTART- -X- -X- -X- O
+
+Fine P-B
+, O
+Zoos C-B
+"""
+
+
+def write_tagged(directory: Path, documents: int = 40) -> Path:
+    """So many documents of each data set. A premise goes from `because` to the next mark, a claim from `so`; both are short."""
+    rng = np.random.default_rng(6)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in ("es", "wd"):
+        lines = []
+        for _ in range(documents):
+            lines += ["-DOCSTART- -X- O O", ""]
+            for _ in range(rng.integers(2, 5)):
+                lines += [f"{word} O" for word in rng.choice(PLACES, rng.integers(0, 3))]
+                opening, kind = [("because", "P"), ("so", "C")][rng.integers(2)]
+                words = [opening, *rng.choice(PLACES, rng.integers(1, 4))]
+                lines += [f"{word} {kind}-{'I' if place else 'B'}" for place, word in enumerate(words)]
+                lines += [". O", ""]
+        (directory / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return directory
