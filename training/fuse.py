@@ -16,7 +16,7 @@ from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_w
 from submission.errors import UsageError
 from submission.systems.execution import Execution
 from training.fusing.card import PICTURE, WAYS, card
-from training.fusing.recipe import Recipe
+from training.fusing.recipe import RIDGE, Recipe
 from training.fusing.ridge import Weights
 from training.fusing.trial import Trial
 from training.measuring import results
@@ -45,7 +45,8 @@ def fuse(
 
     Returns:
         The tables, each written as CSV: `<name>` (means with intervals), `<name>_tests` (each other run against the fusion),
-        `<name>_ablation` (without each feature), `<name>_weights` (with intervals).
+        `<name>_ablation` (without each feature), `<name>_models` (others against the ridge regression), `<name>_weights` (with
+        intervals).
 
     Raises:
         UsageError: more than two qrels, a name that is taken. InputError: malformed files. TrainingError: too few judged
@@ -62,7 +63,7 @@ def fuse(
     judged = {label: read_qrels(file, documents) for label, file in files.items()}
     trial = Trial(name, recipe, judged, execution)
     fitting = trial.fitting(recipe.features)
-    weights = fitting.weights()
+    weights = trial.ridge(fitting.labelled())
     model = recipe.model(trial.made_with, weights.of, weights.intercept)
     values = trial.values(trial.runs())
     alone = {feature: trial.measured(trial.table.assign(score=trial.table[feature])) for feature in recipe.features}
@@ -70,7 +71,8 @@ def fuse(
         name: results.bounds(values).reset_index(),
         f"{name}_tests": results.tests(_of({name, *recipe.baselines}, values), name).reset_index(),
         f"{name}_ablation": _ablation({name: next(iter(values.values()))[name], **trial.ablated()}, name, alone),
-        f"{name}_weights": _weights(weights, list(fitting.resampled(SAMPLES))),
+        f"{name}_models": _against(trial.compared(), RIDGE, "model"),
+        f"{name}_weights": _weights(weights, [trial.ridge(drawn) for drawn in fitting.resampled(SAMPLES)]),
     }
     own = trial.values({name: trial.run(fitting.scored(weights))})
     metrics = {
@@ -86,7 +88,7 @@ def fuse(
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(model)),
         METRICS: dump_json(metrics),
-        CARD: card(name, model, found[f"{name}_weights"], metrics, provenance).encode(),
+        CARD: card(name, model, found[f"{name}_weights"], found[f"{name}_models"], metrics, provenance).encode(),
     }
     if len(found[f"{name}_ablation"]):
         contents[PICTURE] = ablation_plot(found[f"{name}_ablation"])
@@ -106,17 +108,24 @@ def _of(runs: Set[str], values: results.Values) -> dict[str, dict[str, pd.DataFr
 
 def _ablation(measured: Mapping[str, pd.DataFrame], name: str, alone: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """What is lost without each feature, tested against all of them, and what its order alone is worth."""
-    first = ["measure", "without", "mean", "difference", "low", "high"]
+    table = _against(measured, name, "without")
+    table = table[table["without"] != name].reset_index(drop=True)
+    own = [alone[feature][measure].mean() for feature, measure in zip(table["without"], table["measure"], strict=True)]
+    return table.assign(alone=own)
+
+
+def _against(measured: Mapping[str, pd.DataFrame], name: str, what: str) -> pd.DataFrame:
+    """All by the measures that are printed: means, and against the one of that name differences with intervals, and tests."""
+    first = ["measure", what, "mean", "difference", "low", "high"]
     if len(measured) < 2:
         return pd.DataFrame(columns=first)
     parts = []
     for measure in TESTED:
-        of = {feature: values[measure] for feature, values in measured.items()}
-        bounds = intervals(pd.DataFrame({feature: values - of[name] for feature, values in of.items()}))
-        tested = against_baseline(of, name).join(bounds[["low", "high"]])
-        tested["mean"] = [of[feature].mean() for feature in tested.index]
-        tested["alone"] = [alone[feature][measure].mean() for feature in tested.index]
-        parts.append(tested.rename_axis("without").reset_index().assign(measure=measure))
+        of = pd.DataFrame({other: values[measure] for other, values in measured.items()})
+        bounds = intervals(of.sub(of[name], axis=0)).rename(columns={"mean": "difference"})
+        tests = against_baseline({other: of[other] for other in measured}, name).drop(columns="difference")
+        table = bounds.assign(measure=measure, mean=of.mean()).join(tests)
+        parts.append(table.rename_axis(what).reset_index())
     table = pd.concat(parts, ignore_index=True)
     return table[[*first, *(column for column in table.columns if column not in first)]]
 

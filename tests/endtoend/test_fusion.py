@@ -35,6 +35,13 @@ length = 6.5
 dirichlet = 20
 dirichlet_rm3 = 10
 bm25 = 0
+[compared.trees]
+model = "lambdamart"
+trees = 5
+[compared.ranknet]
+model = "ranknet"
+hidden = 3
+steps = 5
 [fit]
 unjudged = 5
 """
@@ -114,6 +121,15 @@ def test_fitted_then_ranked(run: Callable[..., int], lexical: Path, tmp_path: Pa
     own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["without"] == "length")].iloc[0]
     assert own["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(own["difference"], abs=2e-6)
     assert own["low"] <= own["difference"] <= own["high"]
+    models = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_models.csv").set_index(["model", "measure"])
+    assert set(models.index.get_level_values("model")) == {"ridge", "trees", "ranknet"}
+    own, other = models.loc["ridge", "nDCG@5 all"], models.loc["trees", "nDCG@5 all"]
+    assert own["mean"] == pytest.approx(means["mine", "nDCG@5 all"], abs=2e-6)
+    assert other["difference"] == pytest.approx(other["mean"] - own["mean"], abs=2e-6)
+    assert other["low"] <= other["difference"] <= other["high"]
+    assert models.xs("nDCG@5 all", level="measure")["mean"].nunique() == 3
+    card = (lexical / "mine" / "README.md").read_text()
+    assert f"| trees | {models.loc['trees', 'nDCG@5 judged']['mean']:.3f} (" in card
     assert colours((lexical / "mine" / "ablation.png").read_bytes()) > 20
     assert "on the topics that it was fitted on" in (lexical / "mine" / "README.md").read_text()
     assert "dirichlet_rm3" in capsys.readouterr().out
@@ -176,6 +192,10 @@ def test_two_judgments(run: Callable[..., int], tmp_path: Path) -> None:
         (RECIPE.replace("unjudged = 5", "unjudgd = 5"), "unjudgd"),
         (RECIPE + "alpha = 0\n", "alpha"),
         (RECIPE + "share = 1.5\n", "share"),
+        (RECIPE.replace('"lambdamart"', '"lambdamrt"'), "lambdamrt"),
+        (RECIPE.replace("trees = 5", "trees = 0"), "trees"),
+        (RECIPE.replace("trees = 5", "hidden = 5"), "hidden"),
+        (RECIPE.replace("compared.trees", "compared.ridge"), "compared.ridge: it is what others are compared with"),
     ],
 )
 def test_faulty_recipes(

@@ -8,13 +8,21 @@ from typing import Any
 import pandas as pd
 
 from submission.fusion.linear import Linear
+from training.fusing.recipe import RIDGE
 from training.measuring.results import TESTED
 
 PICTURE = "ablation.png"
 WAYS = ("cross-validated", "on the topics that it was fitted on")
 
 
-def card(name: str, model: Linear, weights: pd.DataFrame, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+def card(
+    name: str,
+    model: Linear,
+    weights: pd.DataFrame,
+    models: pd.DataFrame,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> str:
     """The card as Markdown."""
     best = {member.name: member.best for member in model.members}
     checkpoints = {member.name: member.checkpoints for member in model.members}
@@ -45,6 +53,7 @@ def card(name: str, model: Linear, weights: pd.DataFrame, metrics: Mapping[str, 
             for label, found in metrics[way].items()
         ),
         "",
+        *_models(models),
         f"`{PICTURE}` shows what is lost without each feature.",
         "",
         "Fitted on args.me arguments (Webis, CC BY 4.0) and Touché's judgments (SHA-256):",
@@ -52,3 +61,21 @@ def card(name: str, model: Linear, weights: pd.DataFrame, metrics: Mapping[str, 
         *(f"- `{file}` {digest}" for file, digest in provenance["trained on"]["input"].items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _models(table: pd.DataFrame) -> list[str]:
+    """The other models beside the ridge regression; no lines if there are none."""
+    if table.empty:
+        return []
+    cells = {
+        (row.measure, row.model): f"{row.mean:.3f}" + ("" if row.model == RIDGE else f" ({row.low:+.3f} to {row.high:+.3f})")
+        for row in table.itertuples()
+    }
+    return [
+        "Other models by the same folds; in brackets the difference to the ridge regression, 95 % of drawn topics:",
+        "",
+        f"| model | {' | '.join(TESTED)} |",
+        "|---|" + "---|" * len(TESTED),
+        *(f"| {name} | {' | '.join(cells[measure, name] for measure in TESTED)} |" for name in table["model"].unique()),
+        "",
+    ]

@@ -19,7 +19,9 @@ from submission.systems.catalogue import MEMBERS, SYSTEMS
 from training.paths import FUSIONS
 
 Above0 = Annotated[float, Meta(gt=0, lt=LARGE)]
+Number = Annotated[int, Meta(ge=1, le=10_000)]
 DIGITS = 6  # of a weight: beyond them libraries and machines differ
+RIDGE = "ridge"  # the model of a fusion's checkpoint, by the name that others are compared with
 
 
 class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +33,24 @@ class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
 
+class LambdaMART(msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True):
+    """Trees that are added up, see training/fusing/lambdamart.py."""
+
+    trees: Number = 100
+    leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # of a tree, at most
+    least: Number = 20  # documents in a leaf
+    learning_rate: Above0 = 0.05
+
+
+class RankNet(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
+    """A small network, see training/fusing/ranknet.py."""
+
+    hidden: Annotated[int, Meta(ge=0, le=1000)] = 8  # units of its hidden layer; 0: it has none and is a weighted sum
+    steps: Number = 300  # of Adam, each on all pairs
+    learning_rate: Above0 = 0.01
+    decay: Annotated[float, Meta(ge=0, lt=LARGE)] = 0.001  # of the weights, as Adam adds it to the gradient
+
+
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of it."""
 
@@ -38,6 +58,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # systems that it is compared with
     length: Above0 | None = None  # so much of the logarithm of the number of words counts; None: it is no feature
     fit: Fit = Fit()
+    compared: dict[str, LambdaMART | RankNet] = {}  # models beside the ridge regression, by the same folds
 
     def model(self, made_with: MadeWith, weights: Mapping[str, float], intercept: float) -> Linear:
         """The model with such weights, features by their names' order; those without a weight are left out.
@@ -70,6 +91,8 @@ def read_recipe(name: str) -> Recipe:
     try:
         recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Recipe)
         recipe.model({name: {} for name in recipe.members}, dict.fromkeys(recipe.features, 0.0), 0.0)
+        if RIDGE in recipe.compared:
+            raise ValueError(f"compared.{RIDGE}: it is what others are compared with; expected another name")
     except FileNotFoundError:
         there = (path.stem for path in FUSIONS.glob("*.toml"))
         raise UsageError(f"no fusion '{short(name)}'; {nearest(name, there)}") from None

@@ -1,19 +1,13 @@
-"""Judgments → labels of the pool's documents → weights by ridge regression; on other topics, and on topics drawn anew."""
+"""Ridge regression: the weighted sum of features that comes nearest to the labels. What a fusion's checkpoint holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from sklearn.linear_model import Ridge
 
-from submission.errors import TrainingError
-from submission.fusion.linear import standardised
-from training.fusing.recipe import Fit
-
-PAIR = ["qid", "docno"]
+from training.fusing.fitting import Labelled
 
 
 @dataclass(frozen=True)
@@ -29,73 +23,7 @@ class Weights:
         return np.asarray(self.intercept + (features * np.array(list(self.of.values()))).sum(axis=1))
 
 
-class Fitting:
-    """The pool's standardised features with their labels."""
-
-    def __init__(self, table: pd.DataFrame, judged: Sequence[pd.DataFrame], settings: Fit) -> None:
-        """Standardise and label them.
-
-        Args:
-            table: `qid docno` and a column a feature, of all documents of the pools.
-            judged: `qid docno rel`; of two, the labels are a mixture.
-            settings: how.
-
-        Raises:
-            TrainingError: fewer than two topics have a judged document in their pools.
-        """
-        found = standardised(table, table)
-        self.pairs, self.names, self.settings = table[PAIR], list(found), settings
-        self.features = np.stack(list(found.values()), axis=1)  # (N, F)
-        self.labels = labels(self.pairs, judged, settings)  # (N,), NaN: not fitted to
-        topics = self.pairs["qid"][~np.isnan(self.labels)].nunique()
-        if topics < 2:
-            raise TrainingError(
-                f"{topics} topics have judged documents in their pools, expected two or more; are these its qrels?"
-            )
-
-    def weights(self, rows: np.ndarray | None = None) -> Weights:
-        """Fitted to some rows, which may occur several times, or to all; those without a label are passed over."""
-        rows = np.arange(len(self.labels)) if rows is None else rows
-        rows = rows[~np.isnan(self.labels[rows])]
-        ridge = Ridge(self.settings.alpha, solver="cholesky").fit(self.features[rows], self.labels[rows])
-        return Weights(float(ridge.intercept_), dict(zip(self.names, ridge.coef_.tolist(), strict=True)))
-
-    def cross_validated(self, folds: Mapping[str, int]) -> pd.DataFrame:
-        """Scores `qid docno score` of the folds' topics, each by weights that were fitted without its fold."""
-        fold = self.pairs["qid"].map(folds).fillna(-1).to_numpy(int)
-        scores = np.zeros(len(fold))
-        for number in sorted({*folds.values()}):
-            inside = np.flatnonzero(fold == number)
-            scores[inside] = self.weights(np.flatnonzero(fold != number)).scores(self.features[inside])
-        return self.pairs.assign(score=scores)[fold >= 0]
-
-    def scored(self, weights: Weights) -> pd.DataFrame:
-        """Scores `qid docno score` of all documents."""
-        return self.pairs.assign(score=weights.scores(self.features))
-
-    def resampled(self, times: int) -> Iterator[Weights]:
-        """Fitted to topics that are drawn anew, so many times."""
-        labelled = np.flatnonzero(~np.isnan(self.labels))
-        rows = [labelled[places] for places in self.pairs.iloc[labelled].groupby("qid").indices.values()]
-        rng = np.random.default_rng(self.settings.seed)
-        for _ in range(times):
-            yield self.weights(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
-
-
-def labels(pairs: pd.DataFrame, judged: Sequence[pd.DataFrame], settings: Fit) -> np.ndarray:
-    """The labels (N,) of pairs `qid docno`; NaN: none.
-
-    A judged document has its judgment; of two files, a mixture of both where both judge it. Of the documents of a judged topic
-    that no file judges, a seeded sample has 0: it depends on topic and pool alone.
-    """
-    found = [pairs.merge(frame, on=PAIR, how="left")["rel"].to_numpy(float) for frame in judged]
-    shares = [1.0] if len(found) == 1 else [1 - settings.share, settings.share]
-    labels = np.asarray(sum(share * values for share, values in zip(shares, found, strict=True)))
-    unjudged = np.isnan(np.stack(found)).all(axis=0)
-    for qid, places in pairs.groupby("qid").indices.items():
-        if not unjudged[places].all():
-            candidates = places[unjudged[places]]
-            candidates = candidates[np.argsort(pairs["docno"].to_numpy()[candidates])]
-            rng = np.random.default_rng([settings.seed, *str(qid).encode()])
-            labels[rng.permutation(candidates)[: settings.unjudged]] = 0.0
-    return labels
+def ridge(labelled: Labelled, alpha: float) -> Weights:
+    """The weights with the least sum of squared errors and of their own squares times alpha (Hoerl and Kennard 1970)."""
+    found = Ridge(alpha, solver="cholesky").fit(labelled.features, labelled.labels)
+    return Weights(float(found.intercept_), dict(zip(labelled.names, found.coef_.tolist(), strict=True)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -16,8 +17,11 @@ from submission.progress import progress
 from submission.systems.catalogue import MEMBERS, SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.weigh import PAIR, Weigh
-from training.fusing.recipe import Recipe
-from training.fusing.ridge import Fitting
+from training.fusing.fitting import Fitting, Model
+from training.fusing.lambdamart import lambdamart
+from training.fusing.ranknet import ranknet
+from training.fusing.recipe import RIDGE, LambdaMART, Recipe
+from training.fusing.ridge import Weights, ridge
 from training.measuring.evaluate import evaluate
 from training.measuring.folds import folds
 
@@ -40,15 +44,22 @@ class Trial:
         self.folds = dict(zip(topics, folds(len(topics)).tolist(), strict=True))
         self.table = self._features(self._unfitted(recipe.features))
 
+    @property
+    def ridge(self) -> partial[Weights]:
+        """The model of the checkpoint."""
+        return partial(ridge, alpha=self.recipe.fit.alpha)
+
     def fitting(self, features: Collection[str], recipe: Recipe | None = None) -> Fitting:
         """By some of the features, whose members have a pool of their own."""
         pool = self.stage.pool(self.execution, self._unfitted(features))
         table = pool.merge(self.table[[*PAIR, *features]], on=PAIR)
         return Fitting(table, list(self.judged.values()), (recipe or self.recipe).fit)
 
-    def honest(self, features: Collection[str] | None = None, recipe: Recipe | None = None) -> pd.DataFrame:
-        """Scores `qid docno score`, each topic's by weights fitted without its fold."""
-        return self.fitting(features or self.recipe.features, recipe).cross_validated(self.folds)
+    def honest(
+        self, features: Collection[str] | None = None, recipe: Recipe | None = None, model: Model | None = None
+    ) -> pd.DataFrame:
+        """Scores `qid docno score`, each topic's by a model fitted without its fold: the ridge regression, or the one given."""
+        return self.fitting(features or self.recipe.features, recipe).cross_validated(model or self.ridge, self.folds)
 
     def runs(self) -> dict[str, pd.DataFrame]:
         """The runs that are compared: the fusion, the same without unjudged documents in the fit, and the baselines."""
@@ -65,6 +76,17 @@ class Trial:
             if any(self.recipe.members.get(name) for name in others):
                 found[feature] = self.measured(self.honest(others))
         return found
+
+    def compared(self) -> dict[str, pd.DataFrame]:
+        """The measures by topic of all models, by their names, the ridge regression's first."""
+        seed, models = self.recipe.fit.seed, dict[str, Model]({RIDGE: self.ridge})
+        for name, settings in self.recipe.compared.items():
+            if isinstance(settings, LambdaMART):
+                models[name] = partial(lambdamart, settings=settings, seed=seed)
+            else:
+                models[name] = partial(ranknet, settings=settings, seed=seed)
+        names = progress(list(models), "models", "models")
+        return {name: self.measured(self.honest(model=models[name])) for name in names}
 
     def run(self, scores: pd.DataFrame) -> pd.DataFrame:
         """The lists of scores `qid docno score`, as deep as a run."""
