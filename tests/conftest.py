@@ -29,6 +29,7 @@ from submission.disk.files import sha256
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.disk.work import Work
 from submission.fusion.linear import Length, Linear, Member
+from submission.fusion.reordering import Reordering
 from submission.input.args_me import corpus_files, read_documents
 from submission.input.directory import Input, refuse
 from submission.input.topics import read_topics
@@ -39,7 +40,7 @@ from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.parameters import Parameters
 from submission.retrieval.terms import Settings
 from submission.scoring.checkpoint import write_checkpoint
-from submission.systems.catalogue import SYSTEMS
+from submission.systems.catalogue import SYSTEMS, choose
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
 from submission.systems.weigh import Weigh
@@ -218,6 +219,12 @@ def write_linear(directory: Path, name: str, stage: Weigh, best: dict[str, int],
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
 
 
+def write_reordering(directory: Path, name: str, documents: int, weight: float) -> None:
+    """A checkpoint of a system that re-orders."""
+    contents = {CONFIG: dump_json(msgspec.to_builtins(Reordering("1.1.0", documents, weight))), METRICS: b"{}", CARD: b"# test"}
+    write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
+
+
 @pytest.fixture(scope="session")
 def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Checkpoints of all systems."""
@@ -229,6 +236,7 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)
         write_lexical(directory, f"{name}_rm3", model, expansion)
     write_lexical(directory, "dirichlet_thesis", Dirichlet(1000.0))
+    write_reordering(directory, "quality", 7, 2.0)
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["aggregate", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage
@@ -265,6 +273,11 @@ def rank_all(topics: Path, all_checkpoints: Path, tmp_path: Path) -> Callable[..
         return submission([*command, "--device", "cpu"])
 
     return run
+
+
+def shipped() -> list[str]:
+    """The systems that run with the project's own checkpoints, which may lack those of some."""
+    return [system.name for system in choose([], Checkpoints(CHECKPOINTS))]
 
 
 def contents(directory: Path) -> dict[str, bytes]:

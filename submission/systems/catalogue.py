@@ -9,7 +9,7 @@ from submission.errors import UsageError, nearest, short
 from submission.systems.execution import Stage, walk
 from submission.systems.lexical import Lexical
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Conclusions, Dense, DenseConclusions, Fuse, Latent, Rerank
+from submission.systems.stages import Conclusions, Dense, DenseConclusions, Fuse, Latent, Reorder, Rerank
 from submission.systems.weigh import Weigh
 
 
@@ -71,6 +71,11 @@ SYSTEMS = named(
     System("bm25_rm3", LEXICAL["bm25_rm3"], "The same with RM3: more terms, from the first arguments that it finds."),
     System("dirichlet", LEXICAL["dirichlet"], "A language model over whole arguments, smoothed by Dirichlet's prior."),
     System("dirichlet_rm3", LEXICAL["dirichlet_rm3"], "The same with RM3: more terms, from the first arguments that it finds."),
+    System(
+        "tfr_bert",
+        Reorder(LEXICAL["dirichlet"], Rerank(LEXICAL["dirichlet"], "tfr_bert"), "quality"),
+        "TFR-BERT: the first arguments of the language model, by relevance and by their quality together.",
+    ),
     System(
         "ensemble", Fuse(tuple(NETWORKS.items()), "ensemble"), "Ensemble: a linear regression over the seven networks' scores."
     ),

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,15 +15,12 @@ import torch
 from transformers import BertConfig, BertModel
 
 from submission.__main__ import main as submission
-from submission.disk.provenance import CONFIG, dump_json, write_with_provenance
-from submission.fusion.reordering import Reordering
 from submission.input.runs import read_run
 from submission.scoring.checkpoint import open_checkpoint
-from submission.systems.catalogue import SYSTEMS, System
+from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
-from submission.systems.lexical import Lexical
-from submission.systems.stages import Reorder, Rerank
-from tests.conftest import colours, contents, tiny_tokenizer
+from submission.systems.stages import Reorder
+from tests.conftest import colours, contents, tiny_tokenizer, write_reordering
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main
 from training.fitting import loop
@@ -49,8 +45,9 @@ learning_rate = 0.005
 global_batch_size = 6
 micro_batch_size = 2
 """
-DIRICHLET = Lexical("dirichlet")
-STAGE = Reorder(DIRICHLET, Rerank(DIRICHLET, "tfr_bert"), "quality")
+STAGE = SYSTEMS["tfr_bert"].stage
+assert isinstance(STAGE, Reorder)
+DIRICHLET = STAGE.relevance
 
 
 @pytest.fixture
@@ -131,21 +128,10 @@ def test_it_is_not_made_anew_from_a_corpus(tables: Path, topics: Path, capsys: p
     assert "order: learned from lists of arguments, not from a corpus" in capsys.readouterr().err
 
 
-def write_numbers(checkpoints: Path, documents: int, weight: float) -> None:
-    content = {CONFIG: dump_json(msgspec.to_builtins(Reordering("1.1.0", documents, weight)))}
-    write_with_provenance(checkpoints / "quality", content, {"trained on": {"input": {}}})
-
-
-@pytest.fixture
-def ordered(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The checkpoints, with one of numbers for the system tfr_bert, which is in the catalogue."""
-    write_numbers(all_checkpoints, 7, 2.0)
-    monkeypatch.setitem(SYSTEMS, "tfr_bert", System("tfr_bert", STAGE, "The first by quality too."))
-    return all_checkpoints
-
-
-def test_only_the_first_documents_are_ordered_anew(execute: Callable[..., Execution], topics: Path, ordered: Path) -> None:
-    execution = execute(topics, checkpoints=ordered)
+def test_only_the_first_documents_are_ordered_anew(
+    execute: Callable[..., Execution], topics: Path, all_checkpoints: Path
+) -> None:
+    execution = execute(topics, checkpoints=all_checkpoints)
     before, after = execution.lists(DIRICHLET), execution.lists(STAGE)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
     quality = pd.Series(STAGE.quality.scores(execution, pairs).astype(float), index=pairs.index)
@@ -168,31 +154,31 @@ def test_only_the_first_documents_are_ordered_anew(execute: Callable[..., Execut
         assert STAGE.scores(execution, unlisted)[0] < after["score"][after["qid"] == "1"].min()
 
 
-def test_without_weight_the_order_stays(execute: Callable[..., Execution], topics: Path, ordered: Path) -> None:
-    key = execute(topics, checkpoints=ordered).key(STAGE)
-    write_numbers(ordered, 1000, 0.0)
-    execution = execute(topics, checkpoints=ordered)
+def test_without_weight_the_order_stays(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
+    key = execute(topics, checkpoints=all_checkpoints).key(STAGE)
+    write_reordering(all_checkpoints, "quality", 1000, 0.0)
+    execution = execute(topics, checkpoints=all_checkpoints)
     assert execution.key(STAGE) != key
     columns = ["qid", "docno", "rank"]
     pd.testing.assert_frame_equal(execution.lists(STAGE)[columns], execution.lists(DIRICHLET)[columns])
 
 
 def test_it_ranks_and_says_what_it_is(
-    ordered: Path, rank_all: Callable[..., int], tmp_path: Path, topics: Path, capsys: pytest.CaptureFixture[str]
+    all_checkpoints: Path, rank_all: Callable[..., int], tmp_path: Path, topics: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--system", "tfr_bert", "--work", str(tmp_path / "work"), "--depth", "1000"]
     assert rank_all("out", *flags) == 0
     assert rank_all("again", *flags) == 0
     assert (tmp_path / "again" / "run.txt").read_bytes() == (tmp_path / "out" / "run.txt").read_bytes()
     run = read_run(tmp_path / "out" / "run.txt")
-    assert submission(["systems", "--checkpoints", str(ordered)]) == 0
+    assert submission(["systems", "--checkpoints", str(all_checkpoints)]) == 0
     assert "score = z(relevance) +2.000 z(quality), over the first 7 documents of a topic" in capsys.readouterr().out
     command = [
         "explain",
         "-i",
         str(topics),
         "--checkpoints",
-        str(ordered),
+        str(all_checkpoints),
         "--system",
         "tfr_bert",
         "--topic",
@@ -212,11 +198,11 @@ def test_it_ranks_and_says_what_it_is(
 
 
 def test_a_list_that_was_handed_over_is_ordered_likewise(
-    execute: Callable[..., Execution], topics: Path, ordered: Path, tmp_path: Path
+    execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, tmp_path: Path
 ) -> None:
-    docnos = execute(topics, checkpoints=ordered).documents.collection[3:40:3]
+    docnos = execute(topics, checkpoints=all_checkpoints).documents.collection[3:40:3]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))
-    given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=ordered)
+    given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=all_checkpoints)
     before, after = given.lists(DIRICHLET), given.lists(STAGE)
     assert sorted(after["docno"]) == sorted(docnos)
     assert set(after["docno"][:7]) == set(before["docno"][:7])

@@ -13,10 +13,9 @@ import pytest
 from submission import lists
 from submission.errors import UsageError
 from submission.fusion.reordering import open_reordering
-from submission.systems.catalogue import System, find
+from submission.systems.catalogue import find
 from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
-from submission.systems.stages import Reorder, Rerank
 from tests.conftest import colours
 from tests.unit.training.quality import write_quality
 from training import tune_quality as module
@@ -26,7 +25,7 @@ from training.quality.rerank import GIVEN, POINTS
 from training.tune_quality import DEPTH, MEASURES, WEBIS, tune_quality
 
 DIRICHLET = Lexical("dirichlet")
-SYSTEM = System("reordered", Reorder(DIRICHLET, Rerank(DIRICHLET, "tfr_bert"), "quality"), "A test.")
+SYSTEM = find("tfr_bert")
 
 
 @pytest.fixture
