@@ -45,8 +45,8 @@ def fuse(
 
     Returns:
         The tables, each written as CSV: `<name>` (means with intervals), `<name>_tests` (each other run against the fusion),
-        `<name>_ablation` (without each feature), `<name>_models` (others against the ridge regression), `<name>_weights` (with
-        intervals).
+        `<name>_ablation` (without each feature), `<name>_tried` (with each member that is tried), `<name>_models` (others
+        against the ridge regression), `<name>_weights` (with intervals).
 
     Raises:
         UsageError: more than two qrels, a name that is taken. InputError: malformed files. TrainingError: too few judged
@@ -57,7 +57,8 @@ def fuse(
     if len(files) < len(qrels_files) or len(files) > 2:
         names = ", ".join(label for label, _ in qrels_files)
         raise UsageError(f"--qrels {names}: expected one, or two of different names whose labels are mixed")
-    if name in {*recipe.baselines, *recipe.features}:
+    features = [*recipe.features, *recipe.tried]
+    if name in {*recipe.baselines, *features}:
         raise UsageError(f"{name}: has the name of one of its baselines or features; rename the fusion")
     documents = set(execution.input.documents["docno"])
     judged = {label: read_qrels(file, documents) for label, file in files.items()}
@@ -66,20 +67,22 @@ def fuse(
     weights = trial.ridge(fitting.labelled())
     model = recipe.model(trial.made_with, weights.of, weights.intercept)
     values = trial.values(trial.runs())
-    alone = {feature: trial.measured(trial.table.assign(score=trial.table[feature])) for feature in recipe.features}
+    own = next(iter(values.values()))[name]
+    alone = {feature: trial.measured(trial.table.assign(score=trial.table[feature])) for feature in features}
     found = {
         name: results.bounds(values).reset_index(),
         f"{name}_tests": results.tests(_of({name, *recipe.baselines}, values), name).reset_index(),
-        f"{name}_ablation": _ablation({name: next(iter(values.values()))[name], **trial.ablated()}, name, alone),
+        f"{name}_ablation": _changed({name: own, **trial.ablated()}, name, "without", alone),
+        f"{name}_tried": _changed({name: own, **trial.added()}, name, "with", alone),
         f"{name}_models": _against(trial.compared(), RIDGE, "model"),
         f"{name}_weights": _weights(weights, [trial.ridge(drawn) for drawn in fitting.resampled(SAMPLES)]),
     }
-    own = trial.values({name: trial.run(fitting.scored(weights))})
+    fitted = trial.values({name: trial.run(fitting.scored(weights))})
     metrics = {
         "topics": len(trial.folds),
         "pairs of the pools": len(fitting.labels),
         "pairs fitted to": int((~np.isnan(fitting.labels)).sum()),
-        **{way: _rounded(figures, name) for way, figures in zip(WAYS, (values, own), strict=True)},
+        **{way: _rounded(figures, name) for way, figures in zip(WAYS, (values, fitted), strict=True)},
     }
     provenance = {
         "trained on": {"input": execution.input.hashes | input_hashes(list(files.values()))},
@@ -106,11 +109,11 @@ def _of(runs: Set[str], values: results.Values) -> dict[str, dict[str, pd.DataFr
     return {label: {run: table for run, table in tables.items() if run in runs} for label, tables in values.items()}
 
 
-def _ablation(measured: Mapping[str, pd.DataFrame], name: str, alone: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What is lost without each feature, tested against all of them, and what its order alone is worth."""
-    table = _against(measured, name, "without")
-    table = table[table["without"] != name].reset_index(drop=True)
-    own = [alone[feature][measure].mean() for feature, measure in zip(table["without"], table["measure"], strict=True)]
+def _changed(measured: Mapping[str, pd.DataFrame], name: str, what: str, alone: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """What is gained with or without each feature, tested against the fusion, and what the feature's order alone is worth."""
+    table = _against(measured, name, what)
+    table = table[table[what] != name].reset_index(drop=True)
+    own = [alone[feature][measure].mean() for feature, measure in zip(table[what], table["measure"], strict=True)]
     return table.assign(alone=own)
 
 

@@ -30,6 +30,7 @@ from training.measuring.evaluate import evaluate, read_qrels
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
 baselines = ["bm25", "dirichlet"]
+tried = ["knrm"]
 length = 6.5
 [members]
 dirichlet = 20
@@ -121,6 +122,12 @@ def test_fitted_then_ranked(run: Callable[..., int], lexical: Path, tmp_path: Pa
     own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["without"] == "length")].iloc[0]
     assert own["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(own["difference"], abs=2e-6)
     assert own["low"] <= own["difference"] <= own["high"]
+    tried = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_tried.csv").set_index(["with", "measure"])
+    assert set(tried.index.get_level_values("with")) == {"knrm"}
+    added = tried.loc["knrm", "nDCG@5 all"]
+    assert added["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(added["difference"], abs=2e-6)
+    assert added["difference"] != 0
+    assert 0 < added["alone"] != added["mean"]
     models = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_models.csv").set_index(["model", "measure"])
     assert set(models.index.get_level_values("model")) == {"ridge", "trees", "ranknet"}
     own, other = models.loc["ridge", "nDCG@5 all"], models.loc["trees", "nDCG@5 all"]
@@ -185,6 +192,9 @@ def test_two_judgments(run: Callable[..., int], tmp_path: Path) -> None:
         ("[members", "no fusion"),
         (RECIPE.replace("bm25 = 0", "dirichlt = 0"), "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
         (RECIPE.replace("bm25 = 0", "bm25 = -1"), "members"),
+        (RECIPE.replace('["knrm"]', '["knrn"]'), "unknown member 'knrn'"),
+        (RECIPE.replace('["knrm"]', '["bm25"]'), "tried bm25: expected different names, and none of a member"),
+        (RECIPE.replace('["knrm"]', '["knrm", "knrm"]'), "tried knrm, knrm: expected different names"),
         (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member proposes documents"),
         (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
         (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),

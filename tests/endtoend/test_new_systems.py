@@ -15,8 +15,8 @@ import yaml
 from submission.__main__ import main
 from submission.fusion.regression import Member, Regression
 from submission.input.runs import read_run
-from submission.lists import ranked
-from submission.systems.catalogue import CONCLUSIONS, SYSTEMS, System
+from submission.lists import cut, ranked
+from submission.systems.catalogue import CONCLUSIONS, MEMBERS, SYSTEMS, System
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.remembered import Checkpoints
@@ -164,3 +164,24 @@ def test_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path
 def test_names_that_cannot_end_a_tag_are_refused() -> None:
     with pytest.raises(ValueError, match="system 'my-system'"):
         System("my-system", CONCLUSIONS, "x")
+
+
+def test_networks_over_the_documents_of_another_system(
+    rank_all: Callable[..., int], execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, tmp_path: Path
+) -> None:
+    """A run that is handed on is a stage below another: no system has to be made for it."""
+    networks = ("knrm", "gru", "snrm", "cedr_drmm")
+    assert rank_all("first", "--system", "dirichlet", "--depth", "20") == 0
+    flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]
+    assert rank_all("again", *flags, *(flag for name in networks for flag in ("--system", name))) == 0
+    execution = execute(topics, checkpoints=all_checkpoints)
+    pairs = cut(execution.lists(MEMBERS["dirichlet"]), 20)[["qid", "docno"]]
+    for name in networks:
+        stage = Rerank(MEMBERS["dirichlet"], name)
+        expected = ranked(pairs.assign(score=stage.scores(execution, pairs)), execution.topics)
+        found = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
+        both = found.merge(expected, on=["qid", "docno"])
+        assert len(both) == len(found) == len(expected) > 40
+        np.testing.assert_allclose(both["score_x"], both["score_y"], rtol=0, atol=1e-5)
+        # As a member of a fusion it is nothing new: a network scores a pair, whatever it re-ranks otherwise.
+        np.testing.assert_allclose(MEMBERS[name].scores(execution, pairs), stage.scores(execution, pairs), rtol=0, atol=1e-5)

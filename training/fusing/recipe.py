@@ -56,6 +56,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     members: dict[str, Annotated[int, Meta(ge=0, le=DEEPEST)]]  # of each: its best documents that join the pool, a topic
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # systems that it is compared with
+    tried: tuple[str, ...] = ()  # other members, which only score: what the fusion would be worth with each of them
     length: Above0 | None = None  # so much of the logarithm of the number of words counts; None: it is no feature
     fit: Fit = Fit()
     compared: dict[str, LambdaMART | RankNet] = {}  # models beside the ridge regression, by the same folds
@@ -69,7 +70,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rounded = {name: round(float(weight), DIGITS) for name, weight in weights.items()}
         members = tuple(
             Member(name, dict(made_with[name]), best, rounded[name])
-            for name, best in sorted(self.members.items())
+            for name, best in sorted((dict.fromkeys(self.tried, 0) | self.members).items())
             if name in rounded
         )
         length = Length(self.length, rounded[LENGTH]) if self.length and LENGTH in rounded else None
@@ -93,12 +94,17 @@ def read_recipe(name: str) -> Recipe:
         recipe.model({name: {} for name in recipe.members}, dict.fromkeys(recipe.features, 0.0), 0.0)
         if RIDGE in recipe.compared:
             raise ValueError(f"compared.{RIDGE}: it is what others are compared with; expected another name")
+        if len({*recipe.members, *recipe.tried}) < len(recipe.members) + len(recipe.tried):
+            raise ValueError(f"tried {', '.join(recipe.tried)}: expected different names, and none of a member")
     except FileNotFoundError:
         there = (path.stem for path in FUSIONS.glob("*.toml"))
         raise UsageError(f"no fusion '{short(name)}'; {nearest(name, there)}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: no fusion ({error}); see training/fusions for examples") from None
-    for what, valid, given in (("member", set(MEMBERS), [*recipe.members]), ("baseline", set(SYSTEMS), [*recipe.baselines])):
+    for what, valid, given in (
+        ("member", set(MEMBERS), [*recipe.members, *recipe.tried]),
+        ("baseline", set(SYSTEMS), [*recipe.baselines]),
+    ):
         for one in given:
             if one not in valid:
                 raise UsageError(f"{file}: unknown {what} '{short(one)}'; {nearest(one, valid)}")

@@ -37,12 +37,12 @@ class Trial:
     def __init__(self, name: str, recipe: Recipe, judged: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         """Compute the features, unless they are kept."""
         self.name, self.recipe, self.judged, self.execution = name, recipe, judged, execution
-        self.stage = Weigh(tuple((member, MEMBERS[member]) for member in sorted(recipe.members)), name)
+        self.stage = Weigh(tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name)
         self.made_with = self.stage.made_with(execution.checkpoints)
         first = next(iter(judged.values()))
         topics = sorted(first.loc[first["rel"] > 0, "qid"].unique())
         self.folds = dict(zip(topics, folds(len(topics)).tolist(), strict=True))
-        self.table = self._features(self._unfitted(recipe.features))
+        self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
 
     @property
     def ridge(self) -> partial[Weights]:
@@ -76,6 +76,11 @@ class Trial:
             if any(self.recipe.members.get(name) for name in others):
                 found[feature] = self.measured(self.honest(others))
         return found
+
+    def added(self) -> dict[str, pd.DataFrame]:
+        """The measures by topic with each member that is tried, by its name."""
+        tried = progress(self.recipe.tried, "tried", "members")
+        return {member: self.measured(self.honest([*self.recipe.features, member])) for member in tried}
 
     def compared(self) -> dict[str, pd.DataFrame]:
         """The measures by topic of all models, by their names, the ridge regression's first."""
