@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", type=folder, default=STUDENTS, metavar="FILE", help="the table, as CSV")
 
     verb = verbs.add("prepare-quality", _prepare_quality, "published lists of arguments by quality → tables of one form")
-    what = "with ukp-conv-arg-rank/, ibm-argq-5.3k/ and webis-argquality-20/, each as it is published"
+    what = "with some of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, each as it is published"
     verb.add_argument("data", type=folder, metavar="DIR", help=what)
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory for the tables")
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of other data")
@@ -141,7 +141,9 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add("reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
     verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
-    verb.add_argument("-i", "--input", type=folder, required=True, metavar="DIR", help="the corpus that it was trained on")
+    verb.add_argument(
+        "-i", "--input", type=folder, required=True, metavar="DIR", help="the corpus, or the lists, that it learned from"
+    )
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory; what is there is used")
     add_checkpoints(verb)
     add_device(verb)
@@ -204,17 +206,15 @@ def _fit(options: argparse.Namespace) -> None:
     from submission.scoring.device import choose_device
     from training.data.work import held
     from training.fitting.fit import fit
-    from training.fitting.pairs import Paired
     from training.fitting.recipe import read_recipe
-    from training.quality.task import Listed
-    from training.reproduce import teach_of
+    from training.reproduce import task_of, teach_of
 
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
     vectors = options.vectors or options.work / "vectors"
-    task_of, device = Listed.of if recipe.lists else Paired.of, choose_device(options.device)
+    device = choose_device(options.device)
     with held(options.work):
-        fit(name, recipe, task_of, options.work, vectors, output, device, options.restart, teach_of(recipe))
+        fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, teach_of(recipe))
 
 
 def _aggregate(options: argparse.Namespace) -> None:
@@ -305,11 +305,11 @@ def _students(options: argparse.Namespace) -> None:
 def _prepare_quality(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory
     from training.data.work import held
-    from training.quality.prepare import prepare_quality
+    from training.quality.prepare import prepare_quality, there
 
     make_directory(options.work)
     with held(options.work):
-        prepare_quality(options.data, options.work, options.overwrite)
+        prepare_quality(options.data, there(options.data), options.work, options.overwrite)
 
 
 def _prepare_tagging(options: argparse.Namespace) -> None:

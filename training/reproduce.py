@@ -1,7 +1,8 @@
-"""A checkpoint made anew, from the corpus and its recipe, and compared with the one that is there."""
+"""A checkpoint made anew, from its data and its recipe, and compared with the one that is there."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -25,8 +26,13 @@ from submission.systems.stages import Fuse
 from training.data import prepare
 from training.data import vectors as word_vectors
 from training.fitting import aggregate, fit
+from training.fitting.network import Network
 from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe, read_recipe
+from training.fitting.task import Task
+from training.quality.prepare import prepare_quality
+from training.quality.tables import published
+from training.quality.task import Listed
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ def reproduce(
 
     Args:
         recipe_name: of the recipe, or a .toml file; the checkpoint has its name. Or a system that fuses.
-        directory: the input with the corpus that it was trained on.
+        directory: the input with the corpus that it was trained on; or the lists that `prepare-quality` reads.
         work: the working directory; the new checkpoint is in `work`/checkpoints.
         checkpoints: where the stored one is; a fusion is fitted to the networks there.
         device: where to compute.
@@ -53,7 +59,7 @@ def reproduce(
 
     Raises:
         CheckpointError: there is no stored one, or it is damaged. ReproductionError: a metric is further away than 2 points.
-        UsageError: it was not trained on a corpus.
+        InputError: the data are missing or malformed.
     """
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
@@ -61,13 +67,8 @@ def reproduce(
     stored = checkpoints / (fusion.stage.checkpoint or name if fusion else name)
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)
-    _tell_differences(provenance["trained on"]["input"], input_hashes(corpus_files(directory)))
     made = provenance["trained on"]
-    if "lists" in provenance.get("recipe", {}):
-        raise UsageError(
-            f"{name}: learned from lists of arguments, not from a corpus; `prepare-quality` and `fit` make it anew"
-        )
-    prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
+    _tell_differences(made["input"], _prepared(directory, work, made, provenance.get("recipe", {}).get("lists")))
     output = work / "checkpoints" / stored.name
     if fusion:
         aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
@@ -79,6 +80,15 @@ def reproduce(
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
     return table, weights
+
+
+def _prepared(directory: Path, work: Path, made: Mapping[str, Any], lists: Mapping[str, Any] | None) -> dict[str, str]:
+    """Make the tables that a checkpoint learned from; the hashes of the files that they are of."""
+    if lists:
+        prepare_quality(directory, lists["data"], work)
+        return {file: value for name in lists["data"] for file, value in published(work, name).items()}
+    prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
+    return input_hashes(corpus_files(directory))
 
 
 def verdicts(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
@@ -112,7 +122,12 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)
         fit.fit(start, read_recipe(start), Paired.of, work, work / "vectors", output.parent / start, device)
-    fit.fit(output.name, recipe, Paired.of, work, work / "vectors", output, device, teach=teach_of(recipe))
+    fit.fit(output.name, recipe, task_of(recipe), work, work / "vectors", output, device, teach=teach_of(recipe))
+
+
+def task_of(recipe: Recipe) -> Callable[[Recipe, Network, Path, torch.device], Task]:
+    """What gives a recipe's network what it learns from."""
+    return Listed.of if recipe.lists else Paired.of
 
 
 def teach_of(recipe: Recipe) -> Callable[[Ranker, Recipe, Path, torch.device], None] | None:
@@ -127,12 +142,12 @@ def teach_of(recipe: Recipe) -> Callable[[Ranker, Recipe, Path, torch.device], N
 def _tell_differences(stored: Mapping[str, str], here: Mapping[str, str]) -> None:
     if stored != here:
         other = sorted(name for name in {*stored, *here} if stored.get(name) != here.get(name))
-        log.warning("the corpus is not the one that the stored checkpoint was trained on (%s)", ", ".join(other))
+        log.warning("the data are not those that the stored checkpoint was trained on (%s)", ", ".join(other))
 
 
 def _tell_changes(recipe: Recipe, stored: Mapping[str, Any]) -> None:
     """Say which settings of the recipe are others now; those that came later have their defaults."""
-    now = asdict(recipe)
+    now = json.loads(json.dumps(recipe.told()))
     for key, value in stored.items():
         pairs = value.items() if isinstance(value, dict) else [(None, value)]
         for inner, old in pairs:

@@ -32,7 +32,7 @@ from training.quality import rerank
 from training.quality.folds import folds
 from training.quality.prepare import judgments
 from training.quality.rerank import ALONE, FOLDS, GIVEN, HELD, POINTS, RAISED
-from training.quality.tables import place
+from training.quality.tables import published
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     }
     table = pd.DataFrame([_axes(point) for point in range(ALONE)])
     table[[*MEASURES, *WEBIS]] = np.hstack([on_topics.mean(axis=0), on_webis.mean(axis=0)])
-    inputs = {qrels_file.name: sha256(qrels_file), "webis.parquet": sha256(place(work, "webis"))}
+    inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
     provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(POINTS[best])),

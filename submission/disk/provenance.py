@@ -20,9 +20,11 @@ CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.j
 
 
 class Source(msgspec.Struct):
-    """The files that something was made from, with their hashes."""
+    """The files that something was made from, with their hashes; and whose data they are."""
 
     input: dict[str, str] = {}
+    data: str = "args.me"
+    licence: str = "CC BY 4.0"
 
 
 class Provenance(msgspec.Struct, rename={"trained_on": "trained on"}):

@@ -6,7 +6,7 @@ import os
 import platform
 import resource
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,9 @@ def write_metadata(
                 "documents": execution.documents.size,
                 "files": source.hashes,
             },
-            "training data": [{"name": "args.me", "licence": "CC BY 4.0", "files": _training_files(runs)}],
+            "training data": [
+                {"name": name, **data} for name, data in _together(run.get("trained on", {}) for run in runs.values()).items()
+            ],
         },
     }
     write_whole(directory / METADATA, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
@@ -98,8 +100,9 @@ def run_entry(system: System, execution: Execution, seconds: float) -> dict[str,
     opened = {part.checkpoint: part.opened(checkpoints) for part in walk(system.stage)}
     found = {name: checkpoint.fingerprint for name, checkpoint in opened.items() if name and checkpoint}
     if found:
-        sources = [read_provenance(checkpoints.directory / name).trained_on.input for name in found]
-        entry |= {"checkpoints": found, "trained on": {file: value for source in sources for file, value in source.items()}}
+        sources = [read_provenance(checkpoints.directory / name).trained_on for name in found]
+        data = _together({source.data: {"licence": source.licence, "files": source.input}} for source in sources)
+        entry |= {"checkpoints": found, "trained on": data}
     return entry
 
 
@@ -114,11 +117,18 @@ def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
+class _Data(msgspec.Struct):
+    """What must hold of a data set there."""
+
+    licence: str
+    files: dict[str, str]
+
+
 class _Told(msgspec.Struct, rename={"trained_on": "trained on"}):
     """What must hold of an entry that is taken over."""
 
     name: str
-    trained_on: dict[str, str] = {}
+    trained_on: dict[str, _Data] = {}
 
 
 def _platform(device: torch.device) -> dict[str, Any]:
@@ -158,8 +168,14 @@ def _distribution() -> str:
         return platform.system()
 
 
-def _training_files(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    return {file: value for entry in runs.values() for file, value in entry.get("trained on", {}).items()}
+def _together(parts: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Data sets by their names, each with its licence and all files that some part has of it."""
+    found: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for name, data in part.items():
+            own = found.setdefault(name, {"licence": data["licence"], "files": {}})
+            own["files"] |= data["files"]
+    return found
 
 
 def _megabytes(size: int) -> str:

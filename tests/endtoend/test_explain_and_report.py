@@ -12,8 +12,11 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
+from submission.input.directory import Input
 from submission.input.runs import read_run
+from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import SYSTEMS
+from tests.conftest import documents_of
 from training.__main__ import main as training
 from training.measuring.evaluate import evaluate, read_qrels
 
@@ -135,6 +138,36 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
         assert len(means) == len(SYSTEMS)
         assert means == sorted(means, reverse=True)
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
+
+
+def test_the_best_and_the_worst_argument_by_quality_are_marked(
+    reported: tuple[Path, Path], topics: Path, all_checkpoints: Path
+) -> None:
+    directory, qrels = reported
+    documents, queries = documents_of(topics).set_index("docno"), Input(topics).topics.set_index("qid")["query"]
+    network = open_checkpoint(all_checkpoints / "tfr_bert")
+    html = (directory / "report.html").read_text(encoding="utf-8")
+    for qid, query in queries.items():
+        of_topic = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
+        rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', of_topic, re.DOTALL)
+        assert len(rows) > 20
+        quality = dict(
+            zip(
+                (docno for docno, _ in rows),
+                network.scores([(query, documents.loc[docno, "premise"]) for docno, _ in rows]),
+                strict=True,
+            )
+        )
+        for word, extreme in (("best", max), ("worst", min)):
+            [marked] = [docno for docno, text in rows if f"{word} by quality" in text]
+            assert quality[marked] == pytest.approx(extreme(quality.values()), abs=1e-5)
+            cells = [cell for cell in of_topic.split("<td>") if f"{word} by quality</span> <span" in cell]
+            assert cells
+            assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
+    (directory / "aragorn-tfr_bert.txt").unlink()
+    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
+    assert training(["report", str(directory), *flags]) == 0
+    assert not re.search("(best|worst) by quality", (directory / "report.html").read_text(encoding="utf-8"))
 
 
 def test_a_report_on_another_input_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,31 @@ def test_all_that_made_the_runs(
     assert told["me-ensemble"]["checkpoints"]["ensemble"] == open_regression(all_checkpoints / "ensemble").fingerprint
     assert told["me-ensemble"]["interpolates"] == list(NETWORKS)
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [f"me-{name}" for name in NETWORKS]
+    assert told["me-tfr_bert"]["reranks"] == "dirichlet"
+    assert set(told["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
     assert all("  " not in entry["description"] for entry in told.values())
+
+
+def test_whose_data_the_checkpoints_learned_from(flags: list[str], all_checkpoints: Path, tmp_path: Path) -> None:
+    for name, source in (
+        ("knrm", {"input": {"args-me.json": "12"}}),
+        ("gru", {"input": {"idebate.json": "34"}}),
+        ("tfr_bert", {"input": {"ants_yes.csv": "56"}, "data": "UKPConvArgRank", "licence": "CC BY-SA"}),
+    ):
+        file = all_checkpoints / name / "provenance.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"trained on": source}))
+    assert main([*flags, "--system", "knrm", "--system", "tfr_bert"]) == 0
+    ukp = {"licence": "CC BY-SA", "files": {"ants_yes.csv": "56"}}
+    found = read(tmp_path / "out")
+    args_me = {"licence": "CC BY 4.0", "files": {"args-me.json": "12"}}
+    training = [{"name": "args.me", **args_me}, {"name": "UKPConvArgRank", **ukp}]
+    assert found["data"]["training data"] == training
+    assert entries(found)["me-knrm"]["trained on"] == {"args.me": args_me}
+    assert entries(found)["me-tfr_bert"]["trained on"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
+    assert main([*flags, "--system", "gru"]) == 0  # beside what was told before
+    [told, other] = read(tmp_path / "out")["data"]["training data"]
+    assert told == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
+    assert other == training[1]
 
 
 def test_a_second_execution_keeps_what_the_first_one_told(flags: list[str], tmp_path: Path) -> None:

@@ -15,7 +15,10 @@ import torch
 from transformers import BertConfig, BertModel
 
 from submission.__main__ import main as submission
+from submission.disk.files import sha256
+from submission.disk.provenance import read_provenance
 from submission.input.runs import read_run
+from submission.paths import CHECKPOINTS
 from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
@@ -24,6 +27,8 @@ from tests.conftest import colours, contents, tiny_tokenizer, write_reordering
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main
 from training.fitting import loop
+from training.quality import ibm, ukp
+from training.quality.prepare import prepare_quality
 from training.quality.tables import place
 
 RECIPE = """ranker = "tfr_bert"
@@ -50,6 +55,22 @@ assert isinstance(STAGE, Reorder)
 DIRICHLET = STAGE.relevance
 
 
+def publish(directory: Path) -> None:
+    """Two data sets in the forms in which they are published."""
+    for number, (topic, own) in enumerate(arguments("ukp").groupby("topic")):
+        rows = [f"{row.docno}\t{(8 - row.score) / 10}\t{row.premise}\n" for row in own.itertuples()]
+        write(directory / ukp.FOLDER / f"debate-{number // 2}_{topic[-1]}.csv", ["#id\trank\targument\n", *rows])
+    for number, (topic, own) in enumerate(arguments("ibm", 5).groupby("topic")):
+        rows = [f"{row.docno}\t{row.score / 10}\t{row.premise}\n" for row in own.itertuples()]
+        name = f"{topic} {ibm.DEBATES[number // 2]}".replace(" ", "-")
+        write(directory / ibm.FOLDER / f"{name}.tsv", ["id\trank\targument\n", *rows])
+
+
+def write(file: Path, lines: list[str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(lines))
+
+
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with two data sets, beside an encoder of two blocks."""
@@ -60,10 +81,8 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     BertModel(BertConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=64, **sizes)).save_pretrained(folder)
-    for name, debates in (("ukp", 6), ("ibm", 5)):
-        file = place(tmp_path / "lists", name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        arguments(name, debates).to_parquet(file)
+    publish(tmp_path / "published")
+    prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "lists")
     (tmp_path / "order.toml").write_text(RECIPE)
     return tmp_path / "lists"
 
@@ -81,10 +100,17 @@ def test_a_network_is_trained_on_lists(tables: Path) -> None:
     assert metrics["validation"]["Spearman"] == pytest.approx(max(row["Spearman"] for row in metrics["log"]), abs=2)
     assert metrics["validation"]["Spearman"] > 60
     assert abs(metrics["number of words"]["Spearman"]) < 1e-9  # all have eight
-    assert "UKPConvArgRank (UKP Lab, CC BY 4.0" in card
+    assert (
+        "Trained on UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research); these" in card
+    )
     assert "- lists.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    assert set(provenance["trained on"]["input"]) == {"ukp.parquet", "ibm.parquet"}
+    files = [*ukp.files(tables.parent / "published"), *ibm.files(tables.parent / "published")]
+    assert provenance["trained on"] == {
+        "input": {file.name: sha256(file) for file in files},
+        "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
+        "licence": "CC BY-SA and terms of IBM Research",
+    }
     assert colours((tables / "fit" / "order" / "curve.png").read_bytes()) > 200
     scores = open_checkpoint(checkpoint).scores([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
@@ -121,11 +147,50 @@ def test_other_tables_of_the_same_name_are_refused(tables: Path, capsys: pytest.
     assert "ibm.parquet: missing; `python -m training prepare-quality" in capsys.readouterr().err
 
 
-def test_it_is_not_made_anew_from_a_corpus(tables: Path, topics: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(
+    tables: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe, data = tables.parent / "order.toml", tables.parent / "published"
+    recipe.write_text(RECIPE.replace('["ukp", "ibm"]', '["ukp"]'))
+    place(tables, "ibm").unlink()
     assert fit(tables) == 0
-    flags = ["--work", str(tables), "--checkpoints", str(tables / "checkpoints"), "--device", "cpu"]
-    assert main(["reproduce", str(tables.parent / "order.toml"), "-i", str(topics), *flags]) == 2
-    assert "order: learned from lists of arguments, not from a corpus" in capsys.readouterr().err
+    checkpoint = tables / "checkpoints" / "order"
+    card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
+    assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA); these files (SHA-256):\n\n- `debate-0_a.csv` " in card
+    assert "IBM" not in card
+    assert (source["trained on"]["data"], source["trained on"]["licence"]) == ("UKPConvArgRank", "CC BY-SA")
+
+    shutil.rmtree(data / ibm.FOLDER)
+    new, flags = tables.parent / "new", ["--checkpoints", str(tables / "checkpoints"), "--device", "cpu"]
+    command = ["reproduce", str(recipe), "-i", str(data), "--work", str(new), *flags]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
+    assert said.out.count("OK") == 3
+    assert "weights: the same bytes" in said.out
+    assert "changed since" not in caplog.text
+    assert "the data are not those" not in caplog.text
+    assert contents(new / "checkpoints" / "order") == contents(checkpoint)
+
+    file = data / ukp.FOLDER / "debate-0_a.csv"
+    file.write_text(file.read_text().replace("topic filler", "filler topic"))
+    recipe.write_text(recipe.read_text().replace("epochs = 4", "epochs = 3"))
+    shutil.rmtree(new)
+    assert main(command) in (0, 8)
+    assert "the data are not those that the stored checkpoint was trained on (debate-0_a.csv)" in caplog.text
+    assert "the recipe has changed since: training.epochs was 4, is 3" in caplog.text
+    assert caplog.text.count("has changed since") == 1
+    file.unlink()
+    shutil.rmtree(new)
+    shutil.rmtree(data / ukp.FOLDER)
+    assert main(command) == 3
+    assert f"{ukp.FOLDER}: no .csv files" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not (CHECKPOINTS / "tfr_bert").is_dir(), reason="no weights of tfr_bert are here yet")
+def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
+    source = read_provenance(CHECKPOINTS / "tfr_bert").trained_on
+    assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
 
 
 def test_only_the_first_documents_are_ordered_anew(

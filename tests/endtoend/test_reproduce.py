@@ -68,7 +68,7 @@ def test_another_corpus_is_told(
     (other / "args-me.json").write_text((other / "args-me.json").read_text() + "\n")
     command = ["reproduce", recipe(), "-i", str(other), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(command) == 0
-    assert "is not the one that the stored checkpoint was trained on (args-me.json)" in caplog.text
+    assert "the data are not those that the stored checkpoint was trained on (args-me.json)" in caplog.text
 
 
 def test_the_ensemble(corpus: Path, all_checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

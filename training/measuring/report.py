@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from submission.output.directory import RECORD
 from submission.systems.catalogue import BASELINE_SYSTEM, SYSTEMS, find
 from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import Lexical
+from submission.systems.stages import Reorder
 from training.fitting.curves import curve_of, draw
 from training.measuring import analysis, evaluate
 from training.measuring.plots import coverage_plot, differences_plot
@@ -52,7 +53,7 @@ class Topic:
     best: str
     queries: dict[str, str]  # the terms of an expanded query by system, their weights behind them
     rows: list[list[dict[str, Any] | None]]  # by rank, then system
-    texts: list[dict[str, str]]
+    texts: list[dict[str, str | None]]
 
 
 def report(directory: Path, qrels_file: Path, execution: Execution, output: Path) -> None:
@@ -83,7 +84,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     lists = {system: analysis.lists(run) for system, run in runs.items()}
     similarity = analysis.similarities({system: lists[system] for system in systems})
     queries = {system: _queries(find(system).stage, execution) for system in systems if system in SYSTEMS}
-    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage, queries)
+    topics = _topics(execution, qrels, {system: runs[system] for system in systems}, values, coverage, queries)
     baseline = values[BASELINE_SYSTEM][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != BASELINE_SYSTEM}
     environment = jinja2.Environment(
@@ -179,21 +180,36 @@ def _against(qrels: pd.DataFrame, lists: Mapping[str, Mapping[str, list[str]]]) 
     return rows
 
 
+def _extremes(shown: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
+    """Of each topic's arguments, `qid docno`, the best and the worst by the quality that a system re-orders by, if one does."""
+    stages = [find(system).stage for system in systems if system in SYSTEMS]
+    reordering = next((stage for stage in stages if isinstance(stage, Reorder)), None)
+    if reordering is None:
+        return {}
+    judged = shown.assign(quality=reordering.quality.scores(execution, shown))
+    by_topic = judged.sort_values(["qid", "quality", "docno"]).groupby("qid")
+    ends = {"worst": by_topic.nth(0), "best": by_topic.nth(-1)}
+    return {pair: word for word, own in ends.items() for pair in zip(own["qid"], own["docno"], strict=True)}
+
+
 def _topics(
-    source: Input,
+    execution: Execution,
     qrels: pd.DataFrame,
     runs: Mapping[str, pd.DataFrame],
     values: Mapping[str, pd.DataFrame],
     coverage: pd.DataFrame,
     queries: Mapping[str, Mapping[str, str]],
 ) -> list[Topic]:
-    labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
+    source, labels = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     tops = {system: dict(iter(run.groupby("qid").head(DOCUMENTS_SHOWN).groupby("qid"))) for system, run in runs.items()}
     wanted = {docno for by_topic in tops.values() for frame in by_topic.values() for docno in frame["docno"]}
     documents = source.documents[source.documents["docno"].isin(wanted)].set_index("docno")
     unknown = sorted(wanted - set(documents.index))
     if unknown:
         raise InputError(f"{source.directory}: has no document {unknown[0]}, which a run lists; give the runs' input with -i")
+    shown = pd.concat([frame[["qid", "docno"]] for by_topic in tops.values() for frame in by_topic.values()])
+    shown = shown[shown["qid"].isin(coverage.index)].drop_duplicates(ignore_index=True)
+    extremes = _extremes(shown, runs, execution)
     result = []
     for qid, query in zip(source.topics["qid"], source.topics["query"], strict=True):
         if qid not in coverage.index:
@@ -201,10 +217,14 @@ def _topics(
         scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
         listed = {system: by_topic[qid] for system, by_topic in tops.items() if qid in by_topic}
         rows = [
-            [_cell(listed.get(system), place, labels, documents, qid) for system in runs] for place in range(DOCUMENTS_SHOWN)
+            [_cell(listed.get(system), place, labels, extremes, documents, qid) for system in runs]
+            for place in range(DOCUMENTS_SHOWN)
         ]
         docnos = sorted({cell["docno"] for row in rows for cell in row if cell})
-        texts = [{"docno": docno, **documents.loc[docno, ["conclusion", "premise"]]} for docno in docnos]
+        texts = [
+            {"docno": docno, "quality": extremes.get((qid, docno)), **documents.loc[docno, ["conclusion", "premise"]]}
+            for docno in docnos
+        ]
         result.append(
             Topic(
                 qid, query, float(np.mean(list(scores.values()))), int(coverage.loc[qid, "relevant"]),
@@ -221,7 +241,12 @@ def _best(scores: Mapping[str, float]) -> str:
 
 
 def _cell(
-    listed: pd.DataFrame | None, place: int, labels: Mapping[tuple[str, str], int], documents: pd.DataFrame, qid: str
+    listed: pd.DataFrame | None,
+    place: int,
+    labels: Mapping[tuple[str, str], int],
+    extremes: Mapping[tuple[str, str], str],
+    documents: pd.DataFrame,
+    qid: str,
 ) -> dict[str, Any] | None:
     if listed is None or len(listed) <= place:
         return None
@@ -232,6 +257,7 @@ def _cell(
         "docno": row["docno"],
         "score": row["score"],
         "label": labels.get((qid, row["docno"])),
+        "quality": extremes.get((qid, row["docno"])),
         "conclusion": text["conclusion"],
         "premise": premise,
     }

@@ -12,9 +12,10 @@ import pandas as pd
 
 from submission.disk.fingerprint import code_fingerprint, input_hashes
 from submission.disk.kept import Kept
+from submission.errors import InputError
 from submission.progress import progress
 from training.quality import ibm, ukp, webis
-from training.quality.tables import COLUMNS, place, quality_table
+from training.quality.tables import COLUMNS, place, quality_table, record
 
 log = logging.getLogger(__name__)
 
@@ -22,26 +23,45 @@ LIBRARIES = ("numpy", "pandas", "pyarrow")
 DECISIVE = tuple(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "rows", "ukp", "ibm", "webis"))
 
 
-class Reader(Protocol):
-    """A data set of which each file is a list."""
+class Published(Protocol):
+    """A data set as it is published."""
+
+    FOLDER: str
 
     def files(self, directory: Path) -> list[Path]:
-        """Its files."""
+        """Its files, in a directory of data sets."""
+
+
+class Lists(Published, Protocol):
+    """One of which each file is a list."""
 
     def read(self, file: Path) -> pd.DataFrame:
         """One of them."""
 
 
-READERS: dict[str, Reader] = {"ukp": ukp, "ibm": ibm}
+LISTS: dict[str, Lists] = {"ukp": ukp, "ibm": ibm}
+DATA: dict[str, Published] = {**LISTS, "webis": webis}
 
 
-def prepare_quality(directory: Path, work: Path, overwrite: bool = False) -> None:
-    """Write the tables into `work`/quality: ukp.parquet, ibm.parquet, webis.parquet.
+def there(directory: Path) -> list[str]:
+    """The data sets that a directory has. Raises InputError: none."""
+    found = [name for name, data in DATA.items() if (directory / data.FOLDER).is_dir()]
+    others = [data.FOLDER for name, data in DATA.items() if name not in found]
+    if not found:
+        raise InputError(f"{directory}: no data set; expected one or more of {', '.join(others)}, each as it is published")
+    if others:
+        log.info("%s: without %s", directory, ", ".join(others))
+    return found
+
+
+def prepare_quality(directory: Path, names: Sequence[str], work: Path, overwrite: bool = False) -> None:
+    """Write tables into `work`/quality, a file a data set, with a record beside it of what it was made from.
 
     Their columns are COLUMNS; webis has more (`training.quality.webis`). Files that are finished are not made again.
 
     Args:
         directory: with a folder for each data set, as it is published.
+        names: of the data sets.
         work: a working directory.
         overwrite: replace the tables of other data.
 
@@ -49,26 +69,23 @@ def prepare_quality(directory: Path, work: Path, overwrite: bool = False) -> Non
         InputError: a data set is missing, or has a bad row.
         OutputError: the directory cannot be written, or holds the tables of other data.
     """
-    files = {name: reader.files(directory) for name, reader in READERS.items()}
-    inputs = input_hashes([*(file for own in files.values() for file in own), *webis.files(directory)])
-    decided_by = {"input": inputs, "code": code_fingerprint(DECISIVE, LIBRARIES)}
-    kept = Kept(place(work, "ukp").parent, decided_by, overwrite)
-    for name, reader in READERS.items():
-        kept.make([place(work, name).name], partial(_write, name, reader, files[name]))
-    kept.make([place(work, "webis").name], partial(_write_webis, directory))
+    inputs = {name: input_hashes(DATA[name].files(directory)) for name in names}
+    for name, hashes in inputs.items():
+        file, decided_by = place(work, name), {"input": hashes, "code": code_fingerprint(DECISIVE, LIBRARIES)}
+        kept = Kept(file.parent, decided_by, overwrite, record(name), [file.name])
+        kept.make([file.name], partial(_write, name, directory))
 
 
-def _write(name: str, reader: Reader, files: Sequence[Path], file: Path) -> None:
-    table = pd.concat([reader.read(one) for one in progress(files, name, "lists")], ignore_index=True)
-    table.assign(data=name)[COLUMNS].to_parquet(file, index=False)
+def _write(name: str, directory: Path, file: Path) -> None:
+    table = (_joined(name, directory) if name in LISTS else webis.read(directory)).assign(data=name)
+    table[[*COLUMNS, *(column for column in table if column not in COLUMNS)]].to_parquet(file, index=False)
     lists, debates = table["topic"].nunique(), table["debate"].nunique()
-    log.info("%s: %d arguments, %d lists, %d debates", name, len(table), lists, debates)
+    log.info("%s: %d texts, %d lists, %d debates", name, len(table), lists, debates)
 
 
-def _write_webis(directory: Path, file: Path) -> None:
-    table = webis.read(directory).assign(data="webis")
-    table[[*COLUMNS, *(name for name in table if name not in COLUMNS)]].to_parquet(file, index=False)
-    log.info("webis: %d texts, %d of them arguments, %d topics", len(table), table["argument"].sum(), table["qid"].nunique())
+def _joined(name: str, directory: Path) -> pd.DataFrame:
+    reader = LISTS[name]
+    return pd.concat([reader.read(file) for file in progress(reader.files(directory), name, "lists")], ignore_index=True)
 
 
 def judgments(work: Path) -> pd.DataFrame:

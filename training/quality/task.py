@@ -24,7 +24,7 @@ from training.fitting.task import Task, dead, diverged
 from training.fitting.validation import evaluating
 from training.quality.lists import lists_of
 from training.quality.losses import LOSSES
-from training.quality.tables import SOURCES, place, quality_table
+from training.quality.tables import SOURCES, place, published, quality_table
 from training.quality.validation import macro
 
 LENGTH = "number of words"  # the baseline that quality must be told apart from
@@ -56,10 +56,15 @@ class Listed(Task):
         train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
         dev = pd.concat([table[rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
         task = cls(train, dev, recipe, network.tokeniser, device)
-        files = {name: place(work, name) for name in recipe.lists.data}
-        task.data = " and ".join(SOURCES[name] for name in files)
-        task.decided_by = {"input": {file.name: sha256(file) for file in files.values()}}
-        task.files = {}
+        names = recipe.lists.data
+        sources = [SOURCES[name] for name in names]
+        task.data = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
+        task.decided_by = {
+            "input": {file: value for name in names for file, value in published(work, name).items()},
+            "data": " and ".join(source.name for source in sources),
+            "licence": " and ".join(source.licence for source in sources),
+        }
+        task.files = {name: sha256(place(work, name)) for name in names}
         return task
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:

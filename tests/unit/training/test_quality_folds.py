@@ -17,7 +17,7 @@ from tests.unit.training.quality import write_quality
 from training.fitting.recipe import Lists, Recipe
 from training.quality.folds import folds
 from training.quality.losses import LOSSES
-from training.quality.prepare import prepare_quality
+from training.quality.prepare import DATA, prepare_quality
 from training.quality.protocol import DEV, PARTS, Trial, cells
 from training.quality.tables import quality_table
 
@@ -66,8 +66,8 @@ def test_too_few_names(names: int, number: int, dev: int) -> None:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
     work = tmp_path_factory.mktemp("quality")
-    prepare_quality(write_quality(work / "data"), work)
-    return {name: quality_table(work, name) for name in ("ukp", "ibm", "webis")}
+    prepare_quality(write_quality(work / "data"), list(DATA), work)
+    return {name: quality_table(work, name) for name in DATA}
 
 
 def trial(name: str, tables: dict[str, pd.DataFrame], directory: Path) -> Trial:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from submission.disk.files import sha256
 from submission.errors import InputError
 from tests.conftest import REAL, contents
 from tests.unit.training.quality import write_ibm, write_quality, write_ukp, write_webis
 from training.__main__ import main
 from training.quality import ibm, ukp, webis
 from training.quality.prepare import judgments
-from training.quality.tables import COLUMNS, quality_table
+from training.quality.tables import COLUMNS, published, quality_table
 
 QUALITY = REAL / "quality"
 
@@ -129,12 +130,38 @@ def test_a_bad_row_of_webis_is_named(tmp_path: Path, name: str, old: str, new: s
 
 
 def test_a_missing_data_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_ukp(tmp_path)
-    assert main(["prepare-quality", str(tmp_path), "--work", str(tmp_path / "work")]) == 3
+    command = ["prepare-quality", str(tmp_path), "--work", str(tmp_path / "work")]
+    assert main(command) == 3
+    expected = f"no data set; expected one or more of {ukp.FOLDER}, {ibm.FOLDER}, {webis.FOLDER}"
+    assert expected in capsys.readouterr().err
+    (tmp_path / ibm.FOLDER).mkdir()
+    assert main(command) == 3
     assert f"{ibm.FOLDER}: no .tsv files" in capsys.readouterr().err
-    write_ibm(tmp_path)
-    assert main(["prepare-quality", str(tmp_path), "--work", str(tmp_path / "work")]) == 3
+    (tmp_path / webis.FOLDER).mkdir()
+    (tmp_path / ibm.FOLDER).rmdir()
+    assert main(command) == 3
     assert "webis-argquality20-topics.csv: cannot be read" in capsys.readouterr().err
+
+
+def test_a_data_set_is_a_table_by_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    data, work = tmp_path / "data", tmp_path / "work"
+    command = ["prepare-quality", str(data), "--work", str(work)]
+    write_ukp(data)
+    assert main(command) == 0
+    assert f"{data}: without {ibm.FOLDER}, {webis.FOLDER}" in caplog.text
+    assert sorted(contents(work / "quality")) == ["ukp.json", "ukp.parquet"]
+    assert published(work, "ukp") == {file.name: sha256(file) for file in ukp.files(data)}
+    alone = contents(work / "quality")
+    for name in ("ibm", "webis"):
+        with pytest.raises(InputError, match=rf"{name}\.json: missing; `python -m training prepare-quality DIR --work"):
+            published(work, name)
+    write_ibm(data)
+    write_webis(data)
+    assert main(command) == 0
+    whole = contents(work / "quality")
+    assert sorted(whole) == sorted(f"{name}.{ending}" for name in ("ukp", "ibm", "webis") for ending in ("json", "parquet"))
+    assert {name: whole[name] for name in alone} == alone
 
 
 def test_the_tables_are_of_one_form_and_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

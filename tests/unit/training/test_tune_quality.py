@@ -20,6 +20,7 @@ from tests.conftest import colours
 from tests.unit.training.quality import write_quality
 from training import tune_quality as module
 from training.measuring.evaluate import evaluate, read_qrels
+from training.quality import webis
 from training.quality.prepare import prepare_quality
 from training.quality.rerank import GIVEN, POINTS
 from training.tune_quality import DEPTH, MEASURES, WEBIS, tune_quality
@@ -31,7 +32,7 @@ SYSTEM = find("tfr_bert")
 @pytest.fixture
 def execution(topics: Path, all_checkpoints: Path, tmp_path: Path, execute: Callable[..., Execution]) -> Execution:
     made = execute(topics, checkpoints=all_checkpoints)
-    prepare_quality(write_quality(tmp_path / "data"), made.work.directory)
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], made.work.directory)
     return made
 
 
@@ -70,6 +71,8 @@ def test_the_best_point_is_written(execution: Execution, qrels: Path, all_checkp
         assert metrics["gained"][name]["low"] <= metrics["gained"][name]["mean"] <= metrics["gained"][name]["high"]
     assert colours((output / "grid.png").read_bytes()) > 20
     assert point.formula() in (output / "README.md").read_text()
+    told = json.loads((output / "provenance.json").read_text())["trained on"]["input"]
+    assert {"made.qrels", *(file.name for file in webis.files(Path()))} < set(told)
 
 
 def test_no_question_chooses_for_itself(

@@ -8,6 +8,7 @@ from submission.errors import UsageError
 from submission.rankers import find, names
 from submission.scoring.pretrained import Pretrained
 from training.fitting.recipe import RECIPES, Lists, read_recipe
+from training.quality.tables import SOURCES
 
 GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
 
@@ -85,9 +86,17 @@ def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
 
 def test_lists() -> None:
     lists = read_recipe("tfr_bert").lists
-    assert lists == Lists(("ukp", "ibm"), 12, "list", "softmax")
+    assert lists == Lists(("ukp",), 12, "list", "softmax")  # alone: no licence of the other's was found
     assert read_recipe("knrm").lists is None
     assert "lists" not in read_recipe("knrm").told()  # checkpoints of pairs say nothing of them
+
+
+@pytest.mark.parametrize("file", sorted(RECIPES.glob("*.toml")), ids=lambda file: file.stem)
+def test_no_recipe_learns_from_what_only_tests(file: Path) -> None:
+    recipe = read_recipe(file.stem)
+    assert "webis" not in file.read_text().lower()
+    assert "webis" not in SOURCES
+    assert recipe.lists is None or {*recipe.lists.data} <= set(SOURCES)
 
 
 def test_unknown_recipe_names_the_nearest() -> None:
