@@ -67,7 +67,8 @@ def reproduce(
         raise UsageError(
             f"{name}: learned from lists of arguments, not from a corpus; `prepare-quality` and `fit` make it anew"
         )
-    prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
+    unrelated = provenance.get("recipe", {}).get("unrelated")
+    prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], unrelated))
     output = work / "checkpoints" / stored.name
     if fusion:
         aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
