@@ -35,6 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", type=folder, required=True, metavar="WORK", help="working directory for the tables")
     verb.add_argument("--sample", type=SEED, default=0, metavar="N", help="only N random arguments; 0: all")
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of samples and split")
+    what = "also unrelated premises that a search finds, for recipes with `unrelated`"
+    verb.add_argument("--unrelated", choices=("dirichlet",), help=what)
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of another input or setting")
 
     verb = verbs.add("embed", _embed, "word vectors, trained on the premises or read from a file")
@@ -189,7 +191,8 @@ def _prepare(options: argparse.Namespace) -> None:
 
     make_directory(options.output)
     with held(options.output):
-        prepare(options.input, options.output, TableSettings(options.seed, options.sample), options.overwrite)
+        settings = TableSettings(options.seed, options.sample, options.unrelated)
+        prepare(options.input, options.output, settings, options.overwrite)
 
 
 def _embed(options: argparse.Namespace) -> None:

@@ -68,7 +68,7 @@ def reproduce(
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)
     made = provenance["trained on"]
-    _tell_differences(made["input"], _prepared(directory, work, made, provenance.get("recipe", {}).get("lists")))
+    _tell_differences(made["input"], _prepared(directory, work, made, provenance.get("recipe", {})))
     output = work / "checkpoints" / stored.name
     if fusion:
         aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
@@ -82,12 +82,12 @@ def reproduce(
     return table, weights
 
 
-def _prepared(directory: Path, work: Path, made: Mapping[str, Any], lists: Mapping[str, Any] | None) -> dict[str, str]:
+def _prepared(directory: Path, work: Path, made: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, str]:
     """Make the tables that a checkpoint learned from; the hashes of the files that they are of."""
-    if lists:
+    if lists := recipe.get("lists"):
         prepare_quality(directory, lists["data"], work)
         return {file: value for name in lists["data"] for file, value in published(work, name).items()}
-    prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
+    prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], recipe.get("unrelated")))
     return input_hashes(corpus_files(directory))
 
 

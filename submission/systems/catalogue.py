@@ -48,6 +48,7 @@ LEXICAL = {name: Lexical(name) for name in ("bm25_arguments", "bm25_rm3", "diric
 MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the names that it knows them by
     "bm25": CONCLUSIONS,
     **NETWORKS,
+    "vanilla_bert_dirichlet": Rerank(CONCLUSIONS, "vanilla_bert_dirichlet"),
     "snrm": Latent("snrm"),
     "sbert": Dense(CONCLUSIONS, "sbert"),
     "sbert_conclusions": DenseConclusions("sbert"),

@@ -116,6 +116,58 @@ def test_prepare_a_sample(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "w" / "statistics.json").read_text())["arguments"] == 440
 
 
+def test_a_network_trains_on_what_a_search_finds(
+    corpus: Path, prepared: Path, work: Path, recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'unrelated = "dirichlet"\n{RECIPE.replace("epochs = 3", "epochs = 1")}'
+    fit = ["fit", recipe(text), "--work", str(work)]
+    assert main(fit) == 3
+    assert "--unrelated dirichlet` makes it" in capsys.readouterr().err
+    prepare = ["prepare", "-i", str(corpus), "-o", str(work), "--unrelated", "dirichlet"]
+    assert main(prepare) == 0
+    first = contents(work)
+    assert {name: first[name] for name in contents(prepared)} == contents(prepared)  # nothing else is another
+    dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
+    train = pd.read_parquet(work / "train.words.parquet").set_index("docno")
+    assert dealt["docno"].tolist() == train.index.tolist()
+    own, others = train, train.loc[dealt["unrelated_docno"]]
+    assert (own["normalised_conclusion"].to_numpy() != others["normalised_conclusion"].to_numpy()).all()
+    shared = [
+        bool(set(one.split()) & set(other.split()))
+        for one, other in zip(own["normalised_conclusion"], others["premise"], strict=True)
+    ]
+    least_similar = train.loc[[docnos[0] for docnos in train["unrelated_docnos"]]]["premise"]
+    by_chance = [
+        bool(set(one.split()) & set(other.split()))
+        for one, other in zip(own["normalised_conclusion"], least_similar, strict=True)
+    ]
+    assert np.mean(shared) == 1 > 0.5 > np.mean(by_chance)
+    assert main(prepare) == 0
+    assert contents(work) == first
+    assert main(fit) == 0
+    provenance = json.loads((work / "checkpoints" / "mine" / "provenance.json").read_text())
+    assert provenance["recipe"]["unrelated"] == "dirichlet"
+    assert "search" in provenance["trained on"]
+    stored = Path(shutil.copytree(work / "checkpoints", tmp_path / "stored"))
+    again = ["reproduce", recipe(text), "-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
+    assert main(again) == 0
+    assert "weights: the same bytes" in capsys.readouterr().out
+    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1", "--overwrite"]) == 0
+    assert main(fit) == 3  # of the tables that were there before
+    assert "not of these tables" in capsys.readouterr().err
+
+
+def test_unrelated_premises_are_those_that_were_dealt_out(corpus: Path, work: Path) -> None:
+    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--unrelated", "dirichlet"]) == 0
+    tokeniser = build(Recipe("knrm", network={"dimensions": 20}), work / "vectors", work).tokeniser
+    own, others = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
+    dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
+    docnos = dealt["docno"].to_numpy()
+    assert docnos[others.unrelated].tolist() == dealt["unrelated_docno"].tolist()
+    assert (own.unrelated != others.unrelated).mean() > 0.9
+    assert torch.equal(own.premises.ids, others.premises.ids)
+
+
 def test_prepare_without_a_five_premise_conclusion(
     make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training": {"submission"},  # paths
     "training/data": {
-        "submission", "submission/disk", "submission/input", "submission/scoring", "submission/text", "training",
+        "submission", "submission/disk", "submission/input", "submission/retrieval", "submission/scoring", "submission/text",
+        "training",
     },
     "training/fitting": {
         "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/scoring",

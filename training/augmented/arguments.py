@@ -5,18 +5,17 @@ Texts are those that the ranker reads: conclusions cut to its query's pieces, pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from submission.disk.kept import Kept
-from submission.progress import progress
-from submission.retrieval.lexical import BM25, query_of, search
-from submission.retrieval.terms import Settings, TermIndex, term_index
+from submission.retrieval.lexical import BM25
+from submission.retrieval.terms import Settings
 from submission.text.normalise import drop_urls
 from submission.text.tokenisers import PieceTokeniser
+from training.data.answers import answers
 from training.data.tables import table_rows
 
 
@@ -49,17 +48,11 @@ def sampled(train: pd.DataFrame, labelled: pd.DataFrame, k: int, kept: Kept) -> 
         k: how many at most.
         kept: of these very arguments; the index of the premises is kept there.
     """
-    ordered = train.sort_values("docno", ignore_index=True)  # as the index numbers them
-    index = term_index(lambda: ordered, Settings(fields="premise"), kept)
-    found = pd.DataFrame(_nearest(ordered, index, k), columns=["first", "second"]).drop_duplicates(ignore_index=True)
+    pairs = [
+        (train["conclusion"].iloc[own[0]], train["premise"].iloc[row])
+        for own, others in answers(train, Settings(fields="premise"), BM25(), k, kept)
+        for row in others
+    ]
+    found = pd.DataFrame(pairs, columns=["first", "second"]).drop_duplicates(ignore_index=True)
     known = pd.MultiIndex.from_frame(labelled[["first", "second"]])
     return found[~pd.MultiIndex.from_frame(found).isin(known)].reset_index(drop=True)
-
-
-def _nearest(train: pd.DataFrame, index: TermIndex, k: int) -> Iterator[tuple[str, str]]:
-    groups = train.groupby("normalised_conclusion", sort=True).indices
-    for own in progress(list(groups.values()), "bm25", "conclusions"):
-        conclusion = train["conclusion"].iloc[own[0]]
-        best = search(index, query_of(index.read(conclusion)), BM25(), k + len(own)).documents
-        for row in best[~np.isin(best, own)][:k]:
-            yield conclusion, train["premise"].iloc[row]

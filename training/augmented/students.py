@@ -193,7 +193,8 @@ def teach(ranker: Ranker, recipe: Recipe, work: Path, device: torch.device) -> N
 
 def _code() -> str:
     here = Path(__file__).parent
-    files = (*(here / f"{name}.py" for name in DECIDING), PACKAGE / "text" / "tokenisers.py", PACKAGE / "text" / "normalise.py")
+    texts = (PACKAGE / "text" / "tokenisers.py", PACKAGE / "text" / "normalise.py", here.parent / "data" / "answers.py")
+    files = (*(here / f"{name}.py" for name in DECIDING), *texts)
     return code_fingerprint(files, (*LIBRARIES, "sentence-transformers", "accelerate"))
 
 

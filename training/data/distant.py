@@ -1,4 +1,7 @@
-"""Distant labels: a conclusion's own premises are related, those of the least similar conclusions are not (thesis 3.2.3)."""
+"""Distant labels: a conclusion's own premises are related, those of the least similar conclusions are not (thesis 3.2.3).
+
+Or, harder to tell apart, those that a search for it finds among the premises of others.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,18 @@ import numpy as np
 import pandas as pd
 from rapidfuzz import fuzz, process
 
+from submission.disk.kept import Kept
 from submission.errors import InputError
 from submission.progress import progress
+from submission.retrieval.lexical import Dirichlet
+from submission.retrieval.terms import Settings
+from training.data.answers import answers
 from training.data.seeds import Stream, generator
 
 SAMPLED = 20  # arguments looked at for each unrelated premise that is needed
 CHUNK = 500_000  # comparisons at a time
+FOUND = 100  # arguments of a search that may be unrelated ones
+SEARCHED = Settings(stemmer="none")  # whole arguments, as the system `dirichlet` searches them
 
 
 def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
@@ -57,6 +66,29 @@ def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
             size = ends[i] - starts[i]
             kept = sample[np.argsort(similar, kind="stable")[: each * size]]
             result[starts[i] : ends[i]] = kept.reshape(each, size).T  # dealt out in turn
+    return result
+
+
+def confusable(arguments: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept) -> np.ndarray:
+    """For every argument the row number of an unrelated one that has the words of its conclusion.
+
+    A language model smoothed by Dirichlet's prior searches for each conclusion among all arguments; the first 100 of other
+    normalised conclusions are dealt out in random order, from the beginning again where a conclusion has more premises. Some of
+    them may well be related: nobody has judged them.
+
+    Args:
+        arguments: one split, with all of its columns.
+        least_similar: row numbers (N,) for arguments whose conclusion finds nothing.
+        seed: of the order.
+        kept: of these very arguments; their index is kept there.
+
+    Returns:
+        row numbers (N,).
+    """
+    rng, result = generator(seed, Stream.ANSWERS), least_similar.copy()
+    for own, others in answers(arguments, SEARCHED, Dirichlet(), FOUND, kept):
+        if len(others):
+            result[own] = np.resize(rng.permutation(others), len(own))
     return result
 
 

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -21,18 +22,23 @@ from submission.paths import PACKAGE
 from submission.progress import progress
 from submission.text.ids import Reads
 from submission.text.normalise import normalise
-from training.data.distant import unrelated
+from training.data.distant import confusable, unrelated
 from training.data.forms import FORMS
 from training.data.protocol import TRAIN, UNRELATED, VALIDATION
 from training.data.seeds import Stream, generator
 from training.data.split import split
 from training.data.statistics import write_statistics
+from training.data.tables import unrelated_file
 from training.paths import TRAINING
 
 LIBRARIES = ("msgspec", "inflect", "numpy", "pandas", "rapidfuzz", "pyarrow")
 DECISIVE = (  # what the tables are made by
     PACKAGE / "text" / "normalise.py", PACKAGE / "input" / "args_me.py", PACKAGE / "input" / "collection.py",
     *(TRAINING / "data" / f"{name}.py" for name in ("prepare", "split", "distant", "forms", "protocol", "seeds", "statistics")),
+)  # fmt: skip
+SEARCHING = (  # what candidates are found by
+    *(PACKAGE / "retrieval" / f"{name}.py" for name in ("lexical", "rows", "terms", "weighting")),
+    PACKAGE / "text" / "terms.py", TRAINING / "data" / "answers.py",
 )  # fmt: skip
 
 log = logging.getLogger(__name__)
@@ -52,17 +58,19 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class TableSettings:
-    """The flags of `prepare`: the seed, and the size of a random part of the arguments (0: all)."""
+    """The flags of `prepare`: the seed, the size of a random part of the arguments (0: all), other unrelated premises."""
 
     seed: int = 0
     sample: int = 0
+    unrelated: Literal["dirichlet"] | None = None  # written too; a recipe says which it trains on
 
 
 def prepare(input_directory: Path, directory: Path, settings: TableSettings, overwrite: bool = False) -> None:
     """Write the tables and the statistics into a working directory.
 
     Tables are `{train,validation}.{words,pieces}.parquet`: docno, conclusion, normalised conclusion, premise (in that form),
-    docnos of unrelated premises. Files that are finished are not made again.
+    docnos of unrelated premises. With other unrelated premises for training there is also `<their name>/unrelated.parquet`:
+    docno, docno of an unrelated premise. Files that are finished are not made again.
 
     Raises:
         InputError: no corpus, a damaged one, or one that cannot be split.
@@ -93,6 +101,11 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
         for form in FORMS:
             work.make([f"{name}.{form}.parquet"], partial(_write, part, rows, form, f"{name} {form}"))
     write_statistics(work, train, validation)
+    if settings.unrelated:
+        searching = {"search": code_fingerprint(SEARCHING, LIBRARIES)}
+        kept = Kept(unrelated_file(directory, settings.unrelated).parent, decided_by | searching, overwrite=True)
+        write = partial(_write_confusable, train, splits[0][2][:, 0], settings.seed, kept)
+        kept.make([unrelated_file(directory, settings.unrelated).name], write)
 
 
 def _write(arguments: pd.DataFrame, rows: np.ndarray, form: Reads, what: str, file: Path) -> None:
@@ -106,3 +119,9 @@ def _write(arguments: pd.DataFrame, rows: np.ndarray, form: Reads, what: str, fi
             columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
             columns.append([docnos[row].tolist() for row in rows[block]])
             writer.write_table(pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))
+
+
+def _write_confusable(train: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept, file: Path) -> None:
+    docnos = train["docno"].to_numpy()
+    rows = confusable(train, least_similar, seed, kept)
+    pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

@@ -16,6 +16,7 @@ class Stream(IntEnum):
     VECTORS = 3  # of terms that a vectors file does not have
     ORDER = 4  # of the arguments in an epoch
     QUERIES = 5  # the part of the validation that picks the checkpoint
+    ANSWERS = 6  # the order in which what a search found is dealt out
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

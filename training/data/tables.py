@@ -40,8 +40,18 @@ class Queries:
     words: list[list[str]]  # queries in word form
 
 
-def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser) -> Pairs:
-    """The training table. Raises InputError where `prepare` has not been run."""
+def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser, others: str | None = None) -> Pairs:
+    """The training table.
+
+    Args:
+        work: what `prepare` wrote.
+        reads: the form of the premises.
+        tokeniser: gives the ids.
+        others: the name of other unrelated premises; None: those of the least similar conclusions.
+
+    Raises:
+        InputError: `prepare` has not been run, or not with these unrelated premises.
+    """
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     unrelated: list[str] = []
@@ -51,7 +61,15 @@ def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser) -> Pairs:
         queries.append(tokeniser.query(row["conclusion"]))
         premises.append(premise_ids(tokeniser, reads, row["premise"]))
         unrelated.append(row["unrelated_docnos"][0])
+    if others:
+        found = {row["docno"]: row["unrelated_docno"] for row in table_rows(unrelated_file(work, others), None)}
+        unrelated = [found[docno] for docno in rows]
     return Pairs(Padded.of(queries), Padded.of(premises), np.array([rows[docno] for docno in unrelated]))
+
+
+def unrelated_file(work: Path, name: str) -> Path:
+    """The table of unrelated premises that are not those of the least similar conclusions."""
+    return work / name / "unrelated.parquet"
 
 
 def load_validation(work: Path, reads: Reads, tokeniser: Tokeniser) -> Queries:

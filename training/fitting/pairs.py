@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from submission.disk.kept import RECORD, read_record
+from submission.errors import InputError
 from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring.pretrained import Pretrained
 from training.data.seeds import Stream, generator
-from training.data.tables import Pairs, Queries, load_pairs, load_validation
+from training.data.tables import Pairs, Queries, load_pairs, load_validation, unrelated_file
 from training.data.work import made
 from training.fitting import losses
 from training.fitting.card import ARGS_ME
@@ -44,12 +46,12 @@ class Paired(Task):
 
     @classmethod
     def of(cls, recipe: Recipe, network: Network, work: Path, device: torch.device) -> Self:
-        """From what `prepare` wrote. Raises InputError: nothing."""
-        pairs = load_pairs(work, network.ranker.reads, network.tokeniser)
+        """From what `prepare` wrote. Raises InputError: nothing, or not the recipe's unrelated premises."""
+        decided_by, files = _prepared(work, recipe.unrelated)
+        pairs = load_pairs(work, network.ranker.reads, network.tokeniser, recipe.unrelated)
         queries = load_validation(work, network.ranker.reads, network.tokeniser)
-        task, prepared = cls(pairs, queries, recipe, device, network.pretrained), made(work)
-        task.decided_by = prepared.decided_by
-        task.files = {name: file.xxh3 for name, file in prepared.files.items()}
+        task = cls(pairs, queries, recipe, device, network.pretrained)
+        task.decided_by, task.files = decided_by, files
         return task
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
@@ -85,6 +87,22 @@ class Paired(Task):
         if tied:
             raise dead(step)
         return values | (sparsity(ranker, self._queries, chosen, self._device) if isinstance(ranker, LatentRanker) else {})
+
+
+def _prepared(work: Path, unrelated: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """What decides the tables, and their hashes. Raises InputError: they are not there, or not these unrelated premises."""
+    tables = made(work)
+    decided_by, files = tables.decided_by, {name: file.xxh3 for name, file in tables.files.items()}
+    if unrelated is None:
+        return decided_by, files
+    file = unrelated_file(work, unrelated)
+    record = read_record(file.parent / RECORD)
+    if file.name not in record.files or not decided_by.items() <= record.decided_by.items():
+        raise InputError(
+            f"{file}: missing, or not of these tables; `python -m training prepare -i INPUT -o {work} --unrelated {unrelated}` "
+            "makes it"
+        )
+    return record.decided_by, files | {file.name: record.files[file.name].xxh3}
 
 
 def _part(everything: np.ndarray, recipe: Recipe) -> np.ndarray:

@@ -79,6 +79,7 @@ class Recipe:
     lengths: Lengths = field(default_factory=Lengths)
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # BERT networks only
     training: Optimisation = field(default_factory=Optimisation)
+    unrelated: Literal["dirichlet"] | None = None  # what a search finds for a conclusion; None: of the least similar ones
     lists: Lists | None = None  # what it learns from; without it and the next, pairs of a related and an unrelated premise
     student: Student | None = None
     remark: str | None = None  # for the checkpoint's card
@@ -162,6 +163,8 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         )
     if (recipe.ranker == LISTED) != (recipe.lists is not None):
         raise UsageError(f"{file}: {LISTED} learns from [lists], other rankers from pairs; change the ranker or the table")
+    if recipe.unrelated and (recipe.lists or recipe.student):
+        raise UsageError(f"{file}: unrelated is of pairs; remove it, or [lists] and [student]")
     if recipe.student and recipe.ranker != TAUGHT:
         raise UsageError(f"{file}: {recipe.ranker} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
     if recipe.student:

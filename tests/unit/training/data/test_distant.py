@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from rapidfuzz import fuzz
 
+from submission.disk.kept import Kept
 from submission.errors import InputError
 from training.data import distant
-from training.data.distant import unrelated
+from training.data.distant import confusable, unrelated
 from training.data.split import split
 
 
@@ -96,3 +99,41 @@ def test_twenty_times_as_many_are_sampled(monkeypatch: pytest.MonkeyPatch) -> No
 def test_too_few_arguments_say_what_is_needed() -> None:
     with pytest.raises(InputError, match="100 arguments of other conclusions are needed"):
         unrelated(arguments(a=5, b=5), 20, seed=0)
+
+
+ZOOS = pd.DataFrame(  # what has words of which conclusion is plain to see
+    [
+        ("a1", "Zoos are cruel", "zoos cruel", "nothing to be said here"),
+        ("a2", "Zoos are cruel", "zoos cruel", "zoos zoos zoos"),
+        ("a3", "Zoos are cruel!", "zoos cruel", "the cruel thing about zoos"),
+        ("b1", "Golf", "golf", "golf balls are found in zoos"),
+        ("c1", "Circuses", "circuses", "cruel as zoos and as cruel"),
+        ("d1", "Taxes", "taxes", "golf taxes money"),
+        ("e1", "Money", "money", "a golf player has it"),
+        ("f1", "Nuclear power", "nuclear power", "unlike all others"),
+    ],
+    columns=["docno", "conclusion", "normalised_conclusion", "premise"],
+)
+LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
+
+
+def found(arguments: pd.DataFrame, place: Path, seed: int = 0) -> dict[str, str]:
+    rows = confusable(arguments, LEAST_SIMILAR, seed, Kept(place, {}))
+    return dict(zip(arguments["docno"], arguments["docno"].to_numpy()[rows], strict=True))
+
+
+def test_what_a_search_finds_is_dealt_out(tmp_path: Path) -> None:
+    dealt = found(ZOOS, tmp_path / "index")
+    assert {dealt[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two are found for three: one of them twice
+    assert dealt["b1"] in ("d1", "e1")
+    assert (dealt["d1"], dealt["e1"]) == ("f1", "d1")  # no other has `taxes`: what the least similar conclusions gave stays
+    assert dealt["f1"] == "b1"
+    assert found(ZOOS, tmp_path / "index") == dealt
+    assert len({tuple(found(ZOOS, tmp_path / "index", seed).items()) for seed in range(8)}) > 2
+
+
+def test_only_the_first_hundred_are_dealt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert distant.FOUND == 100
+    monkeypatch.setattr(distant, "FOUND", 1)
+    dealt = found(ZOOS, tmp_path / "index")
+    assert {dealt[name] for name in ("a1", "a2", "a3")} == {"c1"}  # both words, one of them twice

@@ -76,6 +76,8 @@ def test_values(tmp_path: Path) -> None:
         (LISTS + 'loss = "ndcg"', "Invalid enum value 'ndcg' - at `$.lists.loss`"),
         (LISTS + "sise = 3", "unknown key lists.sise; did you mean 'size'"),
         (LISTS + "[training]\nmargin = 2.0", "training.margin is of pairs; remove it"),
+        ('unrelated = "bm25"\n' + GOOD, "Invalid enum value 'bm25' - at `$.unrelated`"),
+        ('unrelated = "dirichlet"\n' + LISTS, "unrelated is of pairs; remove it, or [lists] and [student]"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
