@@ -109,7 +109,7 @@ def _weight(trial: Trial, cell: Cell, recipe: Recipe) -> int:
     """About how many words are read; one that is trained on counts twice."""
     length = lengths(trial.table)
     train, dev = (length[trial.rows(cell.fold, which)].sum() for which in ("train", "dev"))
-    return int(recipe.training.epochs * (2 * train + dev) + length.sum())
+    return int(recipe.training.epochs * (2 * train + dev) + length[trial.scored(cell.fold)].sum())
 
 
 def _networks(trial: Trial, asked: Sequence[Cell], found: np.ndarray) -> table.Networks:

@@ -110,12 +110,18 @@ class Trial:
         trains = self.table["data"].isin(self.part.trains)
         return (inside & trains | (~trains & (which == "test"))).to_numpy()
 
+    def scored(self, fold: int) -> np.ndarray:
+        """Whether a fold's network scores an argument, (rows,): to choose, to test, and where it is standardised by them."""
+        asked = ("train", "dev", "test") if self.part.all_losses else ("dev", "test")
+        found: np.ndarray = np.any([self.rows(fold, which) for which in asked], axis=0)
+        return found
+
     def has(self, cell: Cell) -> bool:
         """Whether its scores are there already."""
         return _file(cell) in self._kept
 
     def scores(self, cell: Cell) -> np.ndarray:
-        """What a network scores, (rows,) float32, all arguments. Raises TrainingError: it learns nothing."""
+        """What a network scores, (rows,) float32, NaN where it is not asked. Raises TrainingError: it learns nothing."""
         return self._kept.array(_file(cell), lambda: self._scores(cell))
 
     def _scores(self, cell: Cell) -> np.ndarray:
@@ -126,7 +132,9 @@ class Trial:
             network = trained(recipe, train, dev, self._device)
         except TrainingError as error:
             raise TrainingError(f"{cell.part}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}") from None
-        return scores(network, self.table[COLUMNS], self._device)
+        found, asked = np.full(len(self.table), np.nan, dtype=np.float32), self.scored(cell.fold)
+        found[asked] = scores(network, self.table.loc[asked, COLUMNS], self._device)
+        return found
 
     def tested(self, found: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:
         """One array (rows,) of what each fold's network, (rows,) each, scores where the fold tests; elsewhere NaN.

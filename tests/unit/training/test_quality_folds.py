@@ -15,6 +15,7 @@ from submission.disk.kept import Kept
 from submission.errors import InputError
 from tests.unit.training.quality import write_quality
 from training.fitting.recipe import Lists, Recipe
+from training.quality import protocol
 from training.quality.folds import folds
 from training.quality.losses import LOSSES
 from training.quality.prepare import DATA, prepare_quality
@@ -131,3 +132,22 @@ def test_folds_scores_become_one_array(tables: dict[str, pd.DataFrame], tmp_path
         assert standardised[test] == pytest.approx((own[test] - train.mean()) / train.std())
     across = trial("ukp_to_others", tables, tmp_path)
     assert np.isnan(across.tested([np.ones(len(across.table))])).tolist() == (across.table["data"] == "ukp").tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("ukp", ("train", "dev", "test")), ("ukp_16_folds", ("dev", "test")), ("ukp_to_others", ("dev", "test"))],
+)
+def test_a_network_scores_what_it_is_asked(
+    name: str, parts: tuple[str, ...], tables: dict[str, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[pd.DataFrame] = []
+    monkeypatch.setattr(protocol, "trained", lambda *arguments: None)
+    monkeypatch.setattr(protocol, "scores", lambda network, table, device: asked.append(table) or np.arange(len(table)))
+    made = trial(name, tables, tmp_path)
+    found = made.scores(cells([name], RECIPE, 1)[0])
+    rows = np.sum([made.rows(0, which) for which in parts], axis=0) == 1
+    assert 0 < rows.sum() <= len(made.table)
+    assert found[rows].tolist() == list(range(rows.sum()))
+    assert np.isnan(found[~rows]).all()
+    assert asked[0]["docno"].tolist() == made.table["docno"][rows].tolist()
