@@ -16,17 +16,18 @@ from submission.disk.fingerprint import input_hashes
 from submission.disk.provenance import METRICS, PROVENANCE, load_json, verified_hashes
 from submission.errors import ReproductionError, UsageError
 from submission.input.args_me import corpus_files
-from submission.rankers import find
 from submission.rankers.base import Ranker
-from submission.rankers.bert import BERTRanker
+from submission.rankers.bert import BERTNetwork
 from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
 from training.data import prepare
 from training.data import vectors as word_vectors
+from training.deepct.prepare import prepare_passages
+from training.deepct.task import Mattering
 from training.fitting import aggregate, fit
-from training.fitting.network import Network
+from training.fitting.network import Trainee
 from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe, read_recipe
 from training.fitting.task import Task
@@ -87,7 +88,12 @@ def _prepared(directory: Path, work: Path, made: Mapping[str, Any], recipe: Mapp
     if lists := recipe.get("lists"):
         prepare_quality(directory, lists["data"], work)
         return {file: value for name in lists["data"] for file, value in published(work, name).items()}
-    prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], recipe.get("unrelated")))
+    if "passages" in recipe:
+        if made["qrels"] or made["runs"]:
+            raise UsageError("its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
+        prepare_passages(directory, work)
+    else:
+        prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], recipe.get("unrelated")))
     return input_hashes(corpus_files(directory))
 
 
@@ -110,7 +116,7 @@ def _verdict(distance: float) -> str:
 def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
     recipe = read_recipe(recipe_name)
     _tell_changes(recipe, provenance["recipe"])
-    if not issubclass(find(recipe.ranker), BERTRanker):
+    if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if vectors["vectors file"] != "none":
             raise UsageError(
@@ -125,8 +131,10 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
     fit.fit(output.name, recipe, task_of(recipe), work, work / "vectors", output, device, teach=teach_of(recipe))
 
 
-def task_of(recipe: Recipe) -> Callable[[Recipe, Network, Path, torch.device], Task]:
-    """What gives a recipe's network what it learns from."""
+def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.device], Task[Any]]:
+    """What makes what the recipe's network learns from."""
+    if recipe.passages:
+        return Mattering.of
     return Listed.of if recipe.lists else Paired.of
 
 
