@@ -23,7 +23,9 @@ class Word(NamedTuple):
 class Passage(Protocol):
     """A part of a text as an enricher reads it."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """As it was read."""
 
     def __len__(self) -> int:
         """How many positions it has to compute."""
