@@ -108,7 +108,10 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
     }
     table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
     table[list(MEASURES)] = values.mean(axis=1)
-    provenance = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
+    provenance: dict[str, Any] = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
+    enrichment = enrichment_of(grid.points[best])
+    if enrichment:
+        provenance["enrichment"] = {enrichment.checkpoint: enrichment.opened(execution.checkpoints).fingerprint}
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(grid.points[best])),
         METRICS: dump_json(metrics),

@@ -34,6 +34,8 @@ class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=T
         """The parameters in words."""
         own = [f"{name} {value}" for name, value in msgspec.structs.asdict(self.model).items()]
         words = f"{type(self.model).__name__}: {', '.join(own)}; stemmer {self.index.stemmer}"
+        if self.enrichment is not None:
+            words = f"{words}; words of {self.enrichment}"
         if self.expansion is None:
             return words
         more = [f"{name} {value}" for name, value in msgspec.structs.asdict(self.expansion).items()]

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from submission.disk.provenance import PROVENANCE, load_json
+from submission.enrichment.checkpoint import open_enricher
 from submission.retrieval.parameters import open_parameters
 from tests.conftest import contents, write_deepct
 from training import enrichments, tune
@@ -73,7 +75,11 @@ def test_a_grid_over_the_words_of_an_enrichment(
             (tmp_path / f"{name}.toml").write_text(f'enrichment = "{name}"\n{GRID}')
         assert main(["tune", str(tmp_path / f"{name}.toml"), *qrels, *places, "-o", str(tmp_path / name)]) == 0
         tables[name] = (tmp_path / name / "grid.csv").read_text()
-        assert open_parameters(tmp_path / name).enrichment == (None if name == "plain" else name)
+        enrichment, provenance = open_parameters(tmp_path / name).enrichment, load_json(tmp_path / name / PROVENANCE)
+        assert enrichment == (None if name == "plain" else name)
+        if enrichment:
+            assert provenance["enrichment"] == {name: open_enricher(checkpoints / name).fingerprint}
+            assert f"; words of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
     (tmp_path / "three.toml").write_text(f'enrichment = "three"\n{GRID}')
     assert main(["tune", str(tmp_path / "three.toml"), *qrels, *places, "-o", str(tmp_path / "three")]) == 4
