@@ -7,17 +7,18 @@ from pathlib import Path
 
 import msgspec
 
+from submission.errors import InputError
 from submission.input.files import BOM, content
 
 
 class _Context(msgspec.Struct, rename="camel"):
-    topic: str = ""
-    discussion_title: str = ""
+    topic: str | None = None
+    discussion_title: str | None = None
 
 
 class _Argument(msgspec.Struct):
     id: str
-    context: _Context = msgspec.field(default_factory=_Context)
+    context: _Context | None = None
 
 
 class _Corpus(msgspec.Struct):
@@ -29,10 +30,21 @@ def topics_of(files: Sequence[Path]) -> dict[str, str]:
 
     Args:
         files: of a corpus, which has been read by `read_documents` without faults.
+
+    Raises:
+        InputError: a context is no object, or has other things than texts there.
     """
     found: dict[str, str] = {}
     for file in files:
         data = content(file)
-        corpus = msgspec.json.decode(data[3:] if data[:3] == BOM else data, type=_Corpus)
-        found |= {argument.id: argument.context.topic or argument.context.discussion_title for argument in corpus.arguments}
+        try:
+            corpus = msgspec.json.decode(data[3:] if data[:3] == BOM else data, type=_Corpus)
+        except msgspec.ValidationError as error:
+            expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with texts, or without'
+            raise InputError(f"{file}: {error}; {expected}") from None
+        found |= {argument.id: _topic(argument.context) for argument in corpus.arguments}
     return found
+
+
+def _topic(context: _Context | None) -> str:
+    return (context.topic or context.discussion_title or "") if context else ""
