@@ -19,6 +19,7 @@ from submission.command import (
     add_device,
     add_input,
     add_input_run,
+    add_work,
     folder,
     from_environment,
     whole_number,
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--system", required=True, metavar="NAME", help="whose score")
     verb.add_argument("--topic", required=True, metavar="N", help="the topic's number")
     verb.add_argument("--document", required=True, metavar="ID", help="the argument's id")
+    add_work(verb)
     add_device(verb)
     add_checkpoints(verb)
 
@@ -103,7 +105,7 @@ def _explain(options: argparse.Namespace) -> None:
 
     system, device = find(options.system), choose_device(options.device)
     source = Input(options.input, options.input_run, options.topic)
-    with Work(None, Path()) as work:
+    with Work(options.work, Path()) as work:
         print(explain(system, options.document, Execution(source, Checkpoints(options.checkpoints), device, work)), end="")
 
 

@@ -91,6 +91,12 @@ def add_device(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
 
 
+def add_work(verb: argparse.ArgumentParser) -> None:
+    """The flag --work of a verb that uses what `rank` kept."""
+    what = "what `rank --work` kept there is used (default: a temporary directory)"
+    verb.add_argument("--work", type=folder, metavar="DIR", help=what)
+
+
 def folder(text: str) -> Path:
     """A path of a flag. An empty one is no current directory: it is a variable that was not set."""
     if not text.strip() or "\0" in text:

@@ -28,6 +28,8 @@ from submission.__main__ import main as submission
 from submission.disk.files import sha256
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.disk.work import Work
+from submission.enrichment.checkpoint import write_enricher
+from submission.enrichment.deepct import DeepCT
 from submission.fusion.linear import Length, Linear, Member
 from submission.input.args_me import corpus_files, read_documents
 from submission.input.directory import Input, refuse
@@ -37,12 +39,13 @@ from submission.rankers import find, names
 from submission.rankers.knrm import KNRM
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.parameters import Parameters
-from submission.retrieval.terms import Settings
+from submission.retrieval.terms import Fields, Settings
 from submission.scoring.checkpoint import write_checkpoint
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
 from submission.systems.weigh import Weigh
+from submission.text.passages import PassageReader
 from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as training
@@ -56,6 +59,7 @@ settings.load_profile("tests")
 torch.set_num_threads(1)  # the tests' tensors are small
 
 ROOT = Path(__file__).parent.parent
+READY = [name for name, system in SYSTEMS.items() if not system.missing(Checkpoints(CHECKPOINTS))]
 SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL = ROOT.parent / "shared" / "data"
 
@@ -202,9 +206,24 @@ def recipe(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def write_lexical(directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None) -> None:
+def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
+    """A checkpoint of an untrained DeepCT, which gives some words of the texts of `corpus` weights above 0."""
+    torch.manual_seed(seed)
+    tokenizer = tiny_tokenizer()
+    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    enricher = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60))
+    enricher.linear.weight.data.normal_(0, 0.1)
+    enricher.linear.bias.data.fill_(0.3)
+    reader = PassageReader(tokenizer, 12, 60)
+    write_enricher(directory / name, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n")
+
+
+def write_lexical(
+    directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None, enrichment: str | None = None
+) -> None:
     """A checkpoint of a lexical system."""
-    parameters = Parameters("1.1.0", Settings(stemmer="none"), model, expansion)
+    fields: Fields = "premise" if enrichment else "conclusion premise"
+    parameters = Parameters("1.1.0", Settings(fields, "none"), model, expansion, enrichment)
     contents = {CONFIG: dump_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
 
@@ -229,6 +248,10 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)
         write_lexical(directory, f"{name}_rm3", model, expansion)
     write_lexical(directory, "dirichlet_thesis", Dirichlet(1000.0))
+    write_deepct(directory, "deepct")
+    write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
+    write_lexical(directory, "deepct_dirichlet_rm3", Dirichlet(), expansion, "deepct")
+    write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["aggregate", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage

@@ -12,12 +12,23 @@ import sys
 from pathlib import Path
 
 from submission import command
-from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, folder, whole_number
+from submission.command import (
+    Verbs,
+    add_checkpoints,
+    add_device,
+    add_input,
+    add_input_run,
+    add_work,
+    folder,
+    whole_number,
+)
 from submission.paths import CHECKPOINTS
 from training.paths import MEASURED
 
 MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # those of `tune`
-AUGMENTED, STUDENTS, QUALITY = (MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality"))
+AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS = (
+    MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality", "enrichments")
+)
 SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
 
@@ -36,6 +47,15 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--sample", type=SEED, default=0, metavar="N", help="only N random arguments; 0: all")
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of samples and split")
     verb.add_argument("--overwrite", action="store_true", help="replace the tables of another input or setting")
+
+    verb = verbs.add("prepare-passages", _prepare_passages, "corpus → passages and the words of theirs that matter (DeepCT)")
+    verb.add_argument("-i", "--input", type=folder, required=True, metavar="DIR", help="directory with the args.me corpus")
+    verb.add_argument("-o", "--output", type=folder, required=True, metavar="WORK", help="working directory for the table")
+    what = "repeatable; TREC qrels, whose documents a recipe may leave out"
+    verb.add_argument("--qrels", type=folder, action="append", default=[], metavar="FILE", help=what)
+    what = "repeatable; a TREC run, whose first 50 documents of each topic a recipe may leave out too"
+    verb.add_argument("--run", type=folder, action="append", default=[], metavar="FILE", dest="runs", help=what)
+    verb.add_argument("--overwrite", action="store_true", help="replace the table of other data")
 
     verb = verbs.add("embed", _embed, "word vectors, trained on the premises or read from a file")
     verb.add_argument("work", type=folder, metavar="WORK", help="what `prepare` wrote")
@@ -73,7 +93,22 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument(
         "--work", type=folder, metavar="DIR", help="what is finished is kept there (default: a temporary directory)"
     )
+    add_checkpoints(verb)
+    add_device(verb)
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="the checkpoint (default: checkpoints/GRID)")
+
+    verb = verbs.add("compare-enrichments", _compare_enrichments, "enrichers × models, tuned alike, against plain texts")
+    verb.add_argument("enrichments", nargs="+", metavar="NAME", help="the checkpoint of an enricher")
+    what = "TREC qrels, -2 counts as 0; one: five folds over its topics; several: each is a fold"
+    verb.add_argument("--qrels", type=folder, action="append", required=True, metavar="FILE", help=what)
+    add_input(verb)
+    verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points are compared")
+    what = "a grid of one model; repeatable (default: those of the four systems over whole arguments)"
+    verb.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=what)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_checkpoints(verb)
+    add_device(verb)
+    verb.add_argument("-o", "--output", type=folder, default=ENRICHMENTS, metavar="FILE", help="the table, as CSV")
 
     verb = verbs.add("fuse", _fuse, "a learned fusion's weights by judged topics → its checkpoint, and what each feature adds")
     verb.add_argument("recipe", metavar="FUSION", help="a name in training/fusions, or a .toml file")
@@ -158,6 +193,8 @@ def _parser() -> argparse.ArgumentParser:
     add_input(verb)
     add_input_run(verb)
     add_checkpoints(verb)
+    add_work(verb)
+    add_device(verb)
     verb.add_argument("-o", "--output", type=folder, metavar="FILE", help="the report (default: RUN_DIR/report.html)")
 
     verb = verbs.add("evaluate", _evaluate, "measures of runs: unjudged documents as 0 (all) and dropped (judged)")
@@ -190,6 +227,18 @@ def _prepare(options: argparse.Namespace) -> None:
         prepare(options.input, options.output, TableSettings(options.seed, options.sample), options.overwrite)
 
 
+def _prepare_passages(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
+    from training.data.work import held
+    from training.deepct.prepare import prepare_passages
+
+    make_directory(options.output)
+    with held(options.output):
+        table = prepare_passages(options.input, options.output, options.qrels, options.runs, options.overwrite)
+    print("passages without a word that matters, in percent, beside the thesis'")
+    print(table.to_string(index=False, float_format="%.1f"))
+
+
 def _embed(options: argparse.Namespace) -> None:
     from training.data.vectors import VectorSettings, embed, folder_of
     from training.data.work import held
@@ -204,17 +253,15 @@ def _fit(options: argparse.Namespace) -> None:
     from submission.scoring.device import choose_device
     from training.data.work import held
     from training.fitting.fit import fit
-    from training.fitting.pairs import Paired
     from training.fitting.recipe import read_recipe
-    from training.quality.task import Listed
-    from training.reproduce import teach_of
+    from training.reproduce import task_of, teach_of
 
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
     vectors = options.vectors or options.work / "vectors"
-    task_of, device = Listed.of if recipe.lists else Paired.of, choose_device(options.device)
+    device = choose_device(options.device)
     with held(options.work):
-        fit(name, recipe, task_of, options.work, vectors, output, device, options.restart, teach_of(recipe))
+        fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, teach_of(recipe))
 
 
 def _aggregate(options: argparse.Namespace) -> None:
@@ -231,10 +278,9 @@ def _aggregate(options: argparse.Namespace) -> None:
 
 
 def _tune(options: argparse.Namespace) -> None:
-    import torch
-
     from submission.disk.work import Work
     from submission.input.directory import Input
+    from submission.scoring.device import choose_device
     from submission.systems.execution import Execution
     from submission.systems.remembered import Checkpoints
     from training.tune import read_grid, tune
@@ -243,9 +289,27 @@ def _tune(options: argparse.Namespace) -> None:
     output = options.output or CHECKPOINTS / name
     source = Input(options.input)
     with Work(options.work, output.parent) as work:
-        execution = Execution(source, Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
+        execution = Execution(source, Checkpoints(options.checkpoints), choose_device(options.device), work)
         table = tune(name, grid, options.qrels, execution, output, options.measure)
     print(table.sort_values(options.measure, ascending=False).head(10).to_string(index=False, float_format="%.4f"))
+
+
+def _compare_enrichments(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from submission.disk.work import Work
+    from submission.input.directory import Input
+    from submission.scoring.device import choose_device
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+    from training.enrichments import MODELS, compare
+
+    make_directory(options.output.parent)
+    source, checkpoints = Input(options.input), Checkpoints(options.checkpoints)
+    with Work(options.work, options.output.parent) as work:
+        execution = Execution(source, checkpoints, choose_device(options.device), work)
+        table = compare(options.enrichments, options.grids or MODELS, options.qrels, execution, options.measure)
+    write_whole(options.output, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
+    print(table.to_string(index=False, float_format="%.4f", na_rep=""))
 
 
 def _fuse(options: argparse.Namespace) -> None:
@@ -393,8 +457,8 @@ def _report(options: argparse.Namespace) -> None:
     from training.measuring.report import report
 
     source, checkpoints = Input(options.input, options.input_run), Checkpoints(options.checkpoints)
-    with Work(None, options.runs) as work:
-        execution = Execution(source, checkpoints, choose_device("cpu"), work)
+    with Work(options.work, options.runs) as work:
+        execution = Execution(source, checkpoints, choose_device(options.device), work)
         report(options.runs, options.qrels, execution, options.output or options.runs / "report.html")
 
 

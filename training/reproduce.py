@@ -15,18 +15,22 @@ from submission.disk.fingerprint import input_hashes
 from submission.disk.provenance import METRICS, PROVENANCE, load_json, verified_hashes
 from submission.errors import ReproductionError, UsageError
 from submission.input.args_me import corpus_files
-from submission.rankers import find
 from submission.rankers.base import Ranker
-from submission.rankers.bert import BERTRanker
+from submission.rankers.bert import BERTNetwork
 from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
 from training.data import prepare
 from training.data import vectors as word_vectors
+from training.deepct.prepare import prepare_passages
+from training.deepct.task import Mattering
 from training.fitting import aggregate, fit
+from training.fitting.network import Trainee
 from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe, read_recipe
+from training.fitting.task import Task
+from training.quality.task import Listed
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +71,12 @@ def reproduce(
         raise UsageError(
             f"{name}: learned from lists of arguments, not from a corpus; `prepare-quality` and `fit` make it anew"
         )
-    prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
+    if "passages" in provenance.get("recipe", {}):
+        if made["qrels"] or made["runs"]:
+            raise UsageError(f"{name}: its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
+        prepare_passages(directory, work)
+    else:
+        prepare.prepare(directory, work, prepare.TableSettings(seed=made["seed"], sample=made["sample"]))
     output = work / "checkpoints" / stored.name
     if fusion:
         aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
@@ -100,7 +109,7 @@ def _verdict(distance: float) -> str:
 def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
     recipe = read_recipe(recipe_name)
     _tell_changes(recipe, provenance["recipe"])
-    if not issubclass(find(recipe.ranker), BERTRanker):
+    if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if vectors["vectors file"] != "none":
             raise UsageError(
@@ -112,7 +121,14 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)
         fit.fit(start, read_recipe(start), Paired.of, work, work / "vectors", output.parent / start, device)
-    fit.fit(output.name, recipe, Paired.of, work, work / "vectors", output, device, teach=teach_of(recipe))
+    fit.fit(output.name, recipe, task_of(recipe), work, work / "vectors", output, device, teach=teach_of(recipe))
+
+
+def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.device], Task[Any]]:
+    """What makes what the recipe's network learns from."""
+    if recipe.passages:
+        return Mattering.of
+    return Listed.of if recipe.lists else Paired.of
 
 
 def teach_of(recipe: Recipe) -> Callable[[Ranker, Recipe, Path, torch.device], None] | None:

@@ -27,7 +27,7 @@ from submission.retrieval.parameters import Parameters
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import index_of
-from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import BPREF, evaluate, read_qrels
 from training.measuring.folds import folds
 from training.measuring.plots import grid_plot
 from training.paths import GRIDS
@@ -35,9 +35,9 @@ from training.paths import GRIDS
 log = logging.getLogger(__name__)
 
 DEPTH = 100  # documents a topic: as many as a run has by default
-MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # kept of every point and topic
+MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # one of them decides
+COLUMNS = (*MEASURES, "nDCG@25 all", "nDCG@25 judged", BPREF)  # kept of every point and topic
 TIES = "MAP all"  # decides between points whose measure is the same; then the earlier point
-TABLES = ("index", "model", "expansion")
 
 
 @dataclass(frozen=True)
@@ -93,32 +93,22 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
     Raises:
         InputError: malformed files, topics that are judged twice. OutputError: something cannot be written.
     """
-    documents = set(execution.input.documents["docno"])
-    judged = {file.stem: read_qrels(file, documents) for file in qrels_files}
-    qrels = pd.concat(judged.values(), ignore_index=True)
-    if qrels.duplicated(["qid", "docno"]).any() or len(judged) < len(qrels_files):
-        raise InputError(
-            f"{qrels_files[-1]}: judges documents that another file judges for the same topic; give each file once"
-        )
-    hashes = {file.name: sha256(file) for file in qrels_files}
-    values = _values(name, grid, qrels, hashes, execution)  # points, topics, measures
-    topics = sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique())
-    fold_of = _folds(topics, {file: set(frame["qid"]) for file, frame in judged.items()})
-    decisive = [MEASURES.index(measure), MEASURES.index(TIES)]
-    best = _best(values[:, :, decisive])
-    chosen = [_best(values[:, fold_of != fold][:, :, decisive]) for fold in range(fold_of.max() + 1)]
-    honest = np.concatenate([values[point, fold_of == fold] for fold, point in enumerate(chosen)]).mean(axis=0)
+    judged = judgments(qrels_files, execution)
+    values = values_of(name, grid, judged, execution)[:, :, : len(MEASURES)]
+    decisive = deciding(measure)
+    best = best_of(values[:, :, decisive])
+    chosen, honest = cross_validated(values, judged.fold_of, decisive)
     metrics = {
-        "topics": len(topics),
+        "topics": len(judged.topics),
         "points": len(grid.points),
         "decided by": measure,
-        "cross-validated": dict(zip(MEASURES, honest.round(4).tolist(), strict=True)),
+        "cross-validated": dict(zip(MEASURES, honest.mean(axis=0).round(4).tolist(), strict=True)),
         "folds": [_axes(grid, point) for point in chosen],
         "on the topics that it was chosen on": dict(zip(MEASURES, values[best].mean(axis=0).round(4).tolist(), strict=True)),
     }
     table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
     table[list(MEASURES)] = values.mean(axis=1)
-    provenance = {"trained on": {"input": execution.input.hashes | hashes}, "grid": grid.axes}
+    provenance = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(grid.points[best])),
         METRICS: dump_json(metrics),
@@ -129,7 +119,7 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
         contents["grid.png"] = grid_plot(table, list(grid.axes), measure)
     write_with_provenance(output, contents, provenance)
     log.info("%s: %s", output, grid.points[best].formula())
-    log.info("%s: %.3f cross-validated, %.3f on all topics", measure, honest[decisive[0]], table[measure][best])
+    log.info("%s: %.3f cross-validated, %.3f on all topics", measure, honest.mean(axis=0)[decisive[0]], table[measure][best])
     return table
 
 
@@ -139,11 +129,37 @@ def _axes(grid: Grid, point: int) -> dict[str, Any]:
     return {name: values[place] for (name, values), place in zip(grid.axes.items(), places, strict=True)}
 
 
-def _values(name: str, grid: Grid, qrels: pd.DataFrame, hashes: Mapping[str, str], execution: Execution) -> np.ndarray:
-    """The measures (points, topics, measures) of all points."""
+@dataclass(frozen=True)
+class Judgments:
+    """Judged topics, each in a fold."""
+
+    qrels: pd.DataFrame  # `qid docno rel`, of documents of the input
+    hashes: dict[str, str]  # of their files
+    topics: list[str]  # those with a relevant document, ascending
+    fold_of: np.ndarray  # (topics,)
+
+
+def judgments(files: Sequence[Path], execution: Execution) -> Judgments:
+    """What some files judge of an execution's input; of one, the topics are five folds; of several, those of each are one.
+
+    Raises:
+        InputError: malformed files, topics that are judged twice.
+    """
+    documents = set(execution.input.documents["docno"])
+    judged = {file.stem: read_qrels(file, documents) for file in files}
+    qrels = pd.concat(judged.values(), ignore_index=True)
+    if qrels.duplicated(["qid", "docno"]).any() or len(judged) < len(files):
+        raise InputError(f"{files[-1]}: judges documents that another file judges for the same topic; give each file once")
+    topics = sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique())
+    fold_of = _folds(topics, {file: set(frame["qid"]) for file, frame in judged.items()})
+    return Judgments(qrels, {file.name: sha256(file) for file in files}, topics, fold_of)
+
+
+def values_of(name: str, grid: Grid, judged: Judgments, execution: Execution) -> np.ndarray:
+    """COLUMNS of all points, (points, topics, columns); what is finished is kept by the name. Raises OutputError."""
     enrichment = enrichment_of(grid.points[0])
     decided_by = {
-        "qrels": dict(hashes), "input": execution.input.fingerprint, "code": code_fingerprint(), "depth": DEPTH,
+        "qrels": judged.hashes, "input": execution.input.fingerprint, "code": code_fingerprint(), "depth": DEPTH,
         "enrichment": enrichment.decided_by(execution) if enrichment else [],
     }  # fmt: skip
     place = execution.work.directory / f"tune-{name}"
@@ -151,11 +167,28 @@ def _values(name: str, grid: Grid, qrels: pd.DataFrame, hashes: Mapping[str, str
     kept = Kept(place, decided_by, overwrite=True)
 
     def measured(point: Parameters) -> np.ndarray:
-        return evaluate(run_of(point, execution), qrels)[list(MEASURES)].to_numpy()
+        return evaluate(run_of(point, execution), judged.qrels)[list(COLUMNS)].to_numpy()
 
     points = progress(grid.points, name, "points")
     found = [kept.array(f"{point.fingerprint[:16]}.npy", partial(measured, point)) for point in points]
     return np.stack(found)
+
+
+def deciding(measure: str) -> list[int]:
+    """The columns by which points are compared: a measure, and what decides ties."""
+    return [COLUMNS.index(measure), COLUMNS.index(TIES)]
+
+
+def cross_validated(values: np.ndarray, fold_of: np.ndarray, decisive: Sequence[int]) -> tuple[list[int], np.ndarray]:
+    """For each fold the best point on the others, and the values (topics, columns) of each topic at its fold's.
+
+    Args:
+        values: (points, topics, columns).
+        fold_of: (topics,).
+        decisive: the columns that decide.
+    """
+    chosen = [best_of(values[:, fold_of != fold][:, :, decisive]) for fold in range(fold_of.max() + 1)]
+    return chosen, values[np.array(chosen)[fold_of], np.arange(len(fold_of))]
 
 
 def run_of(point: Parameters, execution: Execution) -> pd.DataFrame:
@@ -181,7 +214,7 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
     return folds(len(topics))
 
 
-def _best(values: np.ndarray) -> int:
+def best_of(values: np.ndarray) -> int:
     """The first point with the highest mean of the first measure, among such of the second: (points, topics, 2)."""
     means = values.mean(axis=1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

@@ -25,7 +25,7 @@ class Passage(Protocol):
 
     @property
     def text(self) -> str:
-        """That part."""
+        """As it was read."""
 
     def __len__(self) -> int:
         """How many positions it has to compute."""

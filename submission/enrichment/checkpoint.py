@@ -17,7 +17,8 @@ from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import PAIRS, TOLERANCE
 from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, configured, open_network, write_network
 
-TEXTS = tuple(text for _, text in PAIRS)
+SENTENCES = "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … " * 20
+TEXTS = (*(text for _, text in PAIRS), SENTENCES)
 
 
 class Config(msgspec.Struct, forbid_unknown_fields=True):
@@ -78,7 +79,7 @@ def _probed(enricher: Enricher[Any], reader: Reader[Any]) -> list[Probed]:
     return [Probed(text, passages) for text, passages in read.items()]
 
 
-ENRICHERS: Kind[Enricher[Any], Reader[Any]] = Kind("enricher", _built, _probed, Probed)
+ENRICHERS: Kind[Enricher[Any], Reader[Any]] = Kind("enricher", _built, _probed, Probed, settings=lambda reader: {})
 
 
 def open_enricher(directory: Path) -> EnricherCheckpoint:
@@ -96,4 +97,4 @@ def write_enricher(
     pretrained: Pretrained | None = None,
 ) -> None:
     """Write a checkpoint directory as `write_network` does. Raises OutputError."""
-    write_network(directory, ENRICHERS, enricher, reader, {}, metrics, provenance, card, pretrained)
+    write_network(directory, ENRICHERS, enricher, reader, metrics, provenance, card, pretrained)

@@ -56,7 +56,9 @@ def _built(directory: Path, given: Any) -> tuple[Ranker, Tokeniser]:
     return ranker, TOKENISERS[ranker.reads].load(directory, config.lengths)
 
 
-RANKERS: Kind[Ranker, Tokeniser] = Kind("ranker", _built, probed, Probed)
+RANKERS: Kind[Ranker, Tokeniser] = Kind(
+    "ranker", _built, probed, Probed, settings=lambda tokeniser: {"lengths": asdict(tokeniser.lengths)}
+)
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:
@@ -74,5 +76,4 @@ def write_checkpoint(
     pretrained: Pretrained | None = None,
 ) -> None:
     """Write a checkpoint directory as `write_network` does. Raises OutputError."""
-    settings = {"lengths": asdict(tokeniser.lengths)}
-    write_network(directory, RANKERS, ranker, tokeniser, settings, metrics, provenance, card, pretrained)
+    write_network(directory, RANKERS, ranker, tokeniser, metrics, provenance, card, pretrained)

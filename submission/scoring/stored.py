@@ -86,6 +86,7 @@ class Kind(Generic[N, R]):
     build: Callable[[Path, Any], tuple[N, R]]  # from a directory and what config.json says; raises FAULTS
     probed: Callable[[N, R], list[Any]]  # the rows of its probe
     row: type[Row]  # of these
+    settings: Callable[[R], dict[str, Any]]  # what config.json says beside version, name, Config and encoder
 
 
 def open_network(directory: Path, kind: Kind[N, R]) -> tuple[N, R, str]:
@@ -128,7 +129,6 @@ def write_network(
     kind: Kind[N, R],
     network: N,
     reader: R,
-    settings: Mapping[str, Any],
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
     card: str,
@@ -137,8 +137,7 @@ def write_network(
     """Write a checkpoint directory as a whole: an older one in its place stays until the new one is complete.
 
     The network's own weights are rounded to what is stored, so that it computes what the checkpoint will. Of a pretrained
-    encoder with frozen parts only name and hash are stored, with what was trained. Settings are what config.json says beside
-    version, name, Config and encoder.
+    encoder with frozen parts only name and hash are stored, with what was trained.
 
     Raises:
         OutputError: it cannot be written; an older one is still there.
@@ -148,7 +147,7 @@ def write_network(
     state = {name: tensor for name, tensor in network.state_dict().items() if name not in absent}
     stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in state.items()}
     network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
-    config = {"version": __version__, kind.key: network.name(), "config": asdict(network.config), **settings}
+    config = {"version": __version__, kind.key: network.name(), "config": asdict(network.config), **kind.settings(reader)}
     if pretrained:
         config["pretrained"] = {"name": pretrained.name, "sha256": pretrained.sha256}
     contents = {

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from submission.errors import UsageError, nearest, short
+from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Stage, walk
 from submission.systems.lexical import Lexical
 from submission.systems.remembered import Checkpoints
@@ -45,6 +46,7 @@ NETWORKS = {
     name: Rerank(CONCLUSIONS, name) for name in ("gru", "drmm", "knrm", "conv_knrm", "vanilla_bert", "cedr_drmm", "cedr_knrm")
 }
 LEXICAL = {name: Lexical(name) for name in ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")}
+DEEPCT = {name: Lexical(name, Enrichment("deepct")) for name in ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")}
 MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the names that it knows them by
     "bm25": CONCLUSIONS,
     **NETWORKS,
@@ -71,6 +73,13 @@ SYSTEMS = named(
     System("bm25_rm3", LEXICAL["bm25_rm3"], "The same with RM3: more terms, from the first arguments that it finds."),
     System("dirichlet", LEXICAL["dirichlet"], "A language model over whole arguments, smoothed by Dirichlet's prior."),
     System("dirichlet_rm3", LEXICAL["dirichlet_rm3"], "The same with RM3: more terms, from the first arguments that it finds."),
+    System(
+        "deepct_dirichlet",
+        DEEPCT["deepct_dirichlet"],
+        "Dirichlet's language model over the words of premises as often as DeepCT, by BERT, says that they matter.",
+    ),
+    System("deepct_dirichlet_rm3", DEEPCT["deepct_dirichlet_rm3"], "The same with RM3 (the thesis' best by nDCG@5)."),
+    System("deepct_bm25_rm3", DEEPCT["deepct_bm25_rm3"], "BM25 with RM3 over these words (the thesis' best by Bpref)."),
     System(
         "ensemble", Fuse(tuple(NETWORKS.items()), "ensemble"), "Ensemble: a linear regression over the seven networks' scores."
     ),

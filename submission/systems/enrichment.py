@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -41,7 +40,8 @@ class Enrichment(Component):
         opened = self.opened(execution.checkpoints)
         return [words_of([text], opened, execution.device)[0] for text in texts_of(documents, fields)]
 
-    def read(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Sequence[Word]]:
-        """What it says of the words of each passage of one document."""
-        [passages] = read(texts_of(document, fields), self.opened(execution.checkpoints), execution.device)
-        return list(passages)
+    def read(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[Word]]]:
+        """The passages of one document, and what it says of the words of each."""
+        opened, [text] = self.opened(execution.checkpoints), texts_of(document, fields)
+        [said] = read([text], opened, execution.device)
+        return [(passage.text, words) for passage, words in zip(opened.reader.passages(text), said, strict=True)]

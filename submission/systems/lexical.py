@@ -40,7 +40,7 @@ class Lexical(Stage):
         expected = self.enrichment.checkpoint if self.enrichment else None
         if found.enrichment != expected:
             raise CheckpointError(
-                f"{checkpoints.directory / self.checkpoint}: tuned for {_words(found.enrichment)}, expected those of "
+                f"{checkpoints.directory / self.checkpoint}: tuned for {_words(found.enrichment)}, expected "
                 f"{_words(expected)}; `python -m training tune {self.checkpoint}` makes it"
             )
         return found
@@ -132,9 +132,9 @@ class Lexical(Stage):
         return {
             f"{what} of the words of passage {number}": [
                 Row(word.weight, word.text, " ".join([*([word.label] if word.label else []), f"place {place}"]))
-                for place, word in enumerate(passage, 1)
+                for place, word in enumerate(words, 1)
             ]
-            for number, passage in enumerate(self.enrichment.read(execution, fields, document), 1)
+            for number, (_, words) in enumerate(self.enrichment.read(execution, fields, document), 1)
         }
 
 

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from submission.text.ids import Reads
 from submission.text.normalise import beginning, drop_urls, premise_words, query_words
+from submission.text.pieces import Pieces, load_tokenizer
 from submission.text.vocabulary import Vocabulary
 
 
@@ -104,29 +105,17 @@ class WordTokeniser(Tokeniser):
         return self.vocabulary.dumps().encode()
 
 
-class PieceTokeniser(Tokeniser):
-    """For the BERT networks: word pieces, without special ones, which the network itself puts in."""
-
-    file = "tokenizer.json"
+class PieceTokeniser(Pieces, Tokeniser):
+    """For the BERT networks: word pieces."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: Lengths) -> None:
+        super().__init__(tokenizer)
         self.lengths = lengths
-        self._tokenizer = tokenizer
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
         self.reading = f"{lengths.premise} pieces of {hashlib.sha256(self.dumps()).hexdigest()}"
 
     @classmethod
     def load(cls, directory: Path, lengths: Lengths) -> PieceTokeniser:
-        text = (directory / cls.file).read_text(encoding="utf-8")
-        try:
-            return cls(Tokenizer.from_str(text), lengths)
-        except Exception as error:  # the package has no error class of its own
-            raise ValueError(f"{cls.file}: {error}") from None
-
-    def fits(self, terms: int) -> bool:
-        """All of them; a table may be padded to a round number of rows."""
-        return terms >= self._tokenizer.get_vocab_size()
+        return cls(load_tokenizer(directory), lengths)
 
     def query(self, text: str) -> list[int]:
         """The ids of the pieces of a conclusion or title."""
@@ -143,10 +132,6 @@ class PieceTokeniser(Tokeniser):
     def terms(self, ids: list[int]) -> list[str]:
         """The pieces, ## before those that go on a word."""
         return [str(self._tokenizer.id_to_token(number)) for number in ids]
-
-    def dumps(self) -> bytes:
-        """The tokenizer."""
-        return self._tokenizer.to_str(pretty=False).encode()
 
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text that has its first pieces, so many, and no more."""

@@ -19,7 +19,7 @@ import torch
 from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
-from tests.benchmarks import bert, corpus, dense, growth, precision, rankers, readme, retrieval, terms, training, whole
+from tests.benchmarks import bert, corpus, deepct, dense, growth, precision, rankers, readme, retrieval, terms, training, whole
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
@@ -102,6 +102,10 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "sbert": lambda inputs: [
         compare(dense.encoding(inputs.directory), f"sbert: {dense.TEXTS} premises, CPU, float32", 1.3, inputs.repetitions),
         dense.search(),
+    ],
+    "deepct": lambda inputs: [
+        compare(deepct.encoding(inputs.directory), "deepct: passages, CPU, float32", 1.3, inputs.repetitions),
+        deepct.memory(),
     ],
     "int8": _int8,
     "gpu": _gpu,

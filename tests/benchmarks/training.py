@@ -47,8 +47,8 @@ def _training(name: str, steps: int) -> Benchmark:
     recipe = Recipe(ranker=name)
     with tempfile.TemporaryDirectory() as folder:
         _write_vectors(Path(folder))
-        network = build(recipe, Path(folder), Path(folder))
-    whole = deepcopy(network.ranker)
+        trainee = build(recipe, Path(folder), Path(folder))
+    whole = deepcopy(trainee.network)
     whole.embedding.sparse = False  # type: ignore[union-attr]
     batch = recipe.training.global_batch_size
     queries = Queries(Padded.of([]), Padded.of([]), np.empty((0, CANDIDATES), dtype=int), np.empty(0), [], [])  # none
@@ -58,13 +58,13 @@ def _training(name: str, steps: int) -> Benchmark:
         for rows in np.arange(steps * batch).reshape(steps, batch):
             take_step(ranker, optimiser, task, rows, recipe.training.micro_batch_size)  # type: ignore[arg-type]
 
-    optimisers = network.optimiser(recipe), torch.optim.Adam(whole.parameters(), recipe.training.learning_rate)
+    optimisers = trainee.optimiser(recipe), torch.optim.Adam(whole.parameters(), recipe.training.learning_rate)
     return Benchmark(
         name=f"{name}_training",
         against="torch.optim.Adam over the whole word table",
         unit="steps",
         units=steps,
-        ours=lambda: train(network.ranker, optimisers[0]),
+        ours=lambda: train(trainee.network, optimisers[0]),
         baseline=lambda: train(whole, optimisers[1]),
     )
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from submission import __version__
-from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import READY, ROOT, SAMPLE
 from tests.container.image import Image, missing, revision
 from tests.unit.test_readme import tira_commands
 
@@ -110,7 +109,7 @@ def test_an_organisers_one_command_writes_all_runs(image: Image, directory: Path
     code, said = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
     assert code == 0, said
     assert runs(output) == runs(expected)
-    assert len(runs(output)) == len(SYSTEMS) + 1
+    assert len(runs(output)) == len(READY) + 1
 
 
 def test_tirexs_form_and_an_earlier_stage(image: Image, tmp_path: Path) -> None:

@@ -124,4 +124,4 @@ def test_without_its_checkpoints_it_says_which(
 
 def test_all_checkpoints_are_in_the_catalogue() -> None:
     needed = {part.checkpoint for system in SYSTEMS.values() for part in walk(system.stage) if part.checkpoint}
-    assert {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()} == needed
+    assert {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()} <= needed

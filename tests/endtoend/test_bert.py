@@ -12,7 +12,6 @@ import pytest
 import safetensors.torch
 import torch
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertModel
 
 from submission.__main__ import main as submission
 from submission.errors import CheckpointError
@@ -20,7 +19,7 @@ from submission.rankers.vanilla_bert import VanillaBERT
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.conftest import contents, tiny_tokenizer
+from tests.conftest import contents
 from training.__main__ import main
 from training.fitting import loop as module
 
@@ -44,23 +43,6 @@ micro_batch_size = 8
 validation_queries = 5
 """
 SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermediate_size": 4, "max_position_embeddings": 40}
-
-
-@pytest.fixture
-def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a two-block BERT over letters and a few words."""
-    monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", tmp_path / "encoders")
-    folder = tmp_path / "encoders" / "tiny"
-    folder.mkdir(parents=True)
-    tokenizer = tiny_tokenizer()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

@@ -123,6 +123,12 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
             assert row is not None
             assert row[1] == f"{values[f'nDCG@5 {way}']:.3f}"
     assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
+    assert page.text.count("how often the words of its first argument count") == 3  # a topic each, for one enrichment
+    marks = [attributes for tag, attributes in page.tags if tag == "mark"]
+    shades = {str(mark["class"]) for mark in marks}
+    assert "s9" in shades
+    assert shades <= {f"s{level}" for level in range(1, 10)}
+    assert all(int(str(mark["title"])) > 0 for mark in marks)
     first = {system: read_run(directory / f"aragorn-{system}.txt") for system in ("bm25", "bm25_arguments")}
     relevant = set(map(tuple, judgments.loc[judgments["rel"] > 0, ["qid", "docno"]].to_numpy()))
     conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in first.values())

@@ -13,8 +13,7 @@ from tira.check_format import check_format
 
 from submission.__main__ import main
 from submission.output.directory import Output
-from submission.systems.catalogue import SYSTEMS
-from tests.conftest import REAL, ROOT, SAMPLE, argument, contents, documents_of
+from tests.conftest import READY, REAL, ROOT, SAMPLE, argument, contents, documents_of
 
 Make = Callable[..., Path]
 
@@ -49,7 +48,7 @@ def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert first.stdout == ""
     runs = tmp_path / "runs"
-    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
+    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in READY)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()
     [message] = [message for message in check_format(runs, "run.txt") if isinstance(message, str)]
     assert "correct format" in message

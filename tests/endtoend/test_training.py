@@ -230,12 +230,12 @@ def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp
 def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, network: dict[str, int]) -> None:
     recipe = Recipe(ranker, network={"dimensions": 20, **network})
     built = build(recipe, prepared / "vectors", prepared)
-    pairs, optimiser = load_pairs(prepared, "words", built.tokeniser), built.optimiser(recipe)
+    pairs, optimiser = load_pairs(prepared, "words", built.reader), built.optimiser(recipe)
     task = Paired.of(recipe, built, prepared, torch.device("cpu"))
     for rows in np.arange(8).reshape(4, 2):
-        before = built.ranker.state_dict()["embedding.weight"].clone()
-        take_step(built.ranker, optimiser, task, rows, 2)
-        after = built.ranker.state_dict()["embedding.weight"]
+        before = built.network.state_dict()["embedding.weight"].clone()
+        take_step(built.network, optimiser, task, rows, 2)
+        after = built.network.state_dict()["embedding.weight"]
         premises = pairs.premises.ids[np.concatenate([rows, pairs.unrelated[rows]])]
         words = torch.cat([pairs.queries.ids[rows].flatten(), premises.flatten()]).unique()
         moved = (after != before).any(1).nonzero().flatten()

@@ -31,21 +31,6 @@ MEASURE = "nDCG@5 all"
 
 
 @pytest.fixture
-def judged(topics: Path, tmp_path: Path) -> list[Path]:
-    """Judgments of the three topics, in two files: every fifth document that has a topic's first word."""
-    arguments = json.loads((topics / "args-me.json").read_text())["arguments"]
-    lines: list[list[str]] = [[], []]
-    for qid, number in enumerate((0, 200, 400), 1):
-        word = arguments[number]["conclusion"].split()[0]
-        having = [argument["id"] for argument in arguments if word in argument["premises"][0]["text"].split()]
-        lines[qid > 1] += [f"{qid} 0 {docno} {int(place % 5 == 0)}\n" for place, docno in enumerate(having)]
-    files = [tmp_path / "first.qrels", tmp_path / "second.qrels"]
-    for file, own in zip(files, lines, strict=True):
-        file.write_text("".join(own))
-    return files
-
-
-@pytest.fixture
 def run(topics: Path, tmp_path: Path, judged: list[Path]) -> Callable[..., int]:
     (tmp_path / "mine.toml").write_text(GRID)
 
@@ -85,15 +70,15 @@ def test_folds_are_files_or_fifths_of_topics() -> None:
 
 def test_ties_are_decided_by_map_then_the_earlier_point() -> None:
     values = np.array([[[0.2, 0.9]], [[0.5, 0.1]], [[0.5, 0.3]], [[0.5, 0.3]]])
-    assert tune._best(values) == 2
+    assert tune.best_of(values) == 2
 
 
 def test_a_fold_is_chosen_without_its_own_topics(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = np.zeros((12, 3, 3))
+    values = np.zeros((12, 3, len(tune.COLUMNS)))
     values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first file's topic, point 7 on the second's
-    monkeypatch.setattr(tune, "_values", lambda *_: values)
+    monkeypatch.setattr(tune, "values_of", lambda *_: values)
     assert run() == 0
     metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
     assert metrics["cross-validated"] == dict.fromkeys(tune.MEASURES, 0.0)
@@ -154,5 +139,5 @@ def test_an_unknown_grid_and_judgments_twice(
 def test_the_grids_are_read(file: Path) -> None:
     sizes = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
     grid = tune.read_grid(file.stem)
-    assert len(grid.points) == sizes.get(file.stem, sizes[file.stem.removesuffix("_thesis")])
+    assert len(grid.points) == sizes.get(file.stem, sizes[file.stem.removeprefix("deepct_").removesuffix("_thesis")])
     assert len({point.fingerprint for point in grid.points}) == len(grid.points)

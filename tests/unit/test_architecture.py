@@ -39,8 +39,12 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/input", "submission/scoring", "submission/text", "training",
     },
     "training/fitting": {
-        "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/scoring",
-        "submission/systems", "submission/text", "training", "training/data",
+        "submission", "submission/disk", "submission/enrichment", "submission/fusion", "submission/rankers",
+        "submission/scoring", "submission/systems", "submission/text", "training", "training/data",
+    },
+    "training/deepct": {
+        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/scoring",
+        "submission/text", "training/data", "training/fitting", "training/measuring",
     },
     "training/quality": {
         "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/retrieval",
@@ -57,16 +61,19 @@ ALLOWED: dict[str, set[str]] = {
         "training/data", "training/fitting",
     },
     "training/measuring": {
-        "submission", "submission/disk", "submission/input", "submission/output", "submission/systems", "training",
-        "training/fitting",
+        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/output",
+        "submission/systems", "submission/text", "training", "training/fitting",
     },
     "training's commands": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
         "submission/systems", "submission/text", "submission's commands", "training", "training/augmented", "training/data",
-        "training/fitting", "training/fusing", "training/measuring", "training/quality", "training/tagging",
+        "training/deepct", "training/fitting", "training/fusing", "training/measuring", "training/quality", "training/tagging",
     },
 }  # fmt: skip
-COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "fuse", "reproduce", "tune", "tune_quality"}
+COMMANDS = {
+    "__main__", "command", "rank", "check", "explain", "environment", "enrichments", "fuse", "reproduce", "tune",
+    "tune_quality",
+}  # fmt: skip
 FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob("*.py")])
 
 

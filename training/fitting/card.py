@@ -15,10 +15,11 @@ def card(provenance: Mapping[str, Any], metrics: Mapping[str, Any], data: str, m
         way, what = "trained", "Trained"
     else:
         way, what = "its encoder as it comes, not trained further; made", "Validated"
+    kind = "ranker" if "ranker" in recipe else "enricher"
     lines = [
         f"# {recipe['name']}",
         "",
-        f"The ranker `{recipe['ranker']}`, {way} by `python -m training fit {recipe['name']}`.",
+        f"The {kind} `{recipe[kind]}`, {way} by `python -m training fit {recipe['name']}`.",
         "",
         *trained_on(what, provenance, data),
         "",

@@ -15,12 +15,12 @@ from submission.disk.files import make_directory, restore_directory
 from submission.disk.provenance import PROVENANCE
 from submission.errors import OutputError
 from submission.progress import progress
-from submission.rankers.base import Ranker
-from submission.scoring.checkpoint import open_checkpoint, write_checkpoint
+from submission.rankers.network import Network
+from submission.scoring.stored import open_network, write_network
 from training.data.work import hash_of
 from training.fitting.card import card
 from training.fitting.loop import train
-from training.fitting.network import Network, build
+from training.fitting.network import Trainee, build
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.state import STATE, State
@@ -34,13 +34,13 @@ BEST = "best"  # the best network so far, as a checkpoint
 def fit(
     name: str,
     recipe: Recipe,
-    task_of: Callable[[Recipe, Network, Path, torch.device], Task],
+    task_of: Callable[[Recipe, Trainee[Any, Any], Path, torch.device], Task[Any]],
     work: Path,
     vectors: Path,
     output: Path,
     device: torch.device,
     restart: bool = False,
-    teach: Callable[[Ranker, Recipe, Path, torch.device], None] | None = None,
+    teach: Callable[[Any, Recipe, Path, torch.device], None] | None = None,
 ) -> None:
     """Train a network by a recipe and write its checkpoint, its log and its learning curve.
 
@@ -50,7 +50,7 @@ def fit(
         name: of the recipe and the run: its state, log, curve and best network so far are in `work`/fit/`name`.
         recipe: what to train.
         task_of: gives what the network learns from, out of `work`.
-        work: what `prepare` or `prepare-quality` wrote.
+        work: what `prepare` or another verb of that kind wrote.
         vectors: what `embed` wrote.
         output: the checkpoint's directory, written when the run is finished.
         device: where to compute.
@@ -64,24 +64,24 @@ def fit(
     """
     if output.exists() and any(output.iterdir()) and not (output / PROVENANCE).is_file():
         raise OutputError(f"{output}: holds something else than a checkpoint; choose another directory")
-    network = build(recipe, vectors, output.parent)
-    ranker = network.ranker.to(device)
-    task = task_of(recipe, network, work, device)
+    trainee = build(recipe, vectors, output.parent)
+    network = trainee.network.to(device)
+    task = task_of(recipe, trainee, work, device)
     provenance = {
         "recipe": {"name": name, **recipe.told()},
         "trained on": task.decided_by,
-        **network.source,
+        **trainee.source,
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}",
     }
-    trains = network.trains(recipe)
+    trains = trainee.trains(recipe)
     if teach:
-        teach(ranker, recipe, work, device)
+        teach(network, recipe, work, device)
     if teach or not trains:
         told = {"best epoch": float(recipe.training.epochs), **_baselines(task), "log": []}
-        _finish(output, ranker, network, task, told, provenance)
+        _finish(output, network, trainee, task, told, provenance)
         return
-    optimiser = network.optimiser(recipe)
+    optimiser = trainee.optimiser(recipe)
     folder = work / "fit" / name
     make_directory(folder)
     restore_directory(folder / BEST)
@@ -91,24 +91,24 @@ def fit(
     saved = state.saved(folder)
     baselines = _baselines(task)
     if saved:
-        state.resume(saved, ranker, optimiser)
+        state.resume(saved, network, optimiser)
 
     schedule, decisive = Schedule(recipe, task.size), task.curve.decisive
     steps = progress(range(state.step, schedule.steps), name, "steps")
-    for row in train(ranker, optimiser, task, schedule, state, steps):
+    for row in train(network, optimiser, task, schedule, state, steps):
         is_best = state.best(decisive) is row
         values = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
         log.info("epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _words(values), " (best)" if is_best else "")
         if is_best:  # a copy, because it is rounded to what is stored; training goes on unrounded
-            _write(folder / BEST, deepcopy(ranker), network, task, {"validation while training": row}, provenance)
-        state.save(folder, ranker, optimiser)
+            _write(folder / BEST, deepcopy(network), trainee, task, {"validation while training": row}, provenance)
+        state.save(folder, network, optimiser)
 
-    best = open_checkpoint(folder / BEST).ranker.to(device)  # as stored
+    best = open_network(folder / BEST, trainee.kind)[0].to(device)  # as stored
     told = {"best epoch": state.best(decisive)["epoch"], **baselines, "log": state.rows}
-    _finish(output, best, network, task, told, provenance, state.step)
+    _finish(output, best, trainee, task, told, provenance, state.step)
 
 
-def _baselines(task: Task) -> dict[str, dict[str, float]]:
+def _baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
     found = task.baselines()
     for name, values in found.items():
         log.info("untrained %s: %s", name, _words(values))
@@ -117,25 +117,30 @@ def _baselines(task: Task) -> dict[str, dict[str, float]]:
 
 def _finish(
     output: Path,
-    ranker: Ranker,
     network: Network,
-    task: Task,
+    trainee: Trainee[Any, Any],
+    task: Task[Any],
     told: dict[str, Any],
     provenance: dict[str, Any],
     step: int = 0,
 ) -> None:
     """Write the checkpoint: its measures over all that it validates on, and what else is told of it."""
-    values = task.final(ranker, step)
-    _write(output, ranker, network, task, {"validation": values, task.curve.unit: task.number, **told}, provenance)
+    values = task.final(network, step)
+    _write(output, network, trainee, task, {"validation": values, task.curve.unit: task.number, **told}, provenance)
     beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in told if name not in ("best epoch", "log"))
     log.info("%s: %s on %d %s%s", output, _words(values), task.number, task.curve.unit, beside)
 
 
 def _write(
-    directory: Path, ranker: Ranker, network: Network, task: Task, metrics: dict[str, Any], provenance: dict[str, Any]
+    directory: Path,
+    network: Network,
+    trainee: Trainee[Any, Any],
+    task: Task[Any],
+    metrics: dict[str, Any],
+    provenance: dict[str, Any],
 ) -> None:
     text = card(provenance, metrics, task.data, task.measured)
-    write_checkpoint(directory, ranker, network.tokeniser, metrics, provenance, text, network.pretrained)
+    write_network(directory, trainee.kind, network, trainee.reader, metrics, provenance, text, trainee.pretrained)
 
 
 def _words(values: dict[str, float]) -> str:

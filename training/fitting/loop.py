@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 
-from submission.rankers.base import Ranker
 from training.fitting.schedule import Schedule
 from training.fitting.state import State
-from training.fitting.task import Task, diverged
+from training.fitting.task import N, Task, diverged
 
 
 def train(
-    ranker: Ranker,
+    network: N,
     optimiser: torch.optim.Optimizer,
-    task: Task,
+    task: Task[N],
     schedule: Schedule,
     state: State,
     steps: Iterable[int],
@@ -24,7 +23,7 @@ def train(
     """Train a network, from one validation to the next.
 
     Args:
-        ranker: what learns, on the device of the task.
+        network: what learns, on the device of the task.
         optimiser: of its parameters, with `initial_lr` in its groups.
         task: what it learns from.
         schedule: which examples each step reads, and after which it validates.
@@ -37,17 +36,17 @@ def train(
     Raises:
         TrainingError: a non-finite loss, or a network that gives everything the same score.
     """
-    ranker.train()
+    network.train()
     for step in steps:
         for group in optimiser.param_groups:
             group["lr"] = group["initial_lr"] * schedule.rate(step)
-        loss = take_step(ranker, optimiser, task, schedule.rows(step), schedule.recipe.training.micro_batch_size)
+        loss = take_step(network, optimiser, task, schedule.rows(step), schedule.recipe.training.micro_batch_size)
         if not np.isfinite(loss):
             raise diverged(step + 1, f"the loss is {loss}")
         state.step = step + 1
         state.losses.append(loss)
         if schedule.validates(step):
-            values = task.validated(ranker, state.step)
+            values = task.validated(network, state.step)
             mean = round(float(np.mean(state.losses)), 6)
             row = {"step": state.step, "epoch": round(state.step / schedule.per_epoch, 3), "loss": mean, **values}
             state.rows.append(row)
@@ -55,11 +54,11 @@ def train(
             yield row
 
 
-def take_step(ranker: Ranker, optimiser: torch.optim.Optimizer, task: Task, rows: np.ndarray, micro: int) -> float:
+def take_step(network: N, optimiser: torch.optim.Optimizer, task: Task[N], rows: np.ndarray, micro: int) -> float:
     """One step of the optimiser over a global batch of examples, rows (B,), computed in micro batches; the batch's loss."""
     total = 0.0
     for part in np.split(rows, range(micro, len(rows), micro)):
-        loss = task.loss(ranker, part, rows)
+        loss = task.loss(network, part, rows)
         loss.backward()  # type: ignore[no-untyped-call]  # torch's own lack
         total += loss.item()
     optimiser.step()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import torch
 from torch import nn
 
 from submission.disk.files import sha256
+from submission.enrichment.base import Enricher
+from submission.enrichment.checkpoint import ENRICHERS
 from submission.errors import UsageError
-from submission.rankers import find
 from submission.rankers.base import LatentRanker, Ranker
-from submission.rankers.bert import BERTRanker
-from submission.scoring.checkpoint import open_checkpoint
+from submission.rankers.bert import BERTNetwork, BERTRanker
+from submission.rankers.network import Network
+from submission.scoring.checkpoint import RANKERS, open_checkpoint
 from submission.scoring.pretrained import Pretrained
+from submission.scoring.stored import Kind, N, R
 from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.data import vectors as word_vectors
@@ -26,17 +29,18 @@ from training.fitting.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Network:
-    """A network to train."""
+class Trainee(Generic[N, R]):
+    """A network to train, and what turns texts into what it reads."""
 
-    ranker: Ranker
-    tokeniser: Tokeniser
+    kind: Kind[N, R]  # of its checkpoint
+    network: N
+    reader: R
     pretrained: Pretrained | None  # of BERT networks
     source: dict[str, Any]  # for the provenance: vectors or encoder
 
     def trains(self, recipe: Recipe) -> bool:
         """Whether there is anything to train. Raises UsageError: the recipe's epochs say otherwise."""
-        trained = any(value.requires_grad for value in self.ranker.parameters())
+        trained = any(value.requires_grad for value in self.network.parameters())
         if trained != (recipe.training.epochs > 0):
             expected = "1 or more, or all blocks frozen and no head" if trained else "0: all that the network has is frozen"
             raise UsageError(f"training.epochs is {recipe.training.epochs}; expected {expected}")
@@ -44,14 +48,14 @@ class Network:
 
     def optimiser(self, recipe: Recipe) -> LazyAdam:
         """Adam, lazy on word tables; a pretrained encoder has a learning rate of its own."""
-        trained = {name: value for name, value in self.ranker.named_parameters() if value.requires_grad}
+        trained = {name: value for name, value in self.network.named_parameters() if value.requires_grad}
         encoder = [value for name, value in trained.items() if name.startswith("encoder.")]
         head = [value for name, value in trained.items() if not name.startswith("encoder.")]
         rates = [(head, recipe.training.learning_rate), (encoder, recipe.encoder.learning_rate)]
         return LazyAdam([{"params": part, "lr": rate, "initial_lr": rate} for part, rate in rates if part])
 
 
-def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Network:
+def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
     """Build what a recipe says, from its seed.
 
     Args:
@@ -64,25 +68,27 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Network:
         CheckpointError: no encoder, no start.
     """
     torch.manual_seed(recipe.seed)
-    return _bert_network(recipe, checkpoints) if issubclass(find(recipe.ranker), BERTRanker) else _word_network(recipe, vectors)
+    is_bert = issubclass(recipe.network_class, BERTNetwork)
+    return _bert_network(recipe, checkpoints) if is_bert else _word_network(recipe, vectors)
 
 
-def _make(recipe: Recipe, given: dict[str, Any]) -> Ranker:
+def _make(recipe: Recipe, given: dict[str, Any]) -> Network:
     """The network of the recipe's sizes and those given by vocabulary or encoder."""
-    ranker_class = find(recipe.ranker)
+    network_class = recipe.network_class
     try:
-        return ranker_class(ranker_class.Config(**given, **recipe.network))
+        return network_class(network_class.Config(**given, **recipe.network))
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
         raise UsageError(
-            f"the recipe's network {recipe.network} makes no {recipe.ranker} ({error}); change [network]"
+            f"the recipe's network {recipe.network} makes no {network_class.name()} ({error}); change [network]"
         ) from None
 
 
-def _word_network(recipe: Recipe, vectors: Path) -> Network:
+def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
     vocabulary, table = word_vectors.load(vectors)
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
     ranker = _make(recipe, {"vocabulary": len(vocabulary)})
+    assert isinstance(ranker, Ranker)
     if isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     _fill(ranker.state_dict()["embedding.weight"], table)
@@ -90,7 +96,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> Network:
         if isinstance(module, nn.Embedding):
             module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
     source = {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / word_vectors.VECTORS)}}
-    return Network(ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
+    return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
 def _fill(weight: torch.Tensor, vectors: np.ndarray) -> None:
@@ -104,18 +110,22 @@ def _fill(weight: torch.Tensor, vectors: np.ndarray) -> None:
     weight[-len(vectors) :] = torch.from_numpy(vectors)
 
 
-def _bert_network(recipe: Recipe, checkpoints: Path) -> Network:
+def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
     pretrained = Pretrained(recipe.encoder.name)
-    ranker = _make(recipe, pretrained.config(recipe.encoder.frozen))
-    ranker.load_state_dict({**ranker.state_dict(), **pretrained.tensors(), **(pretrained.pooler() if ranker.pooled else {})})
+    network = _make(recipe, pretrained.config(recipe.encoder.frozen))
+    assert isinstance(network, BERTNetwork)
+    network.load_state_dict({**network.state_dict(), **pretrained.tensors(), **(pretrained.pooler() if network.pooled else {})})
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.start:
         start = open_checkpoint(checkpoints / recipe.encoder.start)
         if not isinstance(start.ranker, BERTRanker):
             raise UsageError(f"encoder.start is {recipe.encoder.start!r}, which has no encoder; name a BERT network")
         trained = {name: value for name, value in start.ranker.state_dict().items() if name.startswith("encoder.")}
-        ranker.load_state_dict({**ranker.state_dict(), **trained})
+        network.load_state_dict({**network.state_dict(), **trained})
         source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": start.fingerprint}
     if recipe.encoder.bfloat16:
-        ranker.use_precision(torch.bfloat16)
-    return Network(ranker, PieceTokeniser.load(pretrained.folder, recipe.lengths), pretrained, source)
+        network.use_precision(torch.bfloat16)
+    if isinstance(network, Enricher):
+        return Trainee(ENRICHERS, network, network.Reader.load(pretrained.folder, network.config), pretrained, source)
+    assert isinstance(network, Ranker)
+    return Trainee(RANKERS, network, PieceTokeniser.load(pretrained.folder, recipe.lengths), pretrained, source)

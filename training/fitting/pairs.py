@@ -11,6 +11,7 @@ from torch import Tensor
 
 from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring.pretrained import Pretrained
+from submission.text.tokenisers import Tokeniser
 from training.data.seeds import Stream, generator
 from training.data.tables import Pairs, Queries, load_pairs, load_validation
 from training.data.work import made
@@ -18,7 +19,7 @@ from training.fitting import losses
 from training.fitting.card import ARGS_ME
 from training.fitting.cosine import by_cosine
 from training.fitting.curves import PAIRS
-from training.fitting.network import Network
+from training.fitting.network import Trainee
 from training.fitting.recipe import Recipe
 from training.fitting.task import Task, dead, diverged
 from training.fitting.validation import Scorer, by_bm25, by_ranker, sparsity, validate
@@ -26,7 +27,7 @@ from training.fitting.validation import Scorer, by_bm25, by_ranker, sparsity, va
 BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # untrained
 
 
-class Paired(Task):
+class Paired(Task[Ranker]):
     """Training arguments with a premise that does not belong to their conclusion, and the thesis' validation."""
 
     data = ARGS_ME
@@ -43,11 +44,11 @@ class Paired(Task):
         self.size, self.number = len(pairs.unrelated), len(self._everything)
 
     @classmethod
-    def of(cls, recipe: Recipe, network: Network, work: Path, device: torch.device) -> Self:
+    def of(cls, recipe: Recipe, trainee: Trainee[Ranker, Tokeniser], work: Path, device: torch.device) -> Self:
         """From what `prepare` wrote. Raises InputError: nothing."""
-        pairs = load_pairs(work, network.ranker.reads, network.tokeniser)
-        queries = load_validation(work, network.ranker.reads, network.tokeniser)
-        task, prepared = cls(pairs, queries, recipe, device, network.pretrained), made(work)
+        pairs = load_pairs(work, trainee.network.reads, trainee.reader)
+        queries = load_validation(work, trainee.network.reads, trainee.reader)
+        task, prepared = cls(pairs, queries, recipe, device, trainee.pretrained), made(work)
         task.decided_by = prepared.decided_by
         task.files = {name: file.xxh3 for name, file in prepared.files.items()}
         return task

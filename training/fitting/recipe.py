@@ -9,14 +9,17 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from submission import enrichment, rankers
 from submission.errors import UsageError, nearest
-from submission.rankers import find
-from submission.rankers.bert import BERTRanker
+from submission.rankers.bert import BERTNetwork
 from submission.rankers.bert_config import QUERY_LENGTH
+from submission.rankers.network import Network
 from submission.text.tokenisers import Lengths
 from training.paths import RECIPES
 
 LISTED, TAUGHT = "tfr_bert", "sbert"  # the ranker that learns from lists; the one that may learn from a teacher
+WEIGHED = "deepct"  # the enricher that learns from passages
+OF_PAIRS = ("margin", "sparsity", "validation_queries")  # settings of Optimisation that other ways to learn do not have
 GIVEN = {"vocabulary", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from vocabulary and encoder
 
 
@@ -39,6 +42,7 @@ class Optimisation:
     steps: int = 0  # fewer steps of the optimiser than the epochs have; 0: all
     validations: int = 8  # an epoch
     learning_rate: float = 1e-3
+    warm_up: float = 0.0  # the share of the steps over which all learning rates rise linearly from 0
     decay: bool = False  # all learning rates fall linearly to 0 over the run
     margin: float = 1.0
     sparsity: float = 0.0  # the weight of the L1 norm of latent vectors (SNRM); 0: no such term
@@ -69,10 +73,20 @@ class Student:
 
 
 @dataclass(frozen=True)
+class Passages:
+    """The passages that an enricher learns from, and which words of theirs matter."""
+
+    documents: Literal["all", "unjudged", "unpooled"] = "all"  # which arguments' passages: but the judged, but the found too
+    reference: Literal["topic", "conclusion", "both"] = "both"  # words that share a stem with it matter
+    most: int = 0  # a seeded part of them; 0: all
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A network, its sizes, its text lengths, its training."""
 
-    ranker: str
+    ranker: str | None = None  # either this or the next
+    enricher: str | None = None
     seed: int = 0
     terms: int = 0  # the vocabulary: so many most frequent words of what `embed` wrote; 0: all
     network: dict[str, Any] = field(default_factory=dict)  # fields of the ranker's Config
@@ -81,7 +95,13 @@ class Recipe:
     training: Optimisation = field(default_factory=Optimisation)
     lists: Lists | None = None  # what it learns from; without it and the next, pairs of a related and an unrelated premise
     student: Student | None = None
+    passages: Passages | None = None
     remark: str | None = None  # for the checkpoint's card
+
+    @property
+    def network_class(self) -> type[Network]:
+        """What it trains. Raises UsageError: there is none of that name."""
+        return rankers.find(self.ranker) if self.ranker is not None else enrichment.find(self.enricher or "")
 
     def told(self) -> dict[str, Any]:
         """All of it, for a checkpoint's provenance; of what only some have nothing, where it is not there."""
@@ -107,12 +127,15 @@ def read_recipe(name: str) -> Recipe:
     _refuse_unknown(file, "training.", values.get("training", {}), Optimisation)
     _refuse_unknown(file, "lists.", values.get("lists", {}), Lists)
     _refuse_unknown(file, "student.", values.get("student", {}), Student)
+    _refuse_unknown(file, "passages.", values.get("passages", {}), Passages)
     try:
         recipe = msgspec.convert(values, Recipe)
     except msgspec.ValidationError as error:
         raise UsageError(f"{file}: {error}") from None
-    _refuse_unknown(file, "network.", recipe.network, find(recipe.ranker).Config, hidden=GIVEN)
-    types = get_type_hints(find(recipe.ranker).Config)
+    if (recipe.ranker is None) == (recipe.enricher is None):
+        raise UsageError(f"{file}: expected `ranker` or `enricher`, the name of a network")
+    _refuse_unknown(file, "network.", recipe.network, recipe.network_class.Config, hidden=GIVEN)
+    types = get_type_hints(recipe.network_class.Config)
     for key, value in recipe.network.items():
         try:
             msgspec.convert(value, types[key])
@@ -146,37 +169,42 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
     for name, number in (("margin", training.margin), ("sparsity", training.sparsity)):
         if not 0 <= number < float("inf"):
             raise UsageError(f"{file}: training.{name} is {number}; expected a number from 0")
+    if not 0 <= training.warm_up <= 1:
+        raise UsageError(f"{file}: training.warm_up is {training.warm_up}; expected a share from 0 to 1")
     if training.global_batch_size % training.micro_batch_size:
         raise UsageError(
             f"{file}: training.global_batch_size ({training.global_batch_size}) must be a multiple of "
             f"training.micro_batch_size ({training.micro_batch_size})"
         )
-    is_bert = issubclass(find(recipe.ranker), BERTRanker)
+    name, is_bert = recipe.network_class.name(), issubclass(recipe.network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
         raise UsageError(
             f"{file}: lengths.query is {recipe.lengths.query}; a BERT network's query has {QUERY_LENGTH} positions"
         )
     if recipe.terms if is_bert else recipe.encoder != PretrainedEncoder():
-        raise UsageError(
-            f"{file}: {recipe.ranker} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it"
-        )
+        raise UsageError(f"{file}: {name} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it")
     if (recipe.ranker == LISTED) != (recipe.lists is not None):
         raise UsageError(f"{file}: {LISTED} learns from [lists], other rankers from pairs; change the ranker or the table")
+    if (recipe.enricher == WEIGHED) != (recipe.passages is not None):
+        raise UsageError(f"{file}: {WEIGHED} learns from [passages], and nothing else does; change the network or the table")
     if recipe.student and recipe.ranker != TAUGHT:
-        raise UsageError(f"{file}: {recipe.ranker} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
+        raise UsageError(f"{file}: {name} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
     if recipe.student:
         for name in ("arguments", "k", "silver"):
             if getattr(recipe.student, name) < 1:
                 raise UsageError(f"{file}: student.{name} is {getattr(recipe.student, name)}; expected 1 or more")
     if recipe.lists:
-        _refuse_contradictory_lists(file, recipe.lists, training)
+        _refuse_contradictory_lists(file, recipe.lists)
+    if recipe.lists or recipe.enricher:
+        for key in OF_PAIRS:
+            if getattr(training, key) != getattr(Optimisation(), key):
+                raise UsageError(f"{file}: training.{key} is of pairs; remove it")
+    if recipe.enricher and recipe.lengths != Lengths():
+        raise UsageError(f"{file}: lengths are a ranker's; an enricher's are in [network]")
 
 
-def _refuse_contradictory_lists(file: Path, lists: Lists, training: Optimisation) -> None:
+def _refuse_contradictory_lists(file: Path, lists: Lists) -> None:
     if not lists.data or len(set(lists.data)) < len(lists.data):
         raise UsageError(f"{file}: lists.data is {list(lists.data)}; expected ukp, ibm or both")
     if lists.size < 2:
         raise UsageError(f"{file}: lists.size is {lists.size}; expected 2 or more")
-    for name in ("margin", "sparsity", "validation_queries"):
-        if getattr(training, name) != getattr(Optimisation(), name):
-            raise UsageError(f"{file}: training.{name} is of pairs; remove it")

@@ -38,7 +38,10 @@ class Schedule:
 
     def rate(self, step: int) -> float:
         """The share of the learning rates at a step."""
-        return 1 - step / self.steps if self.recipe.training.decay else 1.0
+        training = self.recipe.training
+        if step < training.warm_up * self.steps:
+            return (step + 1) / (training.warm_up * self.steps)
+        return 1 - step / self.steps if training.decay else 1.0
 
     def validates(self, step: int) -> bool:
         """Whether to validate after a step."""

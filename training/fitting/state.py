@@ -14,7 +14,7 @@ import torch
 
 from submission.disk.files import write_whole
 from submission.errors import InputError, UsageError
-from submission.rankers.base import Ranker
+from submission.rankers.network import Network
 from training.fitting.curves import draw
 
 log = logging.getLogger(__name__)
@@ -35,19 +35,19 @@ class State:
         """The best validation so far by a measure, the first of equal ones."""
         return max(self.rows, key=lambda row: row[decisive])
 
-    def save(self, folder: Path, ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+    def save(self, folder: Path, network: Network, optimiser: torch.optim.Optimizer) -> None:
         """Write state, log and learning curve. Raises OutputError."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         content = {
             "state": asdict(self),
-            "ranker": ranker.state_dict(),
+            "network": network.state_dict(),
             "optimiser": optimiser.state_dict(),
             "random": {"cpu": torch.get_rng_state(), "cuda": cuda},
         }
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_whole(folder / LOG, "".join(json.dumps(row) + "\n" for row in self.rows))
-        write_whole(folder / CURVE, draw(ranker.name(), self.rows))
+        write_whole(folder / CURVE, draw(network.name(), self.rows))
         write_whole(folder / STATE, buffer.getvalue())
 
     def saved(self, folder: Path) -> dict[str, Any] | None:
@@ -61,16 +61,16 @@ class State:
             return None
         try:
             content: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-            state, _ = State(**content["state"]), [content[name] for name in ("ranker", "optimiser", "random")]
+            state, _ = State(**content["state"]), [content[name] for name in ("network", "optimiser", "random")]
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise InputError(f"{file}: damaged ({error}); give --restart to begin again") from None
         if state.fingerprint != self.fingerprint:
             raise UsageError(f"{file}: a run by another recipe, other tables or vectors; give --restart to replace it")
         return content
 
-    def resume(self, saved: dict[str, Any], ranker: Ranker, optimiser: torch.optim.Optimizer) -> None:
+    def resume(self, saved: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
         """Go on where a run was saved; the random numbers too, so that nothing may be drawn between this and the next step."""
-        ranker.load_state_dict(saved["ranker"])
+        network.load_state_dict(saved["network"])
         optimiser.load_state_dict(saved["optimiser"])
         torch.set_rng_state(saved["random"]["cpu"])
         if saved["random"]["cuda"]:

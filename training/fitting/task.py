@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from torch import Tensor
 
 from submission.errors import TrainingError
-from submission.rankers.base import Ranker
+from submission.rankers.network import Network
 from training.fitting.curves import Curve
 
+N = TypeVar("N", bound=Network)
 
-class Task(ABC):
+
+class Task(ABC, Generic[N]):
     """Numbered examples with a loss, and a validation apart from them."""
 
     data: str  # whose, under which licence, and how labelled: for the checkpoint's card
@@ -25,11 +27,11 @@ class Task(ABC):
     files: dict[str, str]  # hashes that a run depends on beside that
 
     @abstractmethod
-    def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
+    def loss(self, network: N, part: np.ndarray, rows: np.ndarray) -> Tensor:
         """What some examples add to the loss of a batch.
 
         Args:
-            ranker: what learns.
+            network: what learns.
             part: numbers of examples, computed at a time.
             rows: of all examples of the batch that they are a part of.
         """
@@ -39,11 +41,11 @@ class Task(ABC):
         """Measures of what is untrained, by its name: printed beside a network."""
 
     @abstractmethod
-    def validated(self, ranker: Ranker, step: int) -> dict[str, float]:
+    def validated(self, network: N, step: int) -> dict[str, float]:
         """Measures while training, after so many steps. Raises TrainingError: the network is dead or diverged."""
 
     @abstractmethod
-    def final(self, ranker: Ranker, step: int) -> dict[str, float]:
+    def final(self, network: N, step: int) -> dict[str, float]:
         """Measures of the network that is kept, over all that it validates on. Raises as `validated` does."""
 
 

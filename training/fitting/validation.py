@@ -10,6 +10,7 @@ import torch
 from rank_bm25 import BM25Okapi
 
 from submission.rankers.base import LatentRanker, Ranker
+from submission.rankers.network import Network
 from submission.scoring.batches import PaddedPairs
 from submission.scoring.pairs import score_pairs
 from training.data.protocol import DEPTH, RELATED
@@ -49,14 +50,14 @@ def validate(queries: Queries, chosen: np.ndarray, score: Scorer) -> tuple[dict[
 
 
 @contextmanager
-def evaluating(ranker: Ranker) -> Iterator[None]:
-    """The ranker in evaluation mode, and then as it was."""
-    was_training = ranker.training
-    ranker.eval()
+def evaluating(network: Network) -> Iterator[None]:
+    """The network in evaluation mode, and then as it was."""
+    was_training = network.training
+    network.eval()
     try:
         yield
     finally:
-        ranker.train(was_training)
+        network.train(was_training)
 
 
 def by_ranker(ranker: Ranker, device: torch.device) -> Scorer:

@@ -13,6 +13,7 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import walk
+from submission.systems.remembered import Checkpoints
 from training.measuring.analysis import system as system_of
 from training.paths import MEASURED, README
 
@@ -27,7 +28,7 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: P
     """
     text = readme.read_text(encoding="utf-8")
     for name, content in {
-        "commands": commands(),
+        "commands": commands(checkpoints),
         "systems": systems(),
         "results": results_table(measured, checkpoints),
     }.items():
@@ -44,9 +45,10 @@ def replaced(text: str, name: str, content: str, readme: Path) -> str:
     return f"{before}{begin}\n\n{content}\n{end}{rest.split(end)[1]}"
 
 
-def commands() -> str:
-    """TIRA's commands, one a system."""
-    lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in SYSTEMS]
+def commands(checkpoints: Path) -> str:
+    """TIRA's commands, one a system whose checkpoints are there."""
+    there = [name for name, system in SYSTEMS.items() if not system.missing(Checkpoints(checkpoints))]
+    lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in there]
     return "\n".join(["```", *lines, "```"]) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,15 @@ from submission.errors import InputError
 from submission.input.directory import Input
 from submission.input.runs import read_run
 from submission.output.directory import RECORD
+from submission.progress import progress
 from submission.systems.catalogue import BASELINE_SYSTEM, SYSTEMS, find
+from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import Lexical
 from training.fitting.curves import curve_of, draw
 from training.measuring import analysis, evaluate
 from training.measuring.plots import coverage_plot, differences_plot
+from training.measuring.shading import LEVELS, Shaded, shaded
 from training.measuring.significance import against_baseline, intervals
 from training.paths import REPORT
 
@@ -51,6 +55,7 @@ class Topic:
     found: int  # of them among the candidates
     best: str
     queries: dict[str, str]  # the terms of an expanded query by system, their weights behind them
+    shaded: list[Shaded]  # the first document of a system with an enrichment, one for each of these
     rows: list[list[dict[str, Any] | None]]  # by rank, then system
     texts: list[dict[str, str]]
 
@@ -83,7 +88,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     lists = {system: analysis.lists(run) for system, run in runs.items()}
     similarity = analysis.similarities({system: lists[system] for system in systems})
     queries = {system: _queries(find(system).stage, execution) for system in systems if system in SYSTEMS}
-    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage, queries)
+    pictures = _pictures({system: runs[system] for system in systems}, execution)
+    topics = _topics(source, qrels, {system: runs[system] for system in systems}, values, coverage, queries, pictures)
     baseline = values[BASELINE_SYSTEM][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != BASELINE_SYSTEM}
     environment = jinja2.Environment(
@@ -115,6 +121,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         topics=topics,
         worst=sorted(topics, key=lambda topic: topic.mean),
         shown=DOCUMENTS_SHOWN,
+        levels=LEVELS,
     )
     write_whole(output, html)
     log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), len(html.encode()) / 1e6)
@@ -168,6 +175,21 @@ def _queries(stage: Stage, execution: Execution) -> dict[str, str]:
     return found
 
 
+def _pictures(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[str, list[Shaded]]:
+    """By topic, for each enrichment the first document of the first system that has it, its words shaded."""
+    first: dict[Enrichment, tuple[str, Lexical]] = {}
+    for system in runs:
+        stage = SYSTEMS[system].stage if system in SYSTEMS else None
+        if isinstance(stage, Lexical) and stage.enrichment is not None:
+            first.setdefault(stage.enrichment, (system, stage))
+    found: dict[str, list[Shaded]] = defaultdict(list)
+    for enrichment, (system, stage) in first.items():
+        tops = runs[system].groupby("qid", sort=False)["docno"].first()
+        for qid, docno in progress(list(tops.items()), f"pictures of {enrichment.checkpoint}", "documents"):
+            found[str(qid)].append(shaded(system, stage, enrichment, execution, docno))
+    return found
+
+
 def _against(qrels: pd.DataFrame, lists: Mapping[str, Mapping[str, list[str]]]) -> list[dict[str, Any]]:
     """By topic, which relevant documents BM25 lists by conclusions alone, by whole arguments alone, and by both."""
     rows = []
@@ -186,6 +208,7 @@ def _topics(
     values: Mapping[str, pd.DataFrame],
     coverage: pd.DataFrame,
     queries: Mapping[str, Mapping[str, str]],
+    pictures: Mapping[str, list[Shaded]],
 ) -> list[Topic]:
     labels = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     tops = {system: dict(iter(run.groupby("qid").head(DOCUMENTS_SHOWN).groupby("qid"))) for system, run in runs.items()}
@@ -209,7 +232,8 @@ def _topics(
             Topic(
                 qid, query, float(np.mean(list(scores.values()))), int(coverage.loc[qid, "relevant"]),
                 int(coverage.loc[qid, "found"]), _best(scores),
-                {system: by_topic[qid] for system, by_topic in queries.items() if by_topic.get(qid)}, rows, texts,
+                {system: by_topic[qid] for system, by_topic in queries.items() if by_topic.get(qid)},
+                pictures.get(qid, []), rows, texts,
             )
         )  # fmt: skip
     return result
@@ -238,14 +262,18 @@ def _cell(
 
 
 def _logs(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
-    """The metrics of systems that have a training log."""
+    """The metrics of systems, or of their enrichments, that have a training log."""
     logs = {}
     for system in systems:
-        checkpoint = SYSTEMS[system].stage.checkpoint if system in SYSTEMS else None
-        file = checkpoints / (checkpoint or system) / METRICS
-        metrics = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        if metrics.get("log"):
-            logs[system] = metrics
+        stage = SYSTEMS[system].stage if system in SYSTEMS else None
+        names = {system: (stage.checkpoint if stage else None) or system}
+        if isinstance(stage, Lexical) and stage.enrichment:
+            names |= {stage.enrichment.checkpoint: stage.enrichment.checkpoint}
+        for title, name in names.items():
+            file = checkpoints / name / METRICS
+            metrics = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            if metrics.get("log"):
+                logs[title] = metrics
     return logs
 
 

@@ -18,7 +18,7 @@ from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
 from training.data.seeds import Stream, generator
 from training.fitting.curves import LISTS
-from training.fitting.network import Network
+from training.fitting.network import Trainee
 from training.fitting.recipe import Recipe
 from training.fitting.task import Task, dead, diverged
 from training.fitting.validation import evaluating
@@ -31,7 +31,7 @@ LENGTH = "number of words"  # the baseline that quality must be told apart from
 HELD_OUT = 5  # one debate of so many validates
 
 
-class Listed(Task):
+class Listed(Task[Ranker]):
     """The lists of some topics, and the topics of other debates to validate on."""
 
     measured = "Percent, means over the topics of debates that were held out."
@@ -48,14 +48,14 @@ class Listed(Task):
         self.size, self.number = len(self._lists.rows), len(dev[["data", "topic"]].drop_duplicates())
 
     @classmethod
-    def of(cls, recipe: Recipe, network: Network, work: Path, device: torch.device) -> Self:
+    def of(cls, recipe: Recipe, trainee: Trainee[Ranker, Tokeniser], work: Path, device: torch.device) -> Self:
         """From what `prepare-quality` wrote. Raises InputError: nothing, or a single debate."""
         assert recipe.lists is not None
         tables = [quality_table(work, name) for name in recipe.lists.data]
         held = [held_out(table, recipe.seed) for table in tables]
         train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
         dev = pd.concat([table[rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        task = cls(train, dev, recipe, network.tokeniser, device)
+        task = cls(train, dev, recipe, trainee.reader, device)
         files = {name: place(work, name) for name in recipe.lists.data}
         task.data = " and ".join(SOURCES[name] for name in files)
         task.decided_by = {"input": {file.name: sha256(file) for file in files.values()}}

@@ -9,9 +9,11 @@ import pandas as pd
 import torch
 
 from submission.paths import CHECKPOINTS
+from submission.rankers.base import Ranker
 from submission.scoring.pairs import score_pairs
+from submission.text.tokenisers import Tokeniser
 from training.fitting.loop import train as validations
-from training.fitting.network import Network, build
+from training.fitting.network import Trainee, build
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.state import State
@@ -19,7 +21,7 @@ from training.fitting.validation import evaluating
 from training.quality.task import Listed, read
 
 
-def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> Network:
+def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> Trainee[Ranker, Tokeniser]:
     """The network of the validation that is best by Spearman, unrounded.
 
     Args:
@@ -32,19 +34,19 @@ def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torc
         InputError: a topic of dev has no order. TrainingError: a non-finite loss, or a dead network.
         CheckpointError: no encoder, no start.
     """
-    network = build(recipe, Path(), CHECKPOINTS)  # without word vectors
-    ranker = network.ranker.to(device)
-    task = Listed(train, dev, recipe, network.tokeniser, device)
+    trainee = build(recipe, Path(), CHECKPOINTS)  # without word vectors
+    ranker = trainee.network.to(device)
+    task = Listed(train, dev, recipe, trainee.reader, device)
     schedule, state = Schedule(recipe, task.size), State("")
     best = {}
-    for row in validations(ranker, network.optimiser(recipe), task, schedule, state, range(schedule.steps)):
+    for row in validations(ranker, trainee.optimiser(recipe), task, schedule, state, range(schedule.steps)):
         if state.best(task.curve.decisive) is row:
             best = {name: value.detach().clone() for name, value in ranker.named_parameters() if value.requires_grad}
     ranker.load_state_dict({**ranker.state_dict(), **best})
-    return network
+    return trainee
 
 
-def scores(network: Network, table: pd.DataFrame, device: torch.device) -> np.ndarray:
+def scores(trainee: Trainee[Ranker, Tokeniser], table: pd.DataFrame, device: torch.device) -> np.ndarray:
     """The scores (rows,) float32 of a table's arguments for their topics, in its order."""
-    with evaluating(network.ranker):
-        return score_pairs(network.ranker.to(device), read(table, network.tokeniser), device)
+    with evaluating(trainee.network):
+        return score_pairs(trainee.network.to(device), read(table, trainee.reader), device)

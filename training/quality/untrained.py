@@ -22,10 +22,10 @@ PENALTIES = tuple(10.0**power for power in range(-3, 4))  # of which leaving one
 
 def vectors(texts: Sequence[str], encoder: PretrainedEncoder, device: torch.device) -> np.ndarray:
     """The vectors (texts, dimensions) float64 that an encoder makes as it comes. Raises CheckpointError: there is none."""
-    network = build(replace(read_recipe("sbert"), encoder=encoder), Path(), Path())
-    ranker = network.ranker.to(device).eval()
+    trainee = build(replace(read_recipe("sbert"), encoder=encoder), Path(), Path())
+    ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
-    return encoded([network.tokeniser.premise(text) for text in texts], ranker, device).astype(np.float64)
+    return encoded([trainee.reader.premise(text) for text in texts], ranker, device).astype(np.float64)
 
 
 def ridge(found: np.ndarray, table: pd.DataFrame, train: np.ndarray) -> np.ndarray:

@@ -82,15 +82,15 @@ def test_the_loss_of_a_batch_is_that_of_its_lists_together(loss: str) -> None:
     rows = np.array([5, 0, 11])
     parts: list[Tensor] = [task.loss(ranker, part, rows) for part in (rows[:2], rows[2:])]
     found, expected = lists_of(train, lists), torch.full((3, 4), 9.0)
-    everything = torch.from_numpy(scores(_network(ranker, tokeniser), train, CPU))
+    everything = torch.from_numpy(scores(_trainee(ranker, tokeniser), train, CPU))
     for place, row in enumerate(found.rows[rows]):
         expected[place, : (row >= 0).sum()] = everything[row[row >= 0]]
     value = LOSSES[loss](torch.from_numpy(found.labels[rows]), expected)
     torch.testing.assert_close(sum(parts).detach(), value, rtol=1e-4, atol=1e-6)  # type: ignore[union-attr]
 
 
-def _network(ranker: TFRBERT, tokeniser: PieceTokeniser) -> object:
-    return type("Network", (), {"ranker": ranker, "tokeniser": tokeniser})
+def _trainee(ranker: TFRBERT, tokeniser: PieceTokeniser) -> object:
+    return type("Trainee", (), {"network": ranker, "reader": tokeniser})
 
 
 def test_validation_is_without_dropout() -> None:
@@ -106,13 +106,13 @@ def test_validation_is_without_dropout() -> None:
 def test_scores_are_in_the_tables_order() -> None:
     ranker, tokeniser = tiny()
     table, order = arguments(), np.random.default_rng(0).permutation(84)
-    found = scores(_network(ranker, tokeniser), table, CPU)
+    found = scores(_trainee(ranker, tokeniser), table, CPU)
     assert len(set(found.tolist())) > 20
-    assert np.allclose(scores(_network(ranker, tokeniser), table.iloc[order], CPU), found[order], atol=1e-6)
+    assert np.allclose(scores(_trainee(ranker, tokeniser), table.iloc[order], CPU), found[order], atol=1e-6)
 
 
 def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
-    ranker = build(RECIPE, Path(), Path()).ranker
+    ranker = build(RECIPE, Path(), Path()).network
     theirs = Pretrained(encoder_beside).pooler()
     assert set(theirs) == {"pooler.weight", "pooler.bias"}
     assert all(torch.equal(ranker.state_dict()[name], value) for name, value in theirs.items())
@@ -134,7 +134,7 @@ def test_it_learns_to_order_the_arguments_of_other_debates(encoder_beside: str, 
 def weights(recipe: Recipe) -> dict[str, Tensor]:
     table = arguments()
     dev = (table["debate"] == "d4").to_numpy()
-    return trained(recipe, table[~dev], table[dev], CPU).ranker.state_dict()
+    return trained(recipe, table[~dev], table[dev], CPU).network.state_dict()
 
 
 SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))

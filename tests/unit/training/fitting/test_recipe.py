@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from submission.errors import UsageError
-from submission.rankers import find, names
+from submission.rankers import names
+from submission.rankers.bert import BERTNetwork
 from submission.scoring.pretrained import Pretrained
 from training.fitting.recipe import RECIPES, Lists, read_recipe
 
@@ -24,10 +25,10 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
     assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
     for file in RECIPES.glob("*.toml"):
         recipe = read_recipe(file.stem)
-        ranker_class = find(recipe.ranker)
-        bert = ranker_class.reads == "pieces"
+        network_class = recipe.network_class
+        bert = issubclass(network_class, BERTNetwork)
         given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
-        ranker_class(ranker_class.Config(**given, **recipe.network))
+        network_class(network_class.Config(**given, **recipe.network))
 
 
 def test_defaults_are_the_thesis() -> None:
@@ -65,7 +66,7 @@ def test_values(tmp_path: Path) -> None:
         (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
         (GOOD + "margin = -1.0", "training.margin is -1.0"),
         ("training = 3", "training must be a table"),
-        ("seed = 1", "missing required field `ranker`"),
+        ("seed = 1", "expected `ranker` or `enricher`"),
         (GOOD + '[lists]\ndata = ["ukp"]', "tfr_bert learns from [lists], other rankers from pairs"),
         ('ranker = "tfr_bert"', "tfr_bert learns from [lists], other rankers from pairs"),
         (LISTS.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.lists.data[0]`"),  # never trained on

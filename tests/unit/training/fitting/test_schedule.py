@@ -29,3 +29,10 @@ def test_validations_are_spread_over_an_epoch_and_the_last_step_is_one() -> None
 def test_rates_fall_to_nothing_where_they_are_to() -> None:
     assert [schedule(epochs=1, decay=True).rate(step) for step in range(4)] == pytest.approx([1, 0.75, 0.5, 0.25])
     assert schedule(epochs=1).rate(3) == 1
+
+
+def test_rates_rise_from_nothing_over_the_warm_up() -> None:
+    rates = [schedule(epochs=3, warm_up=0.25, decay=True).rate(step) for step in range(12)]
+    assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 0.75])
+    assert rates[-1] == pytest.approx(1 / 12)
+    assert [schedule(epochs=3, warm_up=0.25).rate(step) for step in range(1, 5)] == pytest.approx([2 / 3, 1, 1, 1])

@@ -1,0 +1,283 @@
+"""DeepCT from passages to runs, with a tiny encoder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from submission.__main__ import main as submission
+from submission.enrichment import enriched
+from submission.enrichment.base import Word
+from submission.enrichment.checkpoint import open_enricher
+from submission.enrichment.deepct import DeepCT
+from submission.input.runs import read_run
+from submission.retrieval.lexical import Dirichlet
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution
+from submission.systems.lexical import Lexical
+from tests.conftest import argument, contents, write_deepct, write_lexical
+from training.__main__ import main
+from training.fitting import loop
+from training.fitting.recipe import Recipe, read_recipe
+from training.paths import RECIPES
+
+pytestmark = pytest.mark.usefixtures("no_network")
+
+RECIPE = """enricher = "deepct"
+[network]
+words = 12
+pieces = 60
+[encoder]
+name = "tiny"
+learning_rate = 0.003
+[passages]
+documents = "all"
+reference = "both"
+[training]
+epochs = 3
+validations = 2
+learning_rate = 0.01
+global_batch_size = 16
+micro_batch_size = 8
+"""
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def discussions(corpus: Path, tmp_path: Path) -> Path:
+    """The corpus of the training tests, where some arguments' contexts say what they are about."""
+    arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
+    for number, one in enumerate(arguments):
+        one["context"] = [{"discussionTitle": one["conclusion"]}, {"topic": "Fillera?", "discussionTitle": "x"}, {}][number % 3]
+    directory = tmp_path / "discussions"
+    directory.mkdir()
+    (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
+    return directory
+
+
+@pytest.fixture
+def work(discussions: Path, tmp_path: Path) -> Path:
+    assert main(["prepare-passages", "-i", str(discussions), "-o", str(tmp_path / "work")]) == 0
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def fit(work: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Train by the recipe, changed; the checkpoint."""
+
+    def run(old: str = "", new: str = "", name: str = "mine") -> Path:
+        (tmp_path / f"{name}.toml").write_text(RECIPE.replace(old, new))
+        assert main(["fit", str(tmp_path / f"{name}.toml"), "--work", str(work), "--device", "cpu"]) == 0
+        return work / "checkpoints" / name
+
+    return run
+
+
+def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
+    arguments = [
+        {**argument("a1", "Zoos are cruel", long), "context": {"topic": "Should cages exist?"}},
+        {**argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos"), "context": {"discussionTitle": "Golf"}},
+        {**argument("a3", "Golf", "we discuss something else here and use no word of it at all in fifteen words or more")},
+        argument("a4", "Golf", "golf is too short"),
+    ]
+    directory = make_input(arguments=arguments)
+    (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for docno, rank in (("a3", 1), ("a1", 51))))
+    flags = ["prepare-passages", "-i", str(directory), "-o", str(tmp_path / "work")]
+    assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
+    table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")
+    assert table[["docno", "number"]].to_numpy().tolist() == [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
+    assert [len(passage.split()) for passage in table["passage"]] == [217, 66, 217, 66, 18]
+    assert table["passage"][3].endswith("cruel!")  # an address is no word
+    assert table["discussion"].tolist() == ["should cages exist?"] * 2 + ["golf"] * 3
+    assert [sorted(words) for words in table["topic"]] == [["cages"]] * 2 + [[]] * 3
+    assert [sorted(words) for words in table["conclusion"]] == [["zoo"], ["cruel", "zoo"], ["zoo"], ["cruel", "zoo"], []]
+    assert table["judged"].tolist() == [False, False, True, True, False]
+    assert table["found"].tolist() == [False] * 4 + [True]
+    said = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert said == [
+        ["all", "topic", "5", "60.0", "23.0"], ["all", "conclusion", "5", "20.0", "23.0"], ["all", "both", "5", "20.0", "22.7"],
+        ["unjudged", "topic", "3", "33.3", "23.2"], ["unjudged", "conclusion", "3", "33.3", "23.2"],
+        ["unjudged", "both", "3", "33.3", "22.8"],
+        ["unpooled", "topic", "2", "0.0", "24.3"], ["unpooled", "conclusion", "2", "0.0", "24.2"],
+        ["unpooled", "both", "2", "0.0", "23.9"],
+    ]  # fmt: skip
+    assert main(flags) == 5
+    assert "holds files of another qrels and runs" in capsys.readouterr().err
+    assert main([*flags, "--overwrite"]) == 0
+    assert main(["prepare-passages", "-i", str(directory), "-o", str(tmp_path / "again")]) == 0
+    assert contents(tmp_path / "again") == contents(tmp_path / "work")
+
+
+def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
+    checkpoint = fit()
+    metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
+    assert metrics["validation"]["R²"] > metrics["line over idf"]["R²"] > 90  # here it is the same words that matter everywhere
+    assert metrics["best constant"]["R²"] <= 0
+    assert metrics["validation"]["MAP"] > 90
+    assert (metrics["passages"], len(metrics["log"])) == (pytest.approx(24, abs=24), 6)
+    assert provenance["trained on"]["qrels"] == {}
+    assert (provenance["recipe"]["enricher"], "ranker" in provenance["recipe"]) == ("deepct", False)
+    card = (checkpoint / "README.md").read_text()
+    assert "The enricher `deepct`, trained by `python -m training fit mine`." in card
+    assert "where it shares a stem with its topic or conclusion" in card
+    assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
+    opened = open_enricher(checkpoint)
+    [passage] = opened.reader.passages("fillera topicab fillerb")
+    first, second, third = opened.enricher.words([passage])[0]
+    assert second.weight > max(first.weight, third.weight) + 0.3
+
+
+def test_a_stopped_training_goes_on(fit: Callable[..., Path], work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = contents(fit("epochs = 3", "epochs = 1"))
+    shutil.rmtree(work / "fit")
+    shutil.rmtree(work / "checkpoints")
+    step, taken = loop.take_step, iter(range(10**6))
+
+    def stopped(*arguments: Any) -> float:
+        if next(taken) == 30:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "take_step", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fit("epochs = 3", "epochs = 1")
+    assert (work / "fit" / "mine" / "state.pt").exists()
+    assert contents(fit("epochs = 3", "epochs = 1")) == whole
+
+
+def test_a_part_of_the_passages(fit: Callable[..., Path]) -> None:
+    metrics = json.loads((fit("[training]", "most = 40\n[training]") / "metrics.json").read_text())
+    assert metrics["log"][-1]["step"] == 9  # three epochs of 40 passages
+
+
+@pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
+def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, documents: str, capsys: Any) -> None:
+    (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
+    assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(work), "--device", "cpu"]) == 3
+    assert f"prepared without qrels, which '{documents}' takes" in capsys.readouterr().err
+    shutil.rmtree(work / "passages")
+    assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(work), "--device", "cpu"]) == 3
+    assert "no passages; `python -m training prepare-passages" in capsys.readouterr().err
+
+
+def test_it_is_reproduced(fit: Callable[..., Path], discussions: Path, tmp_path: Path, capsys: Any) -> None:
+    checkpoint = fit("epochs = 3", "epochs = 1")
+    flags = ["-i", str(discussions), "--work", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
+    capsys.readouterr()
+    assert main(["reproduce", str(tmp_path / "mine.toml"), *flags, "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "weights: the same bytes" in out
+    assert [line.split()[-1] for line in out.splitlines()[1:4]] == ["OK"] * 3
+
+
+def test_nine_recipes_differ_in_two_keys() -> None:
+    names = [file.stem for file in RECIPES.glob("deepct*.toml") if file.stem != "deepct_thesis"]
+    recipes = {name: read_recipe(name) for name in names}
+
+    def rest(recipe: Recipe) -> dict[str, Any]:
+        return {**recipe.told(), "passages": None}
+
+    assert all(rest(recipe) == rest(recipes["deepct"]) for recipe in recipes.values())
+    passages = [recipe.passages for recipe in recipes.values() if recipe.passages]
+    kinds = {(one.documents, one.reference) for one in passages}
+    assert (len(names), len(kinds), {one.most for one in passages}) == (9, 9, {8000})
+    thesis = read_recipe("deepct_thesis")
+    assert (thesis.encoder.name, thesis.network["pieces"], thesis.training.epochs) == ("bert-base-uncased", 510, 3)
+
+
+def enriching(directory: Path) -> Path:
+    """Checkpoints of a DeepCT and of a system over its words."""
+    write_deepct(directory, "deepct")
+    write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
+    return directory
+
+
+def rank(topics: Path, checkpoints: Path, output: Path, work: Path) -> int:
+    flags = ["-i", str(topics), "-o", str(output), "--checkpoints", str(checkpoints), "--device", "cpu"]
+    return submission(["rank", *flags, "--system", "deepct_dirichlet", "--work", str(work)])
+
+
+def test_killed_three_times_while_enriching_it_gives_the_same_bytes(
+    topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(enriched, "TOGETHER", 64)
+    checkpoints = enriching(tmp_path / "checkpoints")
+    with caplog.at_level(logging.INFO):
+        assert rank(topics, checkpoints, tmp_path / "whole", tmp_path / "whole-work") == 0
+    assert "deepct: 575 documents to enrich, about" in caplog.text
+    packed, made = enriched._packed, []
+
+    def stops(texts: Sequence[str], *rest: Any) -> bytes:
+        if len(texts) > enriched.TRIED:
+            made.append(len(texts))
+            if len(made) in (3, 5, 8):
+                raise KeyboardInterrupt
+        return packed(texts, *rest)
+
+    monkeypatch.setattr(enriched, "_packed", stops)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work")
+    assert rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work") == 0
+    assert len(made) == 3 + 9
+    assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
+    assert contents(tmp_path / "killed-work") == contents(tmp_path / "whole-work")
+    assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
+
+
+def test_an_argument_without_weights_stays_and_is_never_retrieved(
+    topics: Path, execute: Callable[..., Execution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = topics / "args-me.json"
+    content = json.loads(file.read_text())
+    content["arguments"] += [argument("empty", content["arguments"][0]["conclusion"], "zoo " * 20)]
+    file.write_text(json.dumps(content))
+    frequencies = DeepCT.frequencies
+
+    def none_of_zoos(self: DeepCT, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+        return {word: count for word, count in frequencies(self, passages).items() if word != "zoo"}
+
+    monkeypatch.setattr(DeepCT, "frequencies", none_of_zoos)
+    execution = execute(topics, checkpoints=enriching(tmp_path / "checkpoints"))
+    stage = SYSTEMS["deepct_dirichlet"].stage
+    assert isinstance(stage, Lexical)
+    lists, index = execution.lists(stage), stage.index(execution)
+    number = execution.documents.collection.index("empty")
+    assert (len(index.lengths), index.lengths[number], index.document(number)[0]) == (576, 0, [])
+    assert "empty" not in set(lists["docno"])
+    assert set(lists["qid"]) == {"1", "2", "3"}
+    pairs = pd.DataFrame({"qid": ["1"], "docno": ["empty"]})
+    assert stage.scores(execution, pairs).tolist() == [0.0]
+
+
+def test_weights_are_explained_by_passage(topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoints = enriching(tmp_path / "checkpoints")
+    flags = ["-i", str(topics), "--checkpoints", str(checkpoints), "--device", "cpu", "--system", "deepct_dirichlet"]
+    assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0", "--work", str(tmp_path / "work")]) == 0
+    out = capsys.readouterr().out
+    assert "weight of the words of passage 1\n" in out
+    assert "weight of the words of passage 2\n" in out
+    premise = json.loads((topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
+    opened = open_enricher(checkpoints / "deepct")
+    for number, words in ((1, premise[:12]), (2, premise[12:])):
+        shown = out.split(f"passage {number}\n")[1].strip().split("\n\n")[0].splitlines()
+        [said] = opened.enricher.words(opened.reader.passages(" ".join(words)))
+        place, largest = max(enumerate(said, 1), key=lambda pair: abs(pair[1].weight))
+        assert shown[0].split() == [f"{largest.weight:+.6f}", largest.text, "place", str(place)]
+
+
+def test_parameters_of_another_enrichment_are_refused(topics: Path, tmp_path: Path, capsys: Any) -> None:
+    checkpoints = enriching(tmp_path / "checkpoints")
+    write_lexical(checkpoints, "deepct_dirichlet", Dirichlet())
+    assert rank(topics, checkpoints, tmp_path / "out", tmp_path / "work") == 4
+    assert "tuned for the words of the texts, expected the words of deepct" in capsys.readouterr().err

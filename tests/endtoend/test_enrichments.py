@@ -1,0 +1,163 @@
+"""Enrichments in tuning: a grid over an enricher's words, and the table of enrichers × models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.retrieval.parameters import open_parameters
+from tests.conftest import contents, write_deepct
+from training import enrichments, tune
+from training.__main__ import main
+from training.measuring.significance import holm
+
+GRID = """
+[index]
+fields = "premise"
+[model]
+name = "dirichlet"
+mu = [1, 200, 5000]
+"""
+OTHER = """
+[index]
+[model]
+name = "bm25"
+b = [0.0, 0.75]
+[expansion]
+most_df = 1.0
+terms = 2
+"""
+
+
+@pytest.fixture
+def grids(tmp_path: Path) -> list[Path]:
+    files = [tmp_path / "mine.toml", tmp_path / "other.toml"]
+    for file, text in zip(files, (GRID, OTHER), strict=True):
+        file.write_text(text)
+    return files
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Path:
+    for seed, name in enumerate(("one", "two")):
+        write_deepct(tmp_path / "checkpoints", name, seed)
+    return tmp_path / "checkpoints"
+
+
+@pytest.fixture
+def compare(topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> Callable[..., int]:
+    def run(output: str = "table.csv", *flags: str) -> int:
+        qrels = [flag for file in judged for flag in ("--qrels", str(file))]
+        models = [flag for file in grids for flag in ("--grid", str(file))]
+        places = ["-i", str(topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "comparing"), "--device", "cpu"]
+        return main(["compare-enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints), *flags])
+
+    return run
+
+
+def test_a_grid_over_the_words_of_an_enrichment(
+    topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    qrels = [flag for file in judged for flag in ("--qrels", str(file))]
+    places = ["-i", str(topics), "--work", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints), "--device", "cpu"]
+    (tmp_path / "plain.toml").write_text(GRID)
+    tables = {}
+    for name in ("plain", "one", "two"):
+        if name != "plain":
+            (tmp_path / f"{name}.toml").write_text(f'enrichment = "{name}"\n{GRID}')
+        assert main(["tune", str(tmp_path / f"{name}.toml"), *qrels, *places, "-o", str(tmp_path / name)]) == 0
+        tables[name] = (tmp_path / name / "grid.csv").read_text()
+        assert open_parameters(tmp_path / name).enrichment == (None if name == "plain" else name)
+    assert len(set(tables.values())) == 3
+    (tmp_path / "three.toml").write_text(f'enrichment = "three"\n{GRID}')
+    assert main(["tune", str(tmp_path / "three.toml"), *qrels, *places, "-o", str(tmp_path / "three")]) == 4
+    assert "no such checkpoint; present: one, two" in capsys.readouterr().err
+    (tmp_path / "four.toml").write_text(f"enrichment = 4\n{GRID}")
+    assert main(["tune", str(tmp_path / "four.toml"), *qrels, *places, "-o", str(tmp_path / "four")]) == 2
+    assert "four.toml: no grid (Expected `str | null`, got `int`" in capsys.readouterr().err
+
+
+def test_the_grids_of_the_systems() -> None:
+    for name, points in (("deepct_dirichlet", 40), ("deepct_dirichlet_rm3", 140), ("deepct_bm25_rm3", 280)):
+        grid, plain = tune.read_grid(name), tune.read_grid(name.removeprefix("deepct_"))
+        assert (len(grid.points), grid.axes) == (points, plain.axes)
+        assert {(point.enrichment, point.index.fields, point.index.stemmer) for point in grid.points} == {
+            ("deepct", "premise", "porter")
+        }
+    assert {point.enrichment for point in tune.read_grid("dirichlet").points} == {None}
+
+
+def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path: Path, judged: list[Path]) -> None:
+    assert compare() == 0
+    table = pd.read_csv(tmp_path / "table.csv")
+    names = [(enrichment, model) for enrichment in ("plain", "one", "two") for model in ("mine", "other")]
+    assert list(dict.fromkeys(zip(table["enrichment"], table["model"], strict=True))) == names
+    assert len(table) == 6 * 5
+    plain, rest = table[table["enrichment"] == "plain"], table[table["enrichment"] != "plain"]
+    assert plain[["difference", "t", "randomisation (Holm)"]].isna().all(axis=None)
+    of_plain = plain.set_index(["model", "measure"])["mean"]
+    for row in rest.itertuples():
+        assert row.difference == pytest.approx(row.mean - of_plain[row.model, row.measure], abs=2e-6)
+        assert row.least <= row.difference <= row.most
+        assert row.low <= row.mean <= row.high
+    for test in ("t", "randomisation"):
+        for _, group in rest.groupby("measure"):  # of two enrichments and two models together
+            assert len(group) == 4
+            assert group[f"{test} (Holm)"].to_numpy() == pytest.approx(holm(group[test].to_numpy()), abs=5e-6)
+    assert rest["difference"].nunique() > 5
+
+
+def test_it_is_what_tuning_says_of_other_folds(compare: Callable[..., int], tmp_path: Path) -> None:
+    assert compare() == 0
+    found = pd.read_csv(tmp_path / "table.csv").set_index(["enrichment", "model", "measure"])["mean"]
+    points = enrichments._grid(str(tmp_path / "mine.toml"), "one").points
+    kept = [tmp_path / "comparing" / "tune-one-mine" / f"{point.fingerprint[:16]}.npy" for point in points]
+    values = np.stack([np.load(file) for file in kept])
+    assert values.shape == (3, 3, len(tune.COLUMNS))
+    # Topic 1 is a fold, 2 and 3 are the other: each is measured at the point that is best on the other.
+    first, second = (
+        max(range(3), key=lambda point: tuple(values[point][rows][:, [0, 2]].mean(axis=0).round(9))) for rows in ([1, 2], [0])
+    )
+    expected = (values[first][0] + values[second][1] + values[second][2]) / 3
+    for place, measure in enumerate(tune.COLUMNS):
+        if measure in enrichments.MEASURES:
+            assert found["one", "mine", measure] == pytest.approx(expected[place], abs=1e-6)
+
+
+def test_it_goes_on_where_it_stopped(compare: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compare("whole.csv") == 0
+    (tmp_path / "comparing").rename(tmp_path / "other")
+    run_of, made = tune.run_of, []
+
+    def stops(point: Any, *rest: Any) -> pd.DataFrame:
+        made.append((point.enrichment, point.model))
+        if len(made) in (4, 9):
+            raise KeyboardInterrupt
+        return run_of(point, *rest)
+
+    monkeypatch.setattr(tune, "run_of", stops)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            compare("stopped.csv")
+    assert not (tmp_path / "stopped.csv").exists()
+    assert compare("stopped.csv") == 0
+    assert (len(made), len(set(made))) == (17, 15)
+    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    kept = [contents(tmp_path / name) for name in ("comparing", "other")]
+    assert kept[0] == kept[1]
+
+
+def test_what_cannot_be_compared(compare: Callable[..., int], grids: list[Path], checkpoints: Path, capsys: Any) -> None:
+    grids[1].write_text(GRID.replace('"premise"', '["premise", "conclusion premise"]'))
+    assert compare() == 2
+    assert "has an axis of the index, which is the same for all here" in capsys.readouterr().err
+    probe = json.loads((checkpoints / "two" / "probe.json").read_text())
+    (checkpoints / "two" / "probe.json").write_text(json.dumps(probe))
+    assert compare() == 4  # before anything is enriched
+    assert "probe.json: damaged" in capsys.readouterr().err

@@ -1,0 +1,118 @@
+"""DeepCT against values of the reference code (see data/deepct/README.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from torch import Tensor
+
+from submission.enrichment.base import Word
+from submission.enrichment.deepct import DeepCT, term_frequencies
+from submission.text.passages import Passage, PassageReader
+from tests.golden.test_word_networks import DATA, load
+from training.deepct.task import labels_of, squared_errors, targets_of
+
+TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
+LENGTH = 24
+
+
+def reader() -> PassageReader:
+    vocabulary = {piece: number for number, piece in enumerate(TEXT["vocabulary"])}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
+    return PassageReader(tokenizer, 1000, LENGTH - 2)
+
+
+def passages() -> list[Passage]:
+    return [reader().passage(text or ".") for text in TEXT["texts"]]  # how the reference reads an empty text
+
+
+def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load("deepct")
+    bert = json.loads((DATA / "deepct" / "arrays.json").read_text())["meta"]["bert_config"]
+    deepct = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, pieces=LENGTH - 2)).double().eval()
+    state = {f"encoder.{name}": value for name, value in weights.items() if name.startswith("bert.") and "pooler" not in name}
+    deepct.load_state_dict(state | {f"linear.{part}": weights[f"term.{part}"] for part in ("weight", "bias")})
+    return deepct, inputs, expected
+
+
+def on_pieces(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, mask and targets without [CLS] and [SEP], which the network puts in itself."""
+    size = inputs["input_mask"].sum(1, keepdim=True) - 2
+    mask = torch.arange(LENGTH - 2) < size
+    targets = torch.where(inputs["target_mask"] > 0, inputs["target_weights"].double(), -1.0)
+    return inputs["input_ids"][:, 1:-1].long() * mask, mask, targets[:, 1:-1]
+
+
+def within(found: Tensor, expected: Tensor) -> None:
+    """1e-6 of the largest value: the reference computes in single precision."""
+    torch.testing.assert_close(found, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
+
+
+def test_texts_become_these_pieces_and_targets() -> None:
+    _, inputs, _ = load("deepct")
+    ids, mask, targets = on_pieces(inputs)
+    for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
+        assert passage.ids == ids[row][mask[row]].tolist()
+        found = targets_of(passage, labels_of(passage, recall))
+        np.testing.assert_array_equal(found, targets[row][mask[row]].numpy())
+    assert (targets > 0).sum() == 8
+
+
+@pytest.mark.parametrize(("given", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True)))
+def test_targets_of_pieces(given: list[Any], expected: list[list[float]]) -> None:
+    pieces, recall = given
+    text = " ".join(pieces).replace(" ##", "")
+    passage = reader().passage(text)
+    found = targets_of(passage, labels_of(passage, recall))
+    assert np.where(found < 0, 0, found).tolist() == expected[0]
+    assert (found >= 0).astype(int).tolist() == expected[1]
+
+
+def test_predictions() -> None:
+    deepct, inputs, expected = network()
+    ids, mask, targets = on_pieces(inputs)
+    with torch.no_grad():
+        found = torch.where(targets >= 0, deepct(ids, mask), 0.0)
+        within(found, expected["masked_logits_f32"][:, 1:-1])
+        for row, passage in enumerate(passages()):
+            [said] = deepct.words([passage])
+            np.testing.assert_allclose([word.weight for word in said], found[row][targets[row] >= 0].numpy(), rtol=1e-6)
+
+
+def test_loss_and_gradients() -> None:
+    deepct, inputs, expected = network()
+    ids, mask, targets = on_pieces(inputs)
+    loss = squared_errors(deepct(ids, mask), targets) / (targets >= 0).sum()
+    within(loss.detach().reshape(1), expected["loss_f32"])
+    loss.backward()  # type: ignore[no-untyped-call]
+    names = {"tw_output_weights": "linear.weight", "tw_output_bias": "linear.bias"}
+    parameters, compared = dict(deepct.named_parameters()), 0
+    for name, value in expected.items():
+        if name.startswith("grad."):
+            theirs = name.removeprefix("grad.")
+            found = parameters[names.get(theirs, f"encoder.{theirs}")].grad
+            assert found is not None
+            within(found, value)
+            compared += 1
+    assert compared == 3
+
+
+@pytest.mark.parametrize("scale", [100, 10])
+def test_frequencies(scale: int) -> None:
+    for line, expected in zip(TEXT["prediction_lines"], TEXT[f"tf_none_{scale}"], strict=True):
+        words: list[Word] = []
+        for piece, weight in (pair.split() for pair in line.split("\t")):
+            if piece.startswith("##"):
+                words[-1] = words[-1]._replace(text=words[-1].text + piece[2:])
+            elif piece != "[SEP]":
+                words.append(Word(piece, 0, 0, float(weight)))
+        assert term_frequencies(words, scale) == expected

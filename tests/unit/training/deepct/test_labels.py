@@ -1,0 +1,95 @@
+"""Which words matter, which passages a recipe takes, and how weights are measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from submission.errors import InputError
+from submission.text.passages import PassageReader
+from tests.conftest import tiny_tokenizer
+from training.deepct.labels import Labels
+from training.deepct.measures import Weighed, measures
+from training.deepct.table import taken, words
+from training.deepct.task import Learned, labels_of, targets_of
+from training.deepct.untrained import Words
+
+CPU = torch.device("cpu")
+# Hollatz 2022, table 3.3, which has 180 words of an argument on this conclusion; here words of ours with those that matter.
+REFERENCE = "Domestic Violence Awareness should be increased"
+PASSAGE = (
+    "Awareness of domestic violence is low. To increase it is a duty: shelters report an increasing number of calls, and "
+    "should that not be enough? Violence at home, DOMESTIC violence, is not a private matter."
+)
+
+
+def test_the_labels_of_the_thesis() -> None:
+    assert Labels().words(PASSAGE, REFERENCE) == ["awareness", "domestic", "increase", "increasing", "violence"]
+
+
+def test_words_that_do_not_matter() -> None:
+    labels = Labels()
+    assert labels.words("the should be", "The should be") == []  # stop words, of both
+    assert labels.words(PASSAGE, "") == []
+    assert labels.words("women's rights, women-only", "Women’s right") == ["rights", "women"]
+    assert labels.words("naïve 東京 x1", "Naïve, 東京: X1") == ["naïve", "x1", "東京"]
+
+
+@pytest.mark.parametrize(
+    ("judged", "found", "expected"),
+    [(False, False, {"all", "unjudged", "unpooled"}), (True, False, {"all"}), (False, True, {"all", "unjudged"})],
+)
+def test_document_sets(judged: bool, found: bool, expected: set[str]) -> None:
+    row = {"judged": judged, "found": found}
+    assert {name for name in ("all", "unjudged", "unpooled") if taken(row, name)} == expected
+
+
+def test_references() -> None:
+    row = {"topic": ["a", "b"], "conclusion": ["b", "c"]}
+    assert [words(row, name) for name in ("topic", "conclusion", "both")] == [{"a", "b"}, {"b", "c"}, {"a", "b", "c"}]
+
+
+def test_targets_are_on_first_pieces() -> None:
+    passage = PassageReader(tiny_tokenizer(), 100, 9).passage("topic abc filler ab abcdef")
+    labelled = labels_of(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
+    assert labelled.labels.tolist() == [0, 1, 0, 0, 1]
+    targets = targets_of(passage, labelled)
+    assert targets.tolist() == [0, 1, -1, -1, 0, 0, -1, 1, -1]
+    learned = Learned.of([(np.array(passage.ids, np.int32), targets), (np.array([4], np.int32), np.array([1.0]))])
+    ids, mask, found = learned.take(np.array([1, 0]), CPU)
+    assert ids.shape == mask.shape == found.shape == (2, 9)
+    assert (found[0].tolist(), found[1].tolist()) == ([1] + [-1] * 8, targets.tolist())
+    assert learned.take(np.array([1]), CPU)[2].tolist() == [[1]]
+
+
+def test_measures_by_hand() -> None:
+    passages = [
+        Weighed(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0])),
+        Weighed(["d", "e"], np.array([0.0, 0])),
+        Weighed(["f", "g", "h"], np.array([1.0, 0, 1])),
+    ]
+    weights = [np.array([0.0, 0.5, 0.5, 0.1]), np.array([0.0, 0.0]), np.array([0.9, 0.95, 0.2])]
+    # The first: a (its heaviest) ties with b, which comes second: 1. The third: g f h, precision 1/2 and 2/3.
+    found = measures(passages, weights)
+    assert found["MAP"] == pytest.approx(100 * (1 + (1 / 2 + 2 / 3) / 2) / 2, abs=0.01)
+    assert found["Rprec"] == pytest.approx(100 * (1 + 1 / 2) / 2)
+    squares = 1 + 0.25 + 0.25 + 0.01 + 0.01 + 0.9025 + 0.64
+    assert found["R²"] == pytest.approx(100 * (1 - squares / (9 * (4 / 9) * (5 / 9))), abs=0.01)
+    assert measures(passages, [passage.labels for passage in passages]) == {"R²": 100, "MAP": 100, "Rprec": 100}
+    with pytest.raises(InputError, match="1 passages to validate on have words of one kind alone"):
+        measures(passages[1:2], weights[1:2])
+
+
+def test_untrained() -> None:
+    statistics = Words()
+    for text, labels in (("a the a the", [1.0, 0, 1, 0]), ("b the the", [1.0, 0, 0]), ("c the", [0.0, 0])):
+        statistics.add(Weighed(text.split(), np.array(labels)))
+    passage = Weighed(["the", "a", "new"], np.zeros(3))
+    [constant] = statistics.constants([passage])
+    assert constant == pytest.approx([3 / 9] * 3)
+    [line] = statistics.by_idf([passage])
+    idf = np.log(4 / np.array([4, 2, 1]))
+    occurring = np.log(4 / np.array([2, 4, 2, 4, 2, 4, 4, 2, 4]))
+    slope, intercept = np.polyfit(occurring, [1, 0, 1, 0, 1, 0, 0, 0, 0], 1)
+    assert line == pytest.approx(intercept + slope * idf)

@@ -1,0 +1,170 @@
+"""Learning how much each word of a passage matters, by squared errors; R² on held-out discussions picks the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from submission.enrichment.deepct import DeepCT
+from submission.errors import InputError
+from submission.scoring.batches import Padded, batches_of_positions, pad
+from submission.scoring.device import in_threads, positions
+from submission.text.passages import Passage, PassageReader
+from training.data.seeds import Stream, generator
+from training.deepct.measures import Weighed, measures
+from training.deepct.table import place, prepared, rows
+from training.deepct.untrained import Words
+from training.fitting.card import ARGS_ME
+from training.fitting.curves import PASSAGES
+from training.fitting.network import Trainee
+from training.fitting.recipe import Recipe
+from training.fitting.task import Task, dead, diverged
+from training.fitting.validation import evaluating
+
+CONSTANT, IDF = "best constant", "line over idf"
+HELD_OUT = 50  # one discussion of so many validates
+VALIDATING = 400  # passages at most
+REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its topic or conclusion"}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The passages that are learned from: their pieces, and the targets (N, L) int8 of these, -1 where none begins a word."""
+
+    pieces: Padded
+    targets: Tensor
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[np.ndarray, np.ndarray]]) -> Learned:
+        """From the ids and the targets of each, which are -1, 0 or 1."""
+        pieces, targets = Padded.of([ids for ids, _ in found]), Padded.of([one.astype(int) + 1 for _, one in found])
+        return cls(pieces, (targets.ids - 1).to(torch.int8))  # padded with 0
+
+    def take(self, part: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids (B, T), mask (B, T) and targets (B, T) of some."""
+        ids, mask = self.pieces.take(part, device)
+        return ids, mask, self.targets[part][:, : ids.shape[1]].to(device)
+
+
+class Mattering(Task[DeepCT]):
+    """Passages whose words matter where a reference shares their stems, and others to validate on."""
+
+    measured = (
+        "Percent, over passages of discussions that were held out: R² over all their words; means over those with a word that "
+        "matters."
+    )
+    curve = PASSAGES
+
+    def __init__(
+        self,
+        learned: Learned,
+        words: Words,
+        passages: Sequence[Passage],
+        labels: Sequence[Weighed],
+        device: torch.device,
+    ) -> None:
+        """From what is learned from, with its words, and the passages to validate on with theirs."""
+        self._learned, self._words, self._passages, self._labels = learned, words, passages, labels
+        self._device = device
+        self.size, self.number = len(learned.targets), len(passages)
+
+    @classmethod
+    def of(cls, recipe: Recipe, trainee: Trainee[DeepCT, PassageReader], work: Path, device: torch.device) -> Self:
+        """From what `prepare-passages` wrote. Raises InputError: nothing, or nothing to validate on."""
+        assert recipe.passages is not None
+        record, chosen = prepared(work, recipe.passages), _chosen(work, recipe)
+        learned: list[tuple[np.ndarray, np.ndarray]] = []
+        validating: list[tuple[Passage, Weighed]] = []
+        words = Words()
+        for number, row in enumerate(rows(work, recipe.passages)):
+            part = chosen.get(number)
+            if part is None:
+                continue
+            passage = trainee.reader.passage(row["passage"])
+            labelled = labels_of(passage, dict.fromkeys(row["words"], 1.0))
+            if part == "validates":
+                validating.append((passage, labelled))
+            else:
+                words.add(labelled)
+                learned.append((np.array(passage.ids, np.int32), targets_of(passage, labelled)))
+        passages, labels = [passage for passage, _ in validating], [labelled for _, labelled in validating]
+        task = cls(Learned.of(learned), words, passages, labels, device)
+        task.data = f"{ARGS_ME}: a premise's word matters where it shares a stem with {REFERENCES[recipe.passages.reference]}"
+        task.decided_by, task.files = record.decided_by, {name: file.xxh3 for name, file in record.files.items()}
+        return task
+
+    def loss(self, network: DeepCT, part: np.ndarray, rows: np.ndarray) -> Tensor:
+        """The part's share of the mean over all words of the batch."""
+        ids, mask, targets = self._learned.take(part, self._device)
+        return squared_errors(network(ids, mask), targets) / (self._learned.targets[rows] >= 0).sum().to(self._device)
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """The best constant, and a line over idf."""
+        return {
+            CONSTANT: measures(self._labels, self._words.constants(self._labels)),
+            IDF: measures(self._labels, self._words.by_idf(self._labels)),
+        }
+
+    def validated(self, network: DeepCT, step: int) -> dict[str, float]:
+        """R², MAP and R-precision."""
+        work = batches_of_positions([len(passage) for passage in self._passages], positions(self._device))
+
+        @torch.inference_mode()
+        def compute(some: np.ndarray) -> list[np.ndarray]:
+            passages = [self._passages[row] for row in some]
+            weights = network(*(tensor.to(self._device) for tensor in pad([passage.ids for passage in passages])))
+            return [own[passage.places] for passage, own in zip(passages, weights.float().cpu().numpy(), strict=True)]
+
+        with evaluating(network):
+            found = in_threads(compute, work, self._device, lambda parts: [one for part in parts for one in part])
+        by_row = dict(zip(np.concatenate(work).tolist(), (one for part in found for one in part), strict=True))
+        weights = [by_row[row] for row in range(len(by_row))]
+        everything = np.concatenate(weights)
+        if not np.isfinite(everything).all():
+            raise diverged(step, "a weight of a passage to validate on is not finite")
+        if (everything == everything[0]).all():
+            raise dead(step)
+        return measures(self._labels, weights)
+
+    def final(self, network: DeepCT, step: int) -> dict[str, float]:
+        """The same: all passages pick the network."""
+        return self.validated(network, step)
+
+
+def labels_of(passage: Passage, labels: Mapping[str, float]) -> Weighed:
+    """The words of a passage with their labels, 0 where a word has none."""
+    return Weighed(passage.words, np.array([labels.get(word, 0.0) for word in passage.words]))
+
+
+def targets_of(passage: Passage, labels: Weighed) -> np.ndarray:
+    """The targets (L,) of a passage's pieces: a word's label on its first piece, -1 on the others."""
+    targets = np.full(len(passage), -1.0)
+    targets[passage.places] = labels.labels
+    return targets
+
+
+def squared_errors(weights: Tensor, targets: Tensor) -> Tensor:
+    """The sum of the squared errors of weights (B, T) where targets (B, T) are 0 or more, a scalar."""
+    inside = targets >= 0
+    return (weights[inside] - targets[inside]).square().sum()
+
+
+def _chosen(work: Path, recipe: Recipe) -> dict[int, str]:
+    """The numbers of the passages that are learned from and that validate, with which of both. Raises InputError."""
+    assert recipe.passages is not None
+    discussions = [row["discussion"] for row in rows(work, recipe.passages)]
+    names = sorted(set(discussions))
+    held = generator(recipe.seed, Stream.SPLIT).permutation(len(names))[: max(1, len(names) // HELD_OUT)]
+    held_out = np.isin(np.array(discussions, dtype=object), [names[number] for number in held])
+    if not (~held_out).any():
+        raise InputError(f"{place(work)}: passages of one discussion; expected those of two or more, to hold one out")
+    learn, validate = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+    learn = generator(recipe.seed, Stream.SAMPLE).permutation(learn)[: recipe.passages.most or None]
+    validate = generator(recipe.seed, Stream.QUERIES).permutation(validate)[:VALIDATING]
+    return dict.fromkeys(learn.tolist(), "learned") | dict.fromkeys(validate.tolist(), "validates")
