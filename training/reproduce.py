@@ -31,6 +31,7 @@ from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe, read_recipe
 from training.fitting.task import Task
 from training.quality.task import Listed
+from training.tagging.task import Tagged
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,10 @@ def reproduce(
     if "lists" in provenance.get("recipe", {}):
         raise UsageError(
             f"{name}: learned from lists of arguments, not from a corpus; `prepare-quality` and `fit` make it anew"
+        )
+    if "tags" in provenance.get("recipe", {}):
+        raise UsageError(
+            f"{name}: learned from tagged documents, not from a corpus; `prepare-tagging`, `embed` and `fit` make it anew"
         )
     if "passages" in provenance.get("recipe", {}):
         if made["qrels"] or made["runs"]:
@@ -128,6 +133,8 @@ def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.
     """What makes what the recipe's network learns from."""
     if recipe.passages:
         return Mattering.of
+    if recipe.tags:
+        return Tagged.of
     return Listed.of if recipe.lists else Paired.of
 
 

@@ -51,7 +51,8 @@ ALLOWED: dict[str, set[str]] = {
         "submission/scoring", "submission/text", "training", "training/data", "training/fitting", "training/measuring",
     },
     "training/tagging": {
-        "submission", "submission/disk", "submission/text", "training/data",
+        "submission", "submission/disk", "submission/enrichment", "submission/retrieval", "submission/scoring",
+        "submission/systems", "submission/text", "training", "training/data", "training/fitting",
     },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/systems", "training", "training/measuring",
