@@ -270,6 +270,8 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     write_lexical(directory, "deepct_dirichlet_rm3", Dirichlet(), expansion, "deepct")
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
+    write_targer(directory, "targer_essays")
+    write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["aggregate", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage

@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "submission/output": {"submission", "submission/disk", "submission/systems"},
     "submission's commands": {
-        "submission", "submission/disk", "submission/input", "submission/output", "submission/scoring", "submission/systems",
+        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/output",
+        "submission/scoring", "submission/systems",
     },
     "training": {"submission"},  # paths
     "training/data": {
