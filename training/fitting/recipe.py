@@ -18,9 +18,9 @@ from submission.text.tokenisers import Lengths
 from training.paths import RECIPES
 
 LISTED, TAUGHT = "tfr_bert", "sbert"  # the ranker that learns from lists; the one that may learn from a teacher
-WEIGHED = "deepct"  # the enricher that learns from passages
+WEIGHED, TAGGER = "deepct", "targer"  # the enrichers: one learns from passages, the other from tagged documents
 OF_PAIRS = ("margin", "sparsity", "validation_queries")  # settings of Optimisation that other ways to learn do not have
-GIVEN = {"vocabulary", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from vocabulary and encoder
+GIVEN = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from data, vocabulary, encoder
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,14 @@ class Passages:
 
 
 @dataclass(frozen=True)
+class Tags:
+    """The documents whose tags a tagger learns, and by which method its word vectors were made; batches are of passages."""
+
+    data: tuple[Literal["essays", "webd"], ...]
+    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A network, its sizes, its text lengths, its training."""
 
@@ -97,6 +105,7 @@ class Recipe:
     lists: Lists | None = None  # what it learns from; without it and the next, pairs of a related and an unrelated premise
     student: Student | None = None
     passages: Passages | None = None
+    tags: Tags | None = None
     remark: str | None = None  # for the checkpoint's card
 
     @property
@@ -129,6 +138,7 @@ def read_recipe(name: str) -> Recipe:
     _refuse_unknown(file, "lists.", values.get("lists", {}), Lists)
     _refuse_unknown(file, "student.", values.get("student", {}), Student)
     _refuse_unknown(file, "passages.", values.get("passages", {}), Passages)
+    _refuse_unknown(file, "tags.", values.get("tags", {}), Tags)
     try:
         recipe = msgspec.convert(values, Recipe)
     except msgspec.ValidationError as error:
@@ -190,6 +200,10 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         raise UsageError(f"{file}: unrelated is of pairs; remove it, or [lists], [student] and [passages]")
     if (recipe.enricher == WEIGHED) != (recipe.passages is not None):
         raise UsageError(f"{file}: {WEIGHED} learns from [passages], and nothing else does; change the network or the table")
+    if (recipe.enricher == TAGGER) != (recipe.tags is not None):
+        raise UsageError(f"{file}: {TAGGER} learns from [tags], and nothing else does; change the network or the table")
+    if recipe.tags and (not recipe.tags.data or len(set(recipe.tags.data)) < len(recipe.tags.data)):
+        raise UsageError(f"{file}: tags.data is {list(recipe.tags.data)}; expected essays, webd or both")
     if recipe.student and recipe.ranker != TAUGHT:
         raise UsageError(f"{file}: {name} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
     if recipe.student:
