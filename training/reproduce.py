@@ -63,10 +63,9 @@ def reproduce(
     provenance = load_json(stored / PROVENANCE)
     _tell_differences(provenance["trained on"]["input"], input_hashes(corpus_files(directory)))
     made = provenance["trained on"]
-    if "lists" in provenance.get("recipe", {}):
-        raise UsageError(
-            f"{name}: learned from lists of arguments, not from a corpus; `prepare-quality` and `fit` make it anew"
-        )
+    for learned, verb in (("lists", "prepare-quality"), ("distilled", "prepare-distilled")):
+        if learned in provenance.get("recipe", {}):
+            raise UsageError(f"{name}: learned from lists of arguments, not from a corpus; `{verb}` and `fit` make it anew")
     unrelated = provenance.get("recipe", {}).get("unrelated")
     prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], unrelated))
     output = work / "checkpoints" / stored.name

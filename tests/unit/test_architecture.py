@@ -44,6 +44,10 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/retrieval",
         "submission/scoring", "submission/text", "training", "training/data", "training/fitting", "training/measuring",
     },
+    "training/distilling": {
+        "submission", "submission/disk", "submission/input", "submission/systems", "submission/text", "training/data",
+        "training/fitting", "training/quality",
+    },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/systems", "training", "training/measuring",
     },
@@ -58,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
     "training's commands": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
         "submission/systems", "submission/text", "submission's commands", "training", "training/augmented", "training/data",
-        "training/fitting", "training/fusing", "training/measuring", "training/quality",
+        "training/distilling", "training/fitting", "training/fusing", "training/measuring", "training/quality",
     },
 }  # fmt: skip
 COMMANDS = {"__main__", "command", "rank", "check", "explain", "environment", "fuse", "reproduce", "tune", "tune_quality"}

@@ -69,6 +69,14 @@ class Student:
 
 
 @dataclass(frozen=True)
+class Distilled:
+    """How a network learns another system's scores, which `prepare-distilled` wrote; batches are then counted in lists."""
+
+    loss: Literal["mse", "margin_mse"] = "margin_mse"  # of the scores, or of the differences between two documents'
+    size: int = 12  # documents of a list at most
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A network, its sizes, its text lengths, its training."""
 
@@ -80,8 +88,9 @@ class Recipe:
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # BERT networks only
     training: Optimisation = field(default_factory=Optimisation)
     unrelated: Literal["dirichlet"] | None = None  # what a search finds for a conclusion; None: of the least similar ones
-    lists: Lists | None = None  # what it learns from; without it and the next, pairs of a related and an unrelated premise
+    lists: Lists | None = None  # what it learns from; without it and the next two, pairs of a related and an unrelated premise
     student: Student | None = None
+    distilled: Distilled | None = None
     remark: str | None = None  # for the checkpoint's card
 
     def told(self) -> dict[str, Any]:
@@ -108,6 +117,7 @@ def read_recipe(name: str) -> Recipe:
     _refuse_unknown(file, "training.", values.get("training", {}), Optimisation)
     _refuse_unknown(file, "lists.", values.get("lists", {}), Lists)
     _refuse_unknown(file, "student.", values.get("student", {}), Student)
+    _refuse_unknown(file, "distilled.", values.get("distilled", {}), Distilled)
     try:
         recipe = msgspec.convert(values, Recipe)
     except msgspec.ValidationError as error:
@@ -163,23 +173,25 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         )
     if (recipe.ranker == LISTED) != (recipe.lists is not None):
         raise UsageError(f"{file}: {LISTED} learns from [lists], other rankers from pairs; change the ranker or the table")
-    if recipe.unrelated and (recipe.lists or recipe.student):
-        raise UsageError(f"{file}: unrelated is of pairs; remove it, or [lists] and [student]")
+    learned = [name for name in ("unrelated", "lists", "student", "distilled") if getattr(recipe, name)]
+    if len(learned) > 1:
+        raise UsageError(f"{file}: {' and '.join(learned)}: a network learns from one of them; remove the others")
     if recipe.student and recipe.ranker != TAUGHT:
         raise UsageError(f"{file}: {recipe.ranker} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
     if recipe.student:
         for name in ("arguments", "k", "silver"):
             if getattr(recipe.student, name) < 1:
                 raise UsageError(f"{file}: student.{name} is {getattr(recipe.student, name)}; expected 1 or more")
-    if recipe.lists:
-        _refuse_contradictory_lists(file, recipe.lists, training)
+    if recipe.lists and (not recipe.lists.data or len(set(recipe.lists.data)) < len(recipe.lists.data)):
+        raise UsageError(f"{file}: lists.data is {list(recipe.lists.data)}; expected ukp, ibm or both")
+    for name in ("lists", "distilled"):
+        if lists := getattr(recipe, name):
+            _refuse_contradictory_lists(file, name, lists.size, training)
 
 
-def _refuse_contradictory_lists(file: Path, lists: Lists, training: Optimisation) -> None:
-    if not lists.data or len(set(lists.data)) < len(lists.data):
-        raise UsageError(f"{file}: lists.data is {list(lists.data)}; expected ukp, ibm or both")
-    if lists.size < 2:
-        raise UsageError(f"{file}: lists.size is {lists.size}; expected 2 or more")
+def _refuse_contradictory_lists(file: Path, table: str, size: int, training: Optimisation) -> None:
+    if size < 2:
+        raise UsageError(f"{file}: {table}.size is {size}; expected 2 or more")
     for name in ("margin", "sparsity", "validation_queries"):
         if getattr(training, name) != getattr(Optimisation(), name):
             raise UsageError(f"{file}: training.{name} is of pairs; remove it")
