@@ -133,6 +133,22 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--tables", type=folder, default=MEASURED.parent, metavar="DIR", help="where the tables go, as CSV")
     add_device(verb)
 
+    verb = verbs.add(
+        "prepare-distilled", _prepare_distilled, "titles of debates → a system's scores for them, which a network may learn"
+    )
+    add_input(verb)
+    what = "an XML file with topics that no title may be either, as it may be none of the input's; repeatable"
+    verb.add_argument("--topics", type=folder, action="append", default=[], metavar="FILE", help=what)
+    verb.add_argument("--system", default="fusion", metavar="SYSTEM", help="the teacher")
+    verb.add_argument("--titles", type=COUNT, default=1000, metavar="N", help="at most")
+    verb.add_argument("--documents", type=whole_number(2, 1000), default=24, metavar="N", help="of a title")
+    verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the titles and documents that are drawn")
+    what = "working directory for the table; what is finished is kept there"
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help=what)
+    add_checkpoints(verb)
+    add_device(verb)
+    verb.add_argument("--overwrite", action="store_true", help="replace the table of other titles or of another teacher")
+
     verb = verbs.add("augment", _augment, "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures")
     what = "with bws/ and mrpc/, each as it is published"
     verb.add_argument("--similarity", type=folder, required=True, metavar="DIR", help=what)
@@ -364,6 +380,22 @@ def _fuse(options: argparse.Namespace) -> None:
     for table in tables.values():
         shown = table[table["measure"].isin(TESTED)] if "measure" in table else table
         print(shown.to_string(index=False, float_format="%.4f"), end="\n\n")
+
+
+def _prepare_distilled(options: argparse.Namespace) -> None:
+    from submission.disk.work import Work
+    from submission.scoring.device import choose_device
+    from submission.systems.catalogue import find
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+    from training.distilling.prepare import TitleSettings, asked, prepare_distilled
+
+    system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
+    settings = TitleSettings(options.titles, options.documents, options.seed)
+    with Work(options.work, options.work) as work:
+        source = asked(options.input, options.topics, settings)
+        execution = Execution(source, checkpoints, choose_device(options.device), work)
+        prepare_distilled(system, execution, options.topics, settings, options.work, options.overwrite)
 
 
 def _augment(options: argparse.Namespace) -> None:

@@ -26,6 +26,7 @@ from training.data import prepare
 from training.data import vectors as word_vectors
 from training.deepct.prepare import prepare_passages
 from training.deepct.task import Mattering
+from training.distilling.task import Distilled
 from training.fitting import aggregate, fit
 from training.fitting.network import Trainee
 from training.fitting.pairs import Paired
@@ -89,10 +90,9 @@ def _prepared(name: str, directory: Path, work: Path, made: Mapping[str, Any], r
     if lists := recipe.get("lists"):
         prepare_quality(directory, lists["data"], work)
         return {file: value for name in lists["data"] for file, value in published(work, name).items()}
-    if "tags" in recipe:
-        raise UsageError(
-            f"{name}: learned from tagged documents, not from a corpus; `prepare-tagging`, `embed` and `fit` make it anew"
-        )
+    for learned, verbs in (("tags", "`prepare-tagging`, `embed`"), ("distilled", "`prepare-distilled`")):
+        if learned in recipe:
+            raise UsageError(f"{name}: learned from other tables than a corpus gives; {verbs} and `fit` make it anew")
     if "passages" in recipe:
         if made["qrels"] or made["runs"]:
             raise UsageError(f"{name}: its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
@@ -142,6 +142,8 @@ def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.
         return Mattering.of
     if recipe.tags:
         return Tagged.of
+    if recipe.distilled:
+        return Distilled.of
     return Listed.of if recipe.lists else Paired.of
 
 

@@ -52,6 +52,7 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
     "bm25": CONCLUSIONS,
     **NETWORKS,
     "vanilla_bert_dirichlet": Rerank(CONCLUSIONS, "vanilla_bert_dirichlet"),
+    "vanilla_bert_distilled": Rerank(CONCLUSIONS, "vanilla_bert_distilled"),
     "snrm": Latent("snrm"),
     "sbert": Dense(CONCLUSIONS, "sbert"),
     "sbert_conclusions": DenseConclusions("sbert"),

@@ -56,6 +56,10 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/enrichment", "submission/retrieval", "submission/scoring",
         "submission/systems", "submission/text", "training", "training/data", "training/fitting",
     },
+    "training/distilling": {
+        "submission", "submission/disk", "submission/input", "submission/systems", "submission/text", "training/data",
+        "training/fitting", "training/quality",
+    },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/systems", "training", "training/measuring",
     },
@@ -70,7 +74,8 @@ ALLOWED: dict[str, set[str]] = {
     "training's commands": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
         "submission/systems", "submission/text", "submission's commands", "training", "training/augmented", "training/data",
-        "training/deepct", "training/fitting", "training/fusing", "training/measuring", "training/quality", "training/tagging",
+        "training/deepct", "training/distilling", "training/fitting", "training/fusing", "training/measuring",
+        "training/quality", "training/tagging",
     },
 }  # fmt: skip
 COMMANDS = {

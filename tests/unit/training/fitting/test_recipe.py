@@ -92,7 +92,12 @@ def test_values(tmp_path: Path) -> None:
         (LISTS + "sise = 3", "unknown key lists.sise; did you mean 'size'"),
         (LISTS + "[training]\nmargin = 2.0", "training.margin is of pairs; remove it"),
         ('unrelated = "bm25"\n' + GOOD, "Invalid enum value 'bm25' - at `$.unrelated`"),
-        ('unrelated = "dirichlet"\n' + LISTS, "unrelated is of pairs; remove it, or [lists] and [student]"),
+        ('unrelated = "dirichlet"\n' + LISTS, "unrelated and lists: a network learns from one of them"),
+        (GOOD + '[distilled]\nloss = "kl"', "Invalid enum value 'kl' - at `$.distilled.loss`"),
+        (GOOD + "[distilled]\nsise = 3", "unknown key distilled.sise; did you mean 'size'"),
+        (GOOD + "[distilled]\nsize = 1", "distilled.size is 1; expected 2 or more"),
+        (GOOD + "sparsity = 0.1\n[distilled]", "training.sparsity is of pairs; remove it"),
+        (LISTS + "[distilled]", "lists and distilled: a network learns from one of them"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
