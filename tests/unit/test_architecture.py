@@ -57,8 +57,8 @@ ALLOWED: dict[str, set[str]] = {
         "submission/systems", "submission/text", "training", "training/data", "training/fitting",
     },
     "training/distilling": {
-        "submission", "submission/disk", "submission/input", "submission/systems", "submission/text", "training/data",
-        "training/fitting", "training/quality",
+        "submission", "submission/disk", "submission/input", "submission/rankers", "submission/systems", "submission/text",
+        "training/data", "training/fitting", "training/quality",
     },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/systems", "training", "training/measuring",

@@ -18,7 +18,7 @@ from tests.unit.training.test_quality_training import tiny
 from training.distilling.prepare import TitleSettings, _chosen, place
 from training.distilling.task import Distilled
 from training.distilling.titles import titles_of, unlike
-from training.fitting.network import Network
+from training.fitting.network import Trainee
 from training.fitting.recipe import Distilled as Settings
 from training.fitting.recipe import Recipe
 from training.quality.tables import COLUMNS
@@ -102,7 +102,7 @@ def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, Distilled]:
     pd.DataFrame(rows, columns=COLUMNS).to_parquet(place(work))
     ranker, tokeniser = tiny()
     recipe = Recipe("vanilla_bert", distilled=Settings(loss, 3))  # type: ignore[arg-type]
-    return ranker, Distilled.of(recipe, Network(ranker, tokeniser, None, {}), work, CPU)
+    return ranker, Distilled.of(recipe, Trainee(ranker, tokeniser, None, {}), work, CPU)
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
