@@ -13,6 +13,7 @@ import torch
 
 from submission.errors import InputError
 from submission.rankers.base import Ranker
+from submission.scoring.checkpoint import RANKERS
 from tests.conftest import argument
 from tests.unit.training.test_quality_training import tiny
 from training.distilling.prepare import TitleSettings, _chosen, place
@@ -102,7 +103,7 @@ def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, Distilled]:
     pd.DataFrame(rows, columns=COLUMNS).to_parquet(place(work))
     ranker, tokeniser = tiny()
     recipe = Recipe("vanilla_bert", distilled=Settings(loss, 3))  # type: ignore[arg-type]
-    return ranker, Distilled.of(recipe, Trainee(ranker, tokeniser, None, {}), work, CPU)
+    return ranker, Distilled.of(recipe, Trainee(RANKERS, ranker, tokeniser, None, {}), work, CPU)
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
@@ -129,7 +130,9 @@ def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 titles; expected two or more"):
         distilled(tmp_path / "one", 1, "mse")
     with pytest.raises(InputError, match=r"lists.parquet: missing; `python -m training prepare-distilled"):
-        Distilled.of(Recipe("vanilla_bert", distilled=Settings()), Network(None, None, None, {}), tmp_path / "none", CPU)  # type: ignore[arg-type]
+        Distilled.of(
+            Recipe("vanilla_bert", distilled=Settings()), Trainee(RANKERS, None, None, None, {}), tmp_path / "none", CPU
+        )  # type: ignore[arg-type]
     place(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
-        Distilled.of(Recipe("vanilla_bert", distilled=Settings()), Network(None, None, None, {}), tmp_path, CPU)  # type: ignore[arg-type]
+        Distilled.of(Recipe("vanilla_bert", distilled=Settings()), Trainee(RANKERS, None, None, None, {}), tmp_path, CPU)  # type: ignore[arg-type]
