@@ -12,11 +12,11 @@ from submission.errors import OutputError
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold a directory.
+def locked(directory: Path, shared: bool = False) -> Iterator[None]:
+    """Hold a directory, alone or with others that share it.
 
     Raises:
-        OutputError: another process holds it, or it cannot be opened.
+        OutputError: another process holds it otherwise, or it cannot be opened.
     """
     try:
         lock = os.open(directory, os.O_RDONLY)
@@ -24,7 +24,7 @@ def locked(directory: Path) -> Iterator[None]:
         raise OutputError(f"{directory}: not a directory to write to ({error.strerror}); choose another") from None
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{directory}: another process works there; wait for it or choose another directory") from None
         except OSError as error:  # a mount without locks

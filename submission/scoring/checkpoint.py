@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,13 @@ class Checkpoint:
     ranker: Ranker
     tokeniser: Tokeniser
     fingerprint: str
+    directory: Path | None = None  # where it was opened
+
+    def __reduce__(self) -> tuple[Callable[[Path, str], Checkpoint], tuple[Path, str]]:
+        """Pickled as its place: a process that gets it opens it there, once, and proves it."""
+        if self.directory is None:
+            raise TypeError("a checkpoint that was not opened from a directory has no place")
+        return _opened_again, (self.directory, self.fingerprint)
 
     def scores(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
         """The scores (N,) float32 of queries and premises, both as written.
@@ -116,7 +124,19 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     refuse_unnamed(directory, hashes, (tokeniser.file,))
     refuse_other(directory / PROBE, expected, found)
     decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, tokeniser.file))], sort_keys=True)
-    return Checkpoint(ranker, tokeniser, hashlib.sha256(decisive.encode()).hexdigest())
+    return Checkpoint(ranker, tokeniser, hashlib.sha256(decisive.encode()).hexdigest(), directory.absolute())
+
+
+@cache
+def _opened_again(directory: Path, fingerprint: str) -> Checkpoint:
+    """A checkpoint in another process. Raises CheckpointError as `open_checkpoint` does, or where it is another one."""
+    found = open_checkpoint(directory)
+    if found.fingerprint != fingerprint:
+        raise CheckpointError(
+            f"{directory}: another checkpoint ({found.fingerprint[:12]}…) than where this was begun ({fingerprint[:12]}…); "
+            "copy it from there"
+        )
+    return found
 
 
 def write_checkpoint(

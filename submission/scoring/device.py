@@ -3,29 +3,60 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from joblib import cpu_count
 from torch import Tensor
 
+from submission.engine.engine import HERE, Engine
 from submission.errors import UsageError
 
 log = logging.getLogger(__name__)
 
 
-def choose_device(name: str) -> torch.device:
-    """The device for auto (the GPU if there is one), cpu or cuda. Raises UsageError: cuda without a GPU."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: there is no CUDA device here; use auto or cpu")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+def choose_device(name: str, engine: Engine = HERE) -> torch.device:
+    """The device for auto (a GPU if the engine has one), cpu or cuda. Raises UsageError: cuda without a GPU."""
+    if name == "cuda" and not engine.has_gpu:
+        raise UsageError(f"--device cuda: there is no CUDA device in {engine.about}; use auto or cpu")
+    return torch.device("cuda" if name != "cpu" and engine.has_gpu else "cpu")
 
 
 def limit_threads() -> int:
     """Let torch use no more threads than this process may use processors, a container's CPU limit included; how many."""
     torch.set_num_threads(min(torch.get_num_threads(), cpu_count()))  # torch itself does not see the cgroup's limit
     return torch.get_num_threads()
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Let torch compute on one thread, so that how many there are changes no bit; gives how many there were."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def in_batches(compute: Callable[[np.ndarray], Tensor], work: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
+    """compute(rows), a value a row, of each batch of rows, without gradients.
+
+    On a CPU each thread computes whole batches: none waits for another within one, and how many there are changes no bit.
+    """
+
+    @torch.inference_mode()
+    def computed(rows: np.ndarray) -> Tensor:
+        return in_halves(compute, rows).cpu()
+
+    with one_thread() as threads:
+        if device.type == "cuda" or threads == 1:
+            return [computed(rows) for rows in work]
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(computed, work))
 
 
 def in_halves(compute: Callable[[np.ndarray], Tensor], rows: np.ndarray) -> Tensor:

@@ -16,6 +16,7 @@ class Stream(IntEnum):
     VECTORS = 3  # of terms that a vectors file does not have
     ORDER = 4  # of the arguments in an epoch
     QUERIES = 5  # the part of the validation that picks the checkpoint
+    DROPOUT = 6  # the masks of a step, where several processes train together
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:
