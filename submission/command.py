@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,19 @@ def add_checkpoints(verb: argparse.ArgumentParser) -> None:
 def add_device(verb: argparse.ArgumentParser) -> None:
     """The flag --device."""
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+
+
+def add_engine(verb: argparse.ArgumentParser) -> None:
+    """The flag --engine."""
+    what = "where parts are computed: ray, on this machine, or ray://HOST:PORT, on a cluster (default: in this process)"
+    verb.add_argument("--engine", type=engine, metavar="ray[://HOST:PORT]", help=what)
+
+
+def engine(text: str) -> str:
+    """Ray, on this machine or at an address."""
+    if not re.fullmatch(r"ray(://[^\s/:]+:[0-9]+)?", text):
+        raise argparse.ArgumentTypeError(f"'{short(text)}': expected ray or ray://HOST:PORT")
+    return text
 
 
 def folder(text: str) -> Path:

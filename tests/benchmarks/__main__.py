@@ -19,7 +19,7 @@ import torch
 from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
-from tests.benchmarks import bert, corpus, dense, growth, precision, rankers, readme, retrieval, terms, training, whole
+from tests.benchmarks import bert, corpus, dense, engine, growth, precision, rankers, readme, retrieval, terms, training, whole
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
@@ -108,6 +108,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
     "gru_training": _training("gru", 1.2),
+    "engine": lambda inputs: engine.engine(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: whole.memory(inputs.full),
     "second": lambda inputs: [whole.second(inputs.full)],
     "whole": lambda inputs: [whole.all_systems(inputs.directory)],
@@ -125,7 +126,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="of which the medians are taken")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go; those of other names there stay")
     parser.add_argument("--growth", type=Path, metavar="FILE", help="plot how time grows there (.png) and stop")
-    parser.add_argument("--readme", type=Path, metavar="FILE", help="write the README's table from such a .json, and stop")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="write the README's tables from such a .json, and stop")
     options = parser.parse_args()
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:

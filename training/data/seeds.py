@@ -17,6 +17,7 @@ class Stream(IntEnum):
     ORDER = 4  # of the arguments in an epoch
     QUERIES = 5  # the part of the validation that picks the checkpoint
     ANSWERS = 6  # the order in which what a search found is dealt out
+    DROPOUT = 7  # the masks of a step, where several processes train together
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from submission.rankers.base import Ranker
+from training.fitting.processes import ALONE, Processes
 from training.fitting.schedule import Schedule
 from training.fitting.state import State
 from training.fitting.task import Task, diverged
@@ -20,6 +21,7 @@ def train(
     schedule: Schedule,
     state: State,
     steps: Iterable[int],
+    processes: Processes = ALONE,
 ) -> Iterator[dict[str, float]]:
     """Train a network, from one validation to the next.
 
@@ -30,6 +32,7 @@ def train(
         schedule: which examples each step reads, and after which it validates.
         state: where the run is; brought on with each step.
         steps: those that are left.
+        processes: those that train it, of which the first validates.
 
     Yields:
         the row of each validation, the last of the state's.
@@ -41,12 +44,14 @@ def train(
     for step in steps:
         for group in optimiser.param_groups:
             group["lr"] = group["initial_lr"] * schedule.rate(step)
-        loss = take_step(ranker, optimiser, task, schedule.rows(step), schedule.recipe.training.micro_batch_size)
+        processes.seed(schedule.recipe.seed, step)
+        micro = schedule.recipe.training.micro_batch_size
+        loss = take_step(ranker, optimiser, task, schedule.rows(step), micro, processes)
         if not np.isfinite(loss):
             raise diverged(step + 1, f"the loss is {loss}")
         state.step = step + 1
         state.losses.append(loss)
-        if schedule.validates(step):
+        if schedule.validates(step) and processes.number == 0:
             values = task.validated(ranker, state.step)
             mean = round(float(np.mean(state.losses)), 6)
             row = {"step": state.step, "epoch": round(state.step / schedule.per_epoch, 3), "loss": mean, **values}
@@ -55,13 +60,16 @@ def train(
             yield row
 
 
-def take_step(ranker: Ranker, optimiser: torch.optim.Optimizer, task: Task, rows: np.ndarray, micro: int) -> float:
+def take_step(
+    ranker: Ranker,
+    optimiser: torch.optim.Optimizer,
+    task: Task,
+    rows: np.ndarray,
+    micro: int,
+    processes: Processes = ALONE,
+) -> float:
     """One step of the optimiser over a global batch of examples, rows (B,), computed in micro batches; the batch's loss."""
-    total = 0.0
-    for part in np.split(rows, range(micro, len(rows), micro)):
-        loss = task.loss(ranker, part, rows)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own lack
-        total += loss.item()
+    loss = processes.backward(ranker, task, rows, micro)
     optimiser.step()
     optimiser.zero_grad()
-    return total
+    return loss
