@@ -106,7 +106,8 @@ def _explain(options: argparse.Namespace) -> None:
     system, device = find(options.system), choose_device(options.device)
     source = Input(options.input, options.input_run, options.topic)
     with Work(options.work, Path()) as work:
-        print(explain(system, options.document, Execution(source, Checkpoints(options.checkpoints), device, work)), end="")
+        execution = Execution(source, Checkpoints(options.checkpoints), device, work)
+        print(explain(system, options.document, execution, sys.stdout.isatty()), end="")
 
 
 def _systems(options: argparse.Namespace) -> None:

@@ -30,6 +30,7 @@ from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_w
 from submission.disk.work import Work
 from submission.enrichment.checkpoint import write_enricher
 from submission.enrichment.deepct import DeepCT
+from submission.enrichment.targer import TARGER
 from submission.fusion.linear import Length, Linear, Member
 from submission.fusion.reordering import Reordering
 from submission.input.args_me import corpus_files, read_documents
@@ -49,6 +50,7 @@ from submission.systems.weigh import Weigh
 from submission.text.passages import PassageReader
 from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
+from submission.text.written import WrittenReader
 from training.__main__ import main as training
 
 EXAMPLES = os.environ.get("EXAMPLES", "")  # of each generated test: EXAMPLES=2000 looks where the same few always do not
@@ -218,11 +220,27 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     write_enricher(directory / name, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n")
 
 
+def write_targer(directory: Path, name: str, seed: int = 0) -> None:
+    """A checkpoint of an untrained tagger, which keeps some words of the texts of `corpus` and drops others."""
+    torch.manual_seed(seed)
+    pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
+    vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))])
+    config = TARGER.Config(
+        len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), dimensions=8, letter_dimensions=4, filters=3, hidden=6, longest=15
+    )
+    tagger = TARGER(config)
+    with torch.no_grad():
+        tagger.embedding.weight[2:].normal_(0, 3)
+        tagger.crf.transitions[1:-1, 1:] = 0
+    reader = WrittenReader(vocabulary, config.longest)
+    write_enricher(directory / name, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n")
+
+
 def write_lexical(
     directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None, enrichment: str | None = None
 ) -> None:
     """A checkpoint of a lexical system."""
-    fields: Fields = "premise" if enrichment else "conclusion premise"
+    fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
     parameters = Parameters("1.1.0", Settings(fields, "none"), model, expansion, enrichment)
     contents = {CONFIG: dump_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
@@ -259,6 +277,8 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     write_lexical(directory, "deepct_dirichlet_rm3", Dirichlet(), expansion, "deepct")
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
+    write_targer(directory, "targer_essays")
+    write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["aggregate", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage

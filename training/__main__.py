@@ -26,8 +26,8 @@ from submission.paths import CHECKPOINTS
 from training.paths import MEASURED
 
 MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # those of `tune`
-AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS = (
-    MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality", "enrichments")
+AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
+    MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality", "enrichments", "lengths")
 )
 SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
@@ -61,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add("embed", _embed, "word vectors, trained on the premises or read from a file")
     verb.add_argument("work", type=folder, metavar="WORK", help="what `prepare` wrote")
-    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="where to write (default: WORK/vectors)")
+    verb.add_argument(
+        "-o", "--output", type=folder, metavar="DIR", help="where to write (default: WORK/vectors, but see --written)"
+    )
     verb.add_argument("--vectors", type=folder, metavar="FILE", help="read GloVe or word2vec vectors instead of training")
     verb.add_argument("--dimensions", type=COUNT, default=300, metavar="N", help="of a vector")
     verb.add_argument("--minimum-frequency", type=COUNT, default=5, metavar="N", help="of a word in the premises")
@@ -74,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
     verb.add_argument("recipe", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
-    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `embed` wrote (default: WORK/vectors)")
+    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `embed` wrote (default: where it writes)")
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
     add_device(verb)
     verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
@@ -99,6 +101,14 @@ def _parser() -> argparse.ArgumentParser:
     add_device(verb)
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="the checkpoint (default: checkpoints/GRID)")
 
+    verb = verbs.add("lengths", _lengths, "how long documents are once taggers have reduced them, beside the thesis' table")
+    verb.add_argument("taggers", nargs="+", metavar="NAME", help="a tagger's checkpoint")
+    add_input(verb)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_checkpoints(verb)
+    add_device(verb)
+    verb.add_argument("-o", "--output", type=folder, default=LENGTHS, metavar="FILE", help="the table, as CSV")
+
     verb = verbs.add("compare-enrichments", _compare_enrichments, "enrichers × models, tuned alike, against plain texts")
     verb.add_argument("enrichments", nargs="+", metavar="NAME", help="the checkpoint of an enricher")
     what = "TREC qrels, -2 counts as 0; one: five folds over its topics; several: each is a fold"
@@ -122,6 +132,22 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="the checkpoint (default: checkpoints/FUSION)")
     verb.add_argument("--tables", type=folder, default=MEASURED.parent, metavar="DIR", help="where the tables go, as CSV")
     add_device(verb)
+
+    verb = verbs.add(
+        "prepare-distilled", _prepare_distilled, "titles of debates → a system's scores for them, which a network may learn"
+    )
+    add_input(verb)
+    what = "an XML file with topics that no title may be either, as it may be none of the input's; repeatable"
+    verb.add_argument("--topics", type=folder, action="append", default=[], metavar="FILE", help=what)
+    verb.add_argument("--system", default="fusion", metavar="SYSTEM", help="the teacher")
+    verb.add_argument("--titles", type=COUNT, default=1000, metavar="N", help="at most")
+    verb.add_argument("--documents", type=whole_number(2, 1000), default=24, metavar="N", help="of a title")
+    verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the titles and documents that are drawn")
+    what = "working directory for the table; what is finished is kept there"
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help=what)
+    add_checkpoints(verb)
+    add_device(verb)
+    verb.add_argument("--overwrite", action="store_true", help="replace the table of other titles or of another teacher")
 
     verb = verbs.add("augment", _augment, "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures")
     what = "with bws/ and mrpc/, each as it is published"
@@ -256,6 +282,7 @@ def _embed(options: argparse.Namespace) -> None:
 
 def _fit(options: argparse.Namespace) -> None:
     from submission.scoring.device import choose_device
+    from training.data.vectors import folder_of
     from training.data.work import held
     from training.fitting.fit import fit
     from training.fitting.recipe import read_recipe
@@ -263,7 +290,7 @@ def _fit(options: argparse.Namespace) -> None:
 
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
-    vectors = options.vectors or options.work / "vectors"
+    vectors = options.vectors or options.work / folder_of(recipe.tags.vectors if recipe.tags else None)
     device = choose_device(options.device)
     with held(options.work):
         fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, teach_of(recipe))
@@ -297,6 +324,23 @@ def _tune(options: argparse.Namespace) -> None:
         execution = Execution(source, Checkpoints(options.checkpoints), choose_device(options.device), work)
         table = tune(name, grid, options.qrels, execution, output, options.measure)
     print(table.sort_values(options.measure, ascending=False).head(10).to_string(index=False, float_format="%.4f"))
+
+
+def _lengths(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from submission.disk.work import Work
+    from submission.input.directory import Input
+    from submission.scoring.device import choose_device
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+    from training.tagging.lengths import lengths
+
+    make_directory(options.output.parent)
+    source, checkpoints = Input(options.input), Checkpoints(options.checkpoints)
+    with Work(options.work, options.output.parent) as work:
+        table = lengths(options.taggers, Execution(source, checkpoints, choose_device(options.device), work))
+    write_whole(options.output, table.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    print(table.to_string(index=False, float_format="%.0f", na_rep=""))
 
 
 def _compare_enrichments(options: argparse.Namespace) -> None:
@@ -336,6 +380,22 @@ def _fuse(options: argparse.Namespace) -> None:
     for table in tables.values():
         shown = table[table["measure"].isin(TESTED)] if "measure" in table else table
         print(shown.to_string(index=False, float_format="%.4f"), end="\n\n")
+
+
+def _prepare_distilled(options: argparse.Namespace) -> None:
+    from submission.disk.work import Work
+    from submission.scoring.device import choose_device
+    from submission.systems.catalogue import find
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+    from training.distilling.prepare import TitleSettings, asked, prepare_distilled
+
+    system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
+    settings = TitleSettings(options.titles, options.documents, options.seed)
+    with Work(options.work, options.work) as work:
+        source = asked(options.input, options.topics, settings)
+        execution = Execution(source, checkpoints, choose_device(options.device), work)
+        prepare_distilled(system, execution, options.topics, settings, options.work, options.overwrite)
 
 
 def _augment(options: argparse.Namespace) -> None:

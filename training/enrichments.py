@@ -17,7 +17,6 @@ from training.tune import COLUMNS, Grid, cross_validated, deciding, judgments, r
 
 PLAIN = "plain"  # the texts as they are
 INDEX = Settings(stemmer="porter")  # of all, so that the words alone differ
-FIELDS = "premise"  # what enrichers read: DeepCT learned to find the words of topics and conclusions in premises
 MODELS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # grids
 MEASURES = ("nDCG@5 all", "nDCG@5 judged", "nDCG@25 all", "nDCG@25 judged", "Bpref")
 
@@ -43,13 +42,14 @@ def compare(
         UsageError: an unknown grid, or one with an axis of the index. InputError: malformed judgments.
         CheckpointError: an enrichment cannot be opened. OutputError: something cannot be written.
     """
-    for one in enrichments:  # before anything else: hours go by until the last one is opened
-        Enrichment(one).opened(execution.checkpoints)
+    # Opened before anything else: hours go by until the last one is needed.
+    opened = {one: Enrichment(one).opened(execution.checkpoints) for one in enrichments}
     judged = judgments(qrels_files, execution)
     found: dict[tuple[str, str], pd.DataFrame] = {}
-    for enrichment in (None, *dict.fromkeys(enrichments)):
+    for enrichment in (None, *opened):
+        index = msgspec.structs.replace(INDEX, fields=opened[enrichment].enricher.fields) if enrichment else INDEX
         for model in models:
-            name, grid = (enrichment or PLAIN, Path(model).stem), _grid(model, enrichment)
+            name, grid = (enrichment or PLAIN, Path(model).stem), _grid(model, index, enrichment)
             values = values_of("-".join(name), grid, judged, execution)
             _, honest = cross_validated(values, judged.fold_of, deciding(measure))
             found[name] = pd.DataFrame(honest, index=judged.topics, columns=list(COLUMNS))
@@ -61,11 +61,10 @@ def compare(
     return table
 
 
-def _grid(model: str, enrichment: str | None) -> Grid:
+def _grid(model: str, index: Settings, enrichment: str | None) -> Grid:
     grid = read_grid(model)
     if any(axis.startswith("index.") for axis in grid.axes):
         raise UsageError(f"{model}: has an axis of the index, which is the same for all here; take another grid")
-    index = INDEX if enrichment is None else msgspec.structs.replace(INDEX, fields=FIELDS)
     return Grid(grid.axes, [msgspec.structs.replace(point, index=index, enrichment=enrichment) for point in grid.points])
 
 

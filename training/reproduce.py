@@ -26,6 +26,7 @@ from training.data import prepare
 from training.data import vectors as word_vectors
 from training.deepct.prepare import prepare_passages
 from training.deepct.task import Mattering
+from training.distilling.task import Distilled
 from training.fitting import aggregate, fit
 from training.fitting.network import Trainee
 from training.fitting.pairs import Paired
@@ -34,6 +35,7 @@ from training.fitting.task import Task
 from training.quality.prepare import prepare_quality
 from training.quality.tables import published
 from training.quality.task import Listed
+from training.tagging.task import Tagged
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ def reproduce(
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)
     made = provenance["trained on"]
-    _tell_differences(made["input"], _prepared(directory, work, made, provenance.get("recipe", {})))
+    _tell_differences(made["input"], _prepared(name, directory, work, made, provenance.get("recipe", {})))
     output = work / "checkpoints" / stored.name
     if fusion:
         aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
@@ -83,14 +85,17 @@ def reproduce(
     return table, weights
 
 
-def _prepared(directory: Path, work: Path, made: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, str]:
+def _prepared(name: str, directory: Path, work: Path, made: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, str]:
     """Make the tables that a checkpoint learned from; the hashes of the files that they are of."""
     if lists := recipe.get("lists"):
         prepare_quality(directory, lists["data"], work)
         return {file: value for name in lists["data"] for file, value in published(work, name).items()}
+    for learned, verbs in (("tags", "`prepare-tagging`, `embed`"), ("distilled", "`prepare-distilled`")):
+        if learned in recipe:
+            raise UsageError(f"{name}: learned from other tables than a corpus gives; {verbs} and `fit` make it anew")
     if "passages" in recipe:
         if made["qrels"] or made["runs"]:
-            raise UsageError("its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
+            raise UsageError(f"{name}: its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
         prepare_passages(directory, work)
     else:
         prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], recipe.get("unrelated")))
@@ -135,6 +140,10 @@ def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.
     """What makes what the recipe's network learns from."""
     if recipe.passages:
         return Mattering.of
+    if recipe.tags:
+        return Tagged.of
+    if recipe.distilled:
+        return Distilled.of
     return Listed.of if recipe.lists else Paired.of
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from submission.enrichment.base import Enricher
 from submission.errors import UsageError, nearest, short
 
-SHARED = {"base", "checkpoint", "read", "enriched", "crf"}
+SHARED = {"base", "checkpoint", "read", "enriched", "crf", "marked"}
 
 
 def names() -> list[str]:

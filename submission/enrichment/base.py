@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from submission.rankers.network import Network
 
@@ -62,11 +62,17 @@ class Enricher(Network, ABC, Generic[P]):
 
     Reader: ClassVar[type[Reader[Any]]]
     value: ClassVar[str]  # what it says, in a word or two
+    fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # of an argument, that it is meant to read
+    parts: ClassVar[tuple[str, ...]] = ()  # what of an argument it finds, each in a word; of one that weighs, nothing
     together: ClassVar[int] = 0  # positions of passages that are computed at a time at least, also where a cache is small
 
     @abstractmethod
     def words(self, passages: Sequence[P]) -> list[list[Word]]:
         """The words of each of some passages, computed together, in their order."""
+
+    def part(self, word: Word) -> str:
+        """Which of its parts a word is of; "" of none."""
+        return ""
 
     @abstractmethod
     def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:

@@ -31,11 +31,10 @@ class CRF(nn.Module):
         self.transitions = nn.Parameter(transitions)  # (S, S), to and from
 
     @torch.no_grad()
-    def forbid_unseen(self, tags: Tensor, mask: Tensor) -> None:
-        """Forbid what does not follow upon each other in any of some sequences, tags (B, L) and mask (B, L)."""
-        before, inside = self._before(tags), mask.flatten()
+    def forbid_unseen(self, tags: Tensor) -> None:
+        """Forbid what does not follow upon each other in any of some sequences of tags (B, L), padding behind them."""
         seen = torch.zeros_like(self.transitions, dtype=torch.bool)
-        seen[tags.flatten()[inside], before.flatten()[inside]] = True
+        seen[tags, self._before(tags)] = True
         seen[PAD, PAD] = True
         self.transitions[~seen] = FORBIDDEN
 

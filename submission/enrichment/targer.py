@@ -23,7 +23,7 @@ from submission.enrichment.base import Enricher, Word
 from submission.enrichment.crf import CRF
 from submission.scoring.batches import pad
 from submission.text.ids import PADDING
-from submission.text.written import SPELLING_IDS, WrittenPassage, WrittenReader, spelling
+from submission.text.written import SLOTS, SPELLING_IDS, WrittenPassage, WrittenReader, spelling
 
 KEPT = {"P": "premise", "C": "claim", "MC": "claim"}  # kinds of components whose words stay; MC: an essay's major claim
 CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
@@ -40,6 +40,8 @@ class TARGER(Enricher[WrittenPassage]):
 
     Reader = WrittenReader
     value = "whether it is kept"
+    fields = "conclusion premise"  # all that is searched where nothing reduces it
+    parts = ("claim", "premise")
     together = 16_384  # a recurrent layer takes a step for each place of a passage, whatever the number of passages
     stored_in_half = ("embedding.", "recurrent.")
 
@@ -60,7 +62,10 @@ class TARGER(Enricher[WrittenPassage]):
         longest: int = 512  # words of a passage
 
     def __init__(self, config: Config) -> None:
+        """Raises ValueError: a window that no word is as wide as, or passages of no words."""
         super().__init__(config)
+        if not 0 < config.window <= SLOTS or config.longest < 1:
+            raise ValueError(f"window is {config.window}, longest {config.longest}; expected 1 to {SLOTS}, and 1 or more")
         self.embedding = _embedding(config.vocabulary, config.dimensions)
         self.letters = _embedding(config.letters, config.letter_dimensions)
         width = config.letter_dimensions * config.filters
@@ -82,6 +87,10 @@ class TARGER(Enricher[WrittenPassage]):
             ]
             for passage, tags in zip(passages, found, strict=True)
         ]
+
+    def part(self, word: Word) -> str:
+        """Claim or premise."""
+        return KEPT.get(kind(word.label), "")
 
     def frequencies(self, passages: Sequence[Sequence[Word]]) -> Counter[str]:
         """What is kept, each as often as it is: words and marks without a blank between them are one, as in the text."""

@@ -47,10 +47,12 @@ NETWORKS = {
 }
 LEXICAL = {name: Lexical(name) for name in ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")}
 DEEPCT = {name: Lexical(name, Enrichment("deepct")) for name in ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")}
+TARGER = Lexical("targer_dirichlet", Enrichment("targer_essays"))
 MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the names that it knows them by
     "bm25": CONCLUSIONS,
     **NETWORKS,
     "vanilla_bert_dirichlet": Rerank(CONCLUSIONS, "vanilla_bert_dirichlet"),
+    "vanilla_bert_distilled": Rerank(CONCLUSIONS, "vanilla_bert_distilled"),
     "snrm": Latent("snrm"),
     "sbert": Dense(CONCLUSIONS, "sbert"),
     "sbert_conclusions": DenseConclusions("sbert"),
@@ -81,6 +83,7 @@ SYSTEMS = named(
     ),
     System("deepct_dirichlet_rm3", DEEPCT["deepct_dirichlet_rm3"], "The same with RM3 (the thesis' best by nDCG@5)."),
     System("deepct_bm25_rm3", DEEPCT["deepct_bm25_rm3"], "BM25 with RM3 over these words (the thesis' best by Bpref)."),
+    System("targer_dirichlet", TARGER, "Dirichlet's language model over what TARGER tags as claim or premise."),
     System(
         "tfr_bert",
         Reorder(LEXICAL["dirichlet"], Rerank(LEXICAL["dirichlet"], "tfr_bert"), "quality"),

@@ -9,6 +9,7 @@ import pandas as pd
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher
 from submission.enrichment.enriched import Enriched, Words, enrich, words_of
+from submission.enrichment.marked import Piece, pieces
 from submission.enrichment.read import read
 from submission.retrieval.terms import Fields, texts_of
 from submission.systems.execution import Component, Execution
@@ -39,6 +40,13 @@ class Enrichment(Component):
         """The words of some documents, each computed alone: a document's do not depend on the others."""
         opened = self.opened(execution.checkpoints)
         return [words_of([text], opened, execution.device)[0] for text in texts_of(documents, fields)]
+
+    def marked(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Piece]:
+        """The text of one document, by the parts of an argument that it finds; none of an enricher that finds none."""
+        enricher, found = self.opened(execution.checkpoints).enricher, []
+        for text, words in self.read(execution, fields, document) if enricher.parts else []:
+            found += [*pieces(text, words, enricher.part), Piece(" ", "")]
+        return found
 
     def read(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[Word]]]:
         """The passages of one document, and what it says of the words of each."""

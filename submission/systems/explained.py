@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from submission.enrichment.marked import Piece
 from submission.rankers.base import Part
 from submission.scoring.batches import Padded, PaddedPairs, pad
 from submission.scoring.checkpoint import Checkpoint
@@ -36,6 +37,7 @@ class Explained:
     output: Callable[[float], float] | None = None  # what makes the score of the sum; None: the sum is the score
     seen: dict[str, str] = field(default_factory=dict)  # texts as they were read, by what they are
     views: dict[str, list[Row]] = field(default_factory=dict)  # the parts added up in other ways, by how
+    marked: list[Piece] = field(default_factory=list)  # the document's text, by parts of an argument
     omissions: list[Row] = field(default_factory=list)  # what the score changes by without a piece of the premise
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
+from submission.enrichment.marked import Piece
 from submission.errors import CheckpointError, short
 from submission.retrieval.lexical import Query, added, asked, searched
 from submission.retrieval.parameters import Parameters, open_parameters
@@ -69,7 +70,7 @@ class Lexical(Stage):
         return scores.to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each term adds; and, where there is an enrichment, what it says of the words of each passage."""
+        """What each term adds; and, where there is an enrichment, what it says of the document."""
         [text] = execution.topics["query"]
         query, own = self.query(execution, text), set(self.index(execution).read(text))
         found, tf, of = self._added(execution, query, [docno])
@@ -82,7 +83,8 @@ class Lexical(Stage):
             for number, ((term, weight), value) in enumerate(zip(query.items(), found[:, 0].tolist(), strict=True))
         ]
         how = f"a sum over the terms ({self.opened(execution.checkpoints).formula()})"
-        return Explained(sum(row.value for row in rows), how, rows, views=self._passages(execution, docno))
+        views, marked = self._passages(execution, docno), self._marked(execution, docno)
+        return Explained(sum(row.value for row in rows), how, rows, views=views, marked=marked)
 
     def formula(self, checkpoints: Checkpoints) -> str:
         return self.opened(checkpoints).formula()
@@ -123,16 +125,24 @@ class Lexical(Stage):
         of = index.statistics(list(query))
         return added(query, parameters.model, of, tf, np.array([count.total() for count in counts])), tf, of
 
+    def _marked(self, execution: Execution, docno: str) -> list[Piece]:
+        """A document's text by the parts of an argument that the enrichment finds."""
+        if self.enrichment is None:
+            return []
+        fields = self.opened(execution.checkpoints).index.fields
+        return self.enrichment.marked(execution, fields, execution.documents.texts({docno}))
+
     def _passages(self, execution: Execution, docno: str) -> dict[str, list[Row]]:
-        """What the enrichment says of each word of a document, by passage."""
+        """What an enrichment that weighs says of each word of a document, by passage."""
         if self.enrichment is None:
             return {}
+        enricher = self.enrichment.opened(execution.checkpoints).enricher
+        if enricher.parts:
+            return {}
         fields, document = self.opened(execution.checkpoints).index.fields, execution.documents.texts({docno})
-        what = self.enrichment.opened(execution.checkpoints).enricher.value
         return {
-            f"{what} of the words of passage {number}": [
-                Row(word.weight, word.text, " ".join([*([word.label] if word.label else []), f"place {place}"]))
-                for place, word in enumerate(words, 1)
+            f"{enricher.value} of the words of passage {number}": [
+                Row(word.weight, word.text, f"place {place}") for place, word in enumerate(words, 1)
             ]
             for number, (_, words) in enumerate(self.enrichment.read(execution, fields, document), 1)
         }

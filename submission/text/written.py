@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -80,17 +81,17 @@ def places(text: str) -> list[Place]:
 
 
 def cut(text: str, found: Sequence[Place], longest: int) -> list[slice]:
-    """A text's words in parts of at most so many: of whole sentences, that end by mark and blank; a longer one is cut."""
+    """A text's words in parts of at most so many: of whole sentences, which end with a mark and a blank.
 
-    def ends(number: int) -> bool:
-        start, end = found[number]
-        return text[start:end] in _ENDS and text[end : end + 1].isspace()
-
+    A sentence that is too long is cut at a blank, and what has none anywhere.
+    """
     parts, start = [], 0
     while start < len(found):
         most = min(start + longest, len(found))
-        whole = (end for end in range(most, start, -1) if ends(end - 1))
-        end = most if most == len(found) else next(whole, most)
+        ends = range(most, start, -1)
+        blanks = [end for end in ends if end == len(found) or found[end - 1][1] < found[end][0]]
+        sentences = (end for end in blanks if end == len(found) or text[slice(*found[end - 1])] in _ENDS)
+        end = next(chain(sentences, blanks, ends))
         parts.append(slice(start, end))
         start = end
     return parts

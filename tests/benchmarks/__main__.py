@@ -19,7 +19,21 @@ import torch
 from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
-from tests.benchmarks import bert, corpus, deepct, dense, growth, precision, rankers, readme, retrieval, terms, training, whole
+from tests.benchmarks import (
+    bert,
+    corpus,
+    deepct,
+    dense,
+    growth,
+    precision,
+    rankers,
+    readme,
+    retrieval,
+    targer,
+    terms,
+    training,
+    whole,
+)  # fmt: skip
 from tests.benchmarks.inputs import ARGUMENTS, full_size
 from tests.benchmarks.measure import Result, compare
 
@@ -107,6 +121,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         compare(deepct.encoding(inputs.directory), "deepct: passages, CPU, float32", 1.3, inputs.repetitions),
         deepct.memory(),
     ],
+    "targer": lambda inputs: targer.results(inputs.directory, inputs.repetitions),
     "int8": _int8,
     "gpu": _gpu,
     "knrm_training": _training("knrm", 5),

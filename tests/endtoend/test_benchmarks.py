@@ -11,7 +11,7 @@ import pytest
 
 from submission.input.topics import topic_files
 from submission.scoring.batches import pad
-from tests.benchmarks import bert, corpus, deepct, precision, rankers, readme, retrieval, training, whole
+from tests.benchmarks import bert, corpus, deepct, precision, rankers, readme, retrieval, targer, training, whole
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.growth import steepness
 from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
@@ -48,6 +48,15 @@ def test_deepct(monkeypatch: pytest.MonkeyPatch) -> None:
     assert benchmark.units == len(benchmark.baseline())  # type: ignore[arg-type]
     monkeypatch.setattr(deepct, "PARTS", (1, 2))
     assert deepct.memory().ratio > 0.5
+
+
+def test_targer() -> None:
+    benchmark = targer.tagging(SAMPLE)
+    ours, alone = benchmark.ours(), benchmark.baseline()
+    assert isinstance(ours, list)
+    assert ours == alone
+    assert benchmark.units == sum(len(words) for passages in ours for words in passages) > 10_000
+    assert targer.ASKED == 15_000
 
 
 @pytest.mark.slow

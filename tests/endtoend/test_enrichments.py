@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from submission.disk.provenance import PROVENANCE, load_json
 from submission.enrichment.checkpoint import open_enricher
 from submission.retrieval.parameters import open_parameters
-from tests.conftest import contents, write_deepct
+from tests.conftest import contents, write_deepct, write_targer
 from training import enrichments, tune
 from training.__main__ import main
 from training.measuring.significance import holm
@@ -119,10 +121,29 @@ def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path
     assert rest["difference"].nunique() > 5
 
 
+def test_each_enricher_reads_what_it_is_meant_to(
+    compare: Callable[..., int], checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(checkpoints / "two")
+    write_targer(checkpoints, "two")
+    asked, values_of = {}, enrichments.values_of
+
+    def told(name: str, grid: tune.Grid, *rest: Any) -> np.ndarray:
+        asked[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
+        return values_of(name, grid, *rest)
+
+    monkeypatch.setattr(enrichments, "values_of", told)
+    assert compare() == 0
+    whole = "conclusion premise"
+    assert asked["plain-mine"] == {(whole, "porter", None)}
+    assert asked["one-mine"] == {("premise", "porter", "one")}
+    assert asked["two-mine"] == {(whole, "porter", "two")}
+
+
 def test_it_is_what_tuning_says_of_other_folds(compare: Callable[..., int], tmp_path: Path) -> None:
     assert compare() == 0
     found = pd.read_csv(tmp_path / "table.csv").set_index(["enrichment", "model", "measure"])["mean"]
-    points = enrichments._grid(str(tmp_path / "mine.toml"), "one").points
+    points = enrichments._grid(str(tmp_path / "mine.toml"), replace(enrichments.INDEX, fields="premise"), "one").points
     kept = [tmp_path / "comparing" / "tune-one-mine" / f"{point.fingerprint[:16]}.npy" for point in points]
     values = np.stack([np.load(file) for file in kept])
     assert values.shape == (3, 3, len(tune.COLUMNS))

@@ -128,10 +128,15 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
     assert page.text.count("how often the words of its first argument count") == 3  # a topic each, for one enrichment
     marks = [attributes for tag, attributes in page.tags if tag == "mark"]
-    shades = {str(mark["class"]) for mark in marks}
+    shaded, parts = [mark for mark in marks if "title" in mark], [mark for mark in marks if "title" not in mark]
+    shades = {str(mark["class"]) for mark in shaded}
     assert "s9" in shades
     assert shades <= {f"s{level}" for level in range(1, 10)}
-    assert all(int(str(mark["title"])) > 0 for mark in marks)
+    assert all(int(str(mark["title"])) > 0 for mark in shaded)
+    assert page.text.count("claims and premises of its first argument") == 3
+    kinds = [str(mark["class"]) for mark in parts]
+    assert set(kinds) == {"claim", "premise"}
+    assert min(kinds.count("claim"), kinds.count("premise")) > 3  # so often they are explained
     first = {system: read_run(directory / f"aragorn-{system}.txt") for system in ("bm25", "bm25_arguments")}
     relevant = set(map(tuple, judgments.loc[judgments["rel"] > 0, ["qid", "docno"]].to_numpy()))
     conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in first.values())

@@ -70,6 +70,7 @@ def test_all_that_made_the_runs(
         "term index",
         "tokens",
         *SYSTEMS,
+        *(f"enrichment by {name}" for name in ("deepct", "targer_essays")),
     }
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)

@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "submission/output": {"submission", "submission/disk", "submission/systems"},
     "submission's commands": {
-        "submission", "submission/disk", "submission/input", "submission/output", "submission/scoring", "submission/systems",
+        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/output",
+        "submission/scoring", "submission/systems",
     },
     "training": {"submission"},  # paths
     "training/data": {
@@ -52,7 +53,12 @@ ALLOWED: dict[str, set[str]] = {
         "submission/scoring", "submission/text", "training", "training/data", "training/fitting", "training/measuring",
     },
     "training/tagging": {
-        "submission", "submission/disk", "submission/text", "training/data",
+        "submission", "submission/disk", "submission/enrichment", "submission/retrieval", "submission/scoring",
+        "submission/systems", "submission/text", "training", "training/data", "training/fitting",
+    },
+    "training/distilling": {
+        "submission", "submission/disk", "submission/input", "submission/rankers", "submission/systems", "submission/text",
+        "training/data", "training/fitting", "training/quality",
     },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/systems", "training", "training/measuring",
@@ -68,7 +74,8 @@ ALLOWED: dict[str, set[str]] = {
     "training's commands": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
         "submission/systems", "submission/text", "submission's commands", "training", "training/augmented", "training/data",
-        "training/deepct", "training/fitting", "training/fusing", "training/measuring", "training/quality", "training/tagging",
+        "training/deepct", "training/distilling", "training/fitting", "training/fusing", "training/measuring",
+        "training/quality", "training/tagging",
     },
 }  # fmt: skip
 COMMANDS = {

@@ -17,6 +17,7 @@ class Stream(IntEnum):
     ORDER = 4  # of the arguments in an epoch
     QUERIES = 5  # the part of the validation that picks the checkpoint
     ANSWERS = 6  # the order in which what a search found is dealt out
+    TITLES = 7  # of debates; and of a title (its number) the documents
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

@@ -23,13 +23,15 @@ class Curve:
 
 PAIRS = Curve("pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "percent, 5 + 100 premises a query", "queries")
 LISTS = Curve("loss over lists", ("Pearson", "Spearman", "Kendall"), "Spearman", "percent, means over topics", "topics")
-
 PASSAGES = Curve("masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "percent, words of held-out passages", "passages")
+TAGS = Curve(
+    "negative log-likelihood of a passage", ("precision", "recall", "F1"), "F1", "percent, whole components", "documents"
+)
 
 
 def curve_of(rows: list[dict[str, float]]) -> Curve:
     """What the rows of a training log are of."""
-    return next(curve for curve in (PAIRS, LISTS, PASSAGES) if curve.decisive in rows[0])
+    return next(curve for curve in (PAIRS, LISTS, PASSAGES, TAGS) if curve.decisive in rows[0])
 
 
 def draw(title: str, rows: list[dict[str, float]]) -> bytes:

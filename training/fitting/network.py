@@ -13,6 +13,7 @@ from torch import nn
 from submission.disk.files import sha256
 from submission.enrichment.base import Enricher
 from submission.enrichment.checkpoint import ENRICHERS
+from submission.enrichment.targer import TARGER
 from submission.errors import UsageError
 from submission.rankers.base import LatentRanker, Ranker
 from submission.rankers.bert import BERTNetwork, BERTRanker
@@ -22,7 +23,9 @@ from submission.scoring.pretrained import Pretrained
 from submission.scoring.stored import Kind, N, R
 from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
+from submission.text.written import WrittenReader
 from training.data import vectors as word_vectors
+from training.data.conll import tags_of
 from training.data.work import made
 from training.fitting.adam import LazyAdam
 from training.fitting.recipe import Recipe
@@ -68,8 +71,9 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]
         CheckpointError: no encoder, no start.
     """
     torch.manual_seed(recipe.seed)
-    is_bert = issubclass(recipe.network_class, BERTNetwork)
-    return _bert_network(recipe, checkpoints) if is_bert else _word_network(recipe, vectors)
+    if issubclass(recipe.network_class, BERTNetwork):
+        return _bert_network(recipe, checkpoints)
+    return _tagger(recipe, vectors) if recipe.tags else _word_network(recipe, vectors)
 
 
 def _make(recipe: Recipe, given: dict[str, Any]) -> Network:
@@ -84,30 +88,49 @@ def _make(recipe: Recipe, given: dict[str, Any]) -> Network:
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
-    vocabulary, table = word_vectors.load(vectors)
-    if recipe.terms:
-        vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
+    vocabulary, table, source = _vectors(recipe, vectors)
     ranker = _make(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
     if isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
-    _fill(ranker.state_dict()["embedding.weight"], table)
-    for module in ranker.modules():
-        if isinstance(module, nn.Embedding):
-            module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
-    source = {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / word_vectors.VECTORS)}}
+    ranker.state_dict()["embedding.weight"].zero_()  # that of an unknown word too
+    _fill(ranker, table)
     return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
-def _fill(weight: torch.Tensor, vectors: np.ndarray) -> None:
-    """Zero for padding and unknown, then the vectors."""
+def _tagger(recipe: Recipe, vectors: Path) -> Trainee[Any, Any]:
+    assert recipe.tags is not None
+    vocabulary, table, source = _vectors(recipe, vectors)
+    method = source["vectors"].get("written")
+    if method != recipe.tags.vectors:
+        given = f"of words as they are written, by {method}" if method else "of normalised words"
+        raise UsageError(f"{vectors}: vectors {given}; expected `embed --written {recipe.tags.vectors}`, as the recipe says")
+    network = _make(recipe, {"vocabulary": len(vocabulary), "tags": tags_of(recipe.tags.data)})
+    assert isinstance(network, TARGER)
+    _fill(network, table)
+    return Trainee(ENRICHERS, network, WrittenReader(vocabulary, network.config.longest), None, source)
+
+
+def _vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
+    """The vocabulary, its vectors, and where they come from."""
+    vocabulary, table = word_vectors.load(vectors)
+    if recipe.terms:
+        vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
+    return vocabulary, table, {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / word_vectors.VECTORS)}}
+
+
+def _fill(network: Network, vectors: np.ndarray) -> None:
+    """Put vectors into the last rows of a network's word table: behind those for padding and unknown."""
+    weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
         raise UsageError(
             f"the recipe's network has {weight.shape[1]} dimensions, the word vectors {vectors.shape[1]}; "
             "change network.dimensions or run `embed --dimensions`"
         )
-    weight.zero_()
     weight[-len(vectors) :] = torch.from_numpy(vectors)
+    for module in network.modules():
+        if isinstance(module, nn.Embedding):
+            module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
 
 
 def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:

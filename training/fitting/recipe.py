@@ -18,9 +18,9 @@ from submission.text.tokenisers import Lengths
 from training.paths import RECIPES
 
 LISTED, TAUGHT = "tfr_bert", "sbert"  # the ranker that learns from lists; the one that may learn from a teacher
-WEIGHED = "deepct"  # the enricher that learns from passages
+WEIGHED, TAGGER = "deepct", "targer"  # the enrichers: one learns from passages, the other from tagged documents
 OF_PAIRS = ("margin", "sparsity", "validation_queries")  # settings of Optimisation that other ways to learn do not have
-GIVEN = {"vocabulary", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from vocabulary and encoder
+GIVEN = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # fields of a Config that come from data, vocabulary, encoder
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,22 @@ class Passages:
 
 
 @dataclass(frozen=True)
+class Tags:
+    """The documents whose tags a tagger learns, and by which method its word vectors were made; batches are of passages."""
+
+    data: tuple[Literal["essays", "webd"], ...]
+    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """How a network learns another system's scores, which `prepare-distilled` wrote; batches are then counted in lists."""
+
+    loss: Literal["mse", "margin_mse"] = "margin_mse"  # of the scores, or of the differences between two documents'
+    size: int = 12  # documents of a list at most
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A network, its sizes, its text lengths, its training."""
 
@@ -94,9 +110,11 @@ class Recipe:
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # BERT networks only
     training: Optimisation = field(default_factory=Optimisation)
     unrelated: Literal["dirichlet"] | None = None  # what a search finds for a conclusion; None: of the least similar ones
-    lists: Lists | None = None  # what it learns from; without it and the next, pairs of a related and an unrelated premise
+    lists: Lists | None = None  # what it learns from; without it and the next two, pairs of a related and an unrelated premise
     student: Student | None = None
     passages: Passages | None = None
+    tags: Tags | None = None
+    distilled: Distilled | None = None
     remark: str | None = None  # for the checkpoint's card
 
     @property
@@ -129,6 +147,8 @@ def read_recipe(name: str) -> Recipe:
     _refuse_unknown(file, "lists.", values.get("lists", {}), Lists)
     _refuse_unknown(file, "student.", values.get("student", {}), Student)
     _refuse_unknown(file, "passages.", values.get("passages", {}), Passages)
+    _refuse_unknown(file, "tags.", values.get("tags", {}), Tags)
+    _refuse_unknown(file, "distilled.", values.get("distilled", {}), Distilled)
     try:
         recipe = msgspec.convert(values, Recipe)
     except msgspec.ValidationError as error:
@@ -186,28 +206,29 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         raise UsageError(f"{file}: {name} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it")
     if (recipe.ranker == LISTED) != (recipe.lists is not None):
         raise UsageError(f"{file}: {LISTED} learns from [lists], other rankers from pairs; change the ranker or the table")
-    if recipe.unrelated and (recipe.lists or recipe.student or recipe.passages):
-        raise UsageError(f"{file}: unrelated is of pairs; remove it, or [lists], [student] and [passages]")
+    learned = [name for name in ("unrelated", "lists", "student", "distilled", "passages", "tags") if getattr(recipe, name)]
+    if len(learned) > 1:
+        raise UsageError(f"{file}: {' and '.join(learned)}: a network learns from one of them; remove the others")
     if (recipe.enricher == WEIGHED) != (recipe.passages is not None):
         raise UsageError(f"{file}: {WEIGHED} learns from [passages], and nothing else does; change the network or the table")
+    if (recipe.enricher == TAGGER) != (recipe.tags is not None):
+        raise UsageError(f"{file}: {TAGGER} learns from [tags], and nothing else does; change the network or the table")
+    if recipe.tags and (not recipe.tags.data or len(set(recipe.tags.data)) < len(recipe.tags.data)):
+        raise UsageError(f"{file}: tags.data is {list(recipe.tags.data)}; expected essays, webd or both")
     if recipe.student and recipe.ranker != TAUGHT:
         raise UsageError(f"{file}: {name} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
     if recipe.student:
         for name in ("arguments", "k", "silver"):
             if getattr(recipe.student, name) < 1:
                 raise UsageError(f"{file}: student.{name} is {getattr(recipe.student, name)}; expected 1 or more")
-    if recipe.lists:
-        _refuse_contradictory_lists(file, recipe.lists)
-    if recipe.lists or recipe.enricher:
+    if recipe.lists and (not recipe.lists.data or len(set(recipe.lists.data)) < len(recipe.lists.data)):
+        raise UsageError(f"{file}: lists.data is {list(recipe.lists.data)}; expected ukp, ibm or both")
+    for name in ("lists", "distilled"):
+        if (lists := getattr(recipe, name)) and lists.size < 2:
+            raise UsageError(f"{file}: {name}.size is {lists.size}; expected 2 or more")
+    if recipe.lists or recipe.distilled or recipe.enricher:
         for key in OF_PAIRS:
             if getattr(training, key) != getattr(Optimisation(), key):
                 raise UsageError(f"{file}: training.{key} is of pairs; remove it")
     if recipe.enricher and recipe.lengths != Lengths():
         raise UsageError(f"{file}: lengths are a ranker's; an enricher's are in [network]")
-
-
-def _refuse_contradictory_lists(file: Path, lists: Lists) -> None:
-    if not lists.data or len(set(lists.data)) < len(lists.data):
-        raise UsageError(f"{file}: lists.data is {list(lists.data)}; expected ukp, ibm or both")
-    if lists.size < 2:
-        raise UsageError(f"{file}: lists.size is {lists.size}; expected 2 or more")

@@ -30,6 +30,7 @@ from submission.systems.lexical import Lexical
 from submission.systems.stages import Reorder
 from training.fitting.curves import curve_of, draw
 from training.measuring import analysis, evaluate
+from training.measuring.marking import Marked, marked
 from training.measuring.plots import coverage_plot, differences_plot
 from training.measuring.shading import LEVELS, Shaded, shaded
 from training.measuring.significance import against_baseline, intervals
@@ -56,7 +57,7 @@ class Topic:
     found: int  # of them among the candidates
     best: str
     queries: dict[str, str]  # the terms of an expanded query by system, their weights behind them
-    shaded: list[Shaded]  # the first document of a system with an enrichment, one for each of these
+    pictures: list[Shaded | Marked]  # the first document of a system with an enrichment, one for each of these
     rows: list[list[dict[str, Any] | None]]  # by rank, then system
     texts: list[dict[str, str | None]]
 
@@ -176,18 +177,19 @@ def _queries(stage: Stage, execution: Execution) -> dict[str, str]:
     return found
 
 
-def _pictures(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[str, list[Shaded]]:
-    """By topic, for each enrichment the first document of the first system that has it, its words shaded."""
+def _pictures(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[str, list[Shaded | Marked]]:
+    """By topic, for each enrichment the first document of the first system that has it: its words shaded, or its parts."""
     first: dict[Enrichment, tuple[str, Lexical]] = {}
     for system in runs:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None
         if isinstance(stage, Lexical) and stage.enrichment is not None:
             first.setdefault(stage.enrichment, (system, stage))
-    found: dict[str, list[Shaded]] = defaultdict(list)
+    found: dict[str, list[Shaded | Marked]] = defaultdict(list)
     for enrichment, (system, stage) in first.items():
+        draws = marked if enrichment.opened(execution.checkpoints).enricher.parts else shaded
         tops = runs[system].groupby("qid", sort=False)["docno"].first()
         for qid, docno in progress(list(tops.items()), f"pictures of {enrichment.checkpoint}", "documents"):
-            found[str(qid)].append(shaded(system, stage, enrichment, execution, docno))
+            found[str(qid)].append(draws(system, stage, enrichment, execution, docno))
     return found
 
 
@@ -221,7 +223,7 @@ def _topics(
     values: Mapping[str, pd.DataFrame],
     coverage: pd.DataFrame,
     queries: Mapping[str, Mapping[str, str]],
-    pictures: Mapping[str, list[Shaded]],
+    pictures: Mapping[str, list[Shaded | Marked]],
 ) -> list[Topic]:
     source, labels = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     tops = {system: dict(iter(run.groupby("qid").head(DOCUMENTS_SHOWN).groupby("qid"))) for system, run in runs.items()}

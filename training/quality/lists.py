@@ -7,6 +7,7 @@ neighbours as there are lists, so that all lists are spread and none is longer t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,16 +51,31 @@ def lists_of(table: pd.DataFrame, settings: Lists) -> LabelledLists:
     Labels are dense ranks, in the list or in the whole topic. For squared errors they are divided by the largest of these: a
     network need not learn to say 91.
     """
+
+    def ranks(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        of_topic = dense_ranks(scores)
+        found = of_topic[chosen] if settings.labels == "topic" else dense_ranks(of_topic[chosen])
+        highest = max(of_topic) if settings.labels == "topic" else max(found)
+        return found / highest if settings.loss == "mse" else found
+
+    return labelled_lists(table, settings.size, ranks)
+
+
+def labelled_lists(table: pd.DataFrame, size: int, labels_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> LabelledLists:
+    """The lists of all topics of a table, of so many items at most.
+
+    Args:
+        table: `data topic score`.
+        size: of a list.
+        labels_of: gives the labels of some items, by their numbers, of a topic with such scores.
+    """
     rows: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     scores = table["score"].to_numpy()
     for numbers in topics_of(table):
-        of_topic = dense_ranks(scores[numbers])
-        for chosen in stratified(scores[numbers], settings.size):
-            ranks = of_topic[chosen] if settings.labels == "topic" else dense_ranks(of_topic[chosen])
-            highest = max(of_topic) if settings.labels == "topic" else max(ranks)
+        for chosen in stratified(scores[numbers], size):
             rows.append(numbers[chosen])
-            labels.append(ranks / highest if settings.loss == "mse" else ranks)
+            labels.append(labels_of(scores[numbers], chosen))
     return LabelledLists(_padded(rows, np.int64), _padded(labels, np.float32))
 
 

@@ -77,6 +77,10 @@ def _logistics(labels: Tensor, scores: Tensor) -> Tensor:
     return -functional.logsigmoid(_differences(scores))
 
 
+def _margins(labels: Tensor, scores: Tensor) -> Tensor:
+    return (_differences(labels) - _differences(scores)).square()
+
+
 def _cross_entropies(labels: Tensor, scores: Tensor) -> Tensor:
     """(B,): between the labels, brought to a sum of 1, and the scores' softmax."""
     outside, sums = labels < 0, _sums(labels)
@@ -121,3 +125,7 @@ LOSSES: dict[str, Loss] = {
     "list_mle": Loss(_likelihoods, _each_list),
     "approx_ndcg": Loss(_approximate_ndcgs, _each_graded_list),
 }
+
+# Not of TF-Ranking: that two documents are as far apart as a teacher has them (Hofstätter et al.: Improving Efficient Neural
+# Ranking Models with Cross-Architecture Knowledge Distillation. 2020, eq. 4).
+MARGIN_MSE = Loss(_margins, _each_pair)

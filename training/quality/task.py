@@ -22,8 +22,8 @@ from training.fitting.network import Trainee
 from training.fitting.recipe import Recipe
 from training.fitting.task import Task, dead, diverged
 from training.fitting.validation import evaluating
-from training.quality.lists import lists_of
-from training.quality.losses import LOSSES
+from training.quality.lists import LabelledLists, lists_of
+from training.quality.losses import LOSSES, Loss
 from training.quality.tables import SOURCES, place, published, quality_table
 from training.quality.validation import macro
 
@@ -31,41 +31,25 @@ LENGTH = "number of words"  # the baseline that quality must be told apart from
 HELD_OUT = 5  # one debate of so many validates
 
 
-class Listed(Task[Ranker]):
-    """The lists of some topics, and the topics of other debates to validate on."""
+class Ordering(Task[Ranker]):
+    """The lists of some topics, and other topics to validate on."""
 
-    measured = "Percent, means over the topics of debates that were held out."
     curve = LISTS
 
     def __init__(
-        self, train: pd.DataFrame, dev: pd.DataFrame, recipe: Recipe, tokeniser: Tokeniser, device: torch.device
+        self,
+        train: pd.DataFrame,
+        lists: LabelledLists,
+        loss: Loss,
+        dev: pd.DataFrame,
+        tokeniser: Tokeniser,
+        device: torch.device,
     ) -> None:
-        """From two tables (see `quality_table`) and a recipe with lists."""
-        assert recipe.lists is not None
-        self._lists, self._loss = lists_of(train, recipe.lists), LOSSES[recipe.lists.loss]
+        """From two tables (see `quality_table`), the lists of the first one, and what is learned of them."""
+        self._lists, self._loss = lists, loss
         self._read, self._dev, self._read_dev = read(train, tokeniser), dev, read(dev, tokeniser)
         self._device = device
-        self.size, self.number = len(self._lists.rows), len(dev[["data", "topic"]].drop_duplicates())
-
-    @classmethod
-    def of(cls, recipe: Recipe, trainee: Trainee[Ranker, Tokeniser], work: Path, device: torch.device) -> Self:
-        """From what `prepare-quality` wrote. Raises InputError: nothing, or a single debate."""
-        assert recipe.lists is not None
-        tables = [quality_table(work, name) for name in recipe.lists.data]
-        held = [held_out(table, recipe.seed) for table in tables]
-        train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        dev = pd.concat([table[rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        task = cls(train, dev, recipe, trainee.reader, device)
-        names = recipe.lists.data
-        sources = [SOURCES[name] for name in names]
-        task.data = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
-        task.decided_by = {
-            "input": {file: value for name in names for file, value in published(work, name).items()},
-            "data": " and ".join(source.name for source in sources),
-            "licence": " and ".join(source.licence for source in sources),
-        }
-        task.files = {name: sha256(place(work, name)) for name in names}
-        return task
+        self.size, self.number = len(lists.rows), len(dev[["data", "topic"]].drop_duplicates())
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
         """What the lists of the part add to the loss of all lists of the batch.
@@ -99,6 +83,39 @@ class Listed(Task[Ranker]):
     def final(self, ranker: Ranker, step: int) -> dict[str, float]:
         """The same: all topics pick the network."""
         return self.validated(ranker, step)
+
+
+class Listed(Ordering):
+    """Lists by the quality of their arguments, and the topics of other debates to validate on."""
+
+    measured = "Percent, means over the topics of debates that were held out."
+
+    def __init__(
+        self, train: pd.DataFrame, dev: pd.DataFrame, recipe: Recipe, tokeniser: Tokeniser, device: torch.device
+    ) -> None:
+        """From two tables (see `quality_table`) and a recipe with lists."""
+        assert recipe.lists is not None
+        super().__init__(train, lists_of(train, recipe.lists), LOSSES[recipe.lists.loss], dev, tokeniser, device)
+
+    @classmethod
+    def of(cls, recipe: Recipe, trainee: Trainee[Ranker, Tokeniser], work: Path, device: torch.device) -> Self:
+        """From what `prepare-quality` wrote. Raises InputError: nothing, or a single debate."""
+        assert recipe.lists is not None
+        tables = [quality_table(work, name) for name in recipe.lists.data]
+        held = [held_out(table, recipe.seed) for table in tables]
+        train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
+        dev = pd.concat([table[rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
+        task = cls(train, dev, recipe, trainee.reader, device)
+        names = recipe.lists.data
+        sources = [SOURCES[name] for name in names]
+        task.data = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
+        task.decided_by = {
+            "input": {file: value for name in names for file, value in published(work, name).items()},
+            "data": " and ".join(source.name for source in sources),
+            "licence": " and ".join(source.licence for source in sources),
+        }
+        task.files = {name: sha256(place(work, name)) for name in names}
+        return task
 
 
 def held_out(table: pd.DataFrame, seed: int) -> np.ndarray:

@@ -13,13 +13,14 @@ from submission.disk.fingerprint import code_fingerprint, input_hashes
 from submission.disk.kept import Kept
 from submission.errors import InputError
 from submission.paths import PACKAGE
-from training.tagging.conll import SOURCES, Document, Source, read
+from training.data.conll import SOURCES, Document, Source, read
+from training.paths import TRAINING
 
 log = logging.getLogger(__name__)
 
 FOLDER = "tagging"
 SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string())})
-DECISIVE = (Path(__file__), Path(__file__).with_name("conll.py"), PACKAGE / "text" / "written.py")
+DECISIVE = (Path(__file__), TRAINING / "data" / "conll.py", PACKAGE / "text" / "written.py")
 
 
 def prepare_tagging(directory: Path, work: Path, overwrite: bool = False) -> None:

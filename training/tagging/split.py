@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from training.data.conll import Document
 from training.data.seeds import Stream, generator
-from training.tagging.conll import Document
 
 TEST, DEV = 0.2, 0.1  # shares of the documents
 

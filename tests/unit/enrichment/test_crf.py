@@ -82,12 +82,19 @@ def test_padding_and_companions_change_nothing(crf: CRF) -> None:
     assert emissions.grad[mask].abs().max() > 0
 
 
+def test_nothing_leads_to_the_start_nor_to_or_from_padding() -> None:
+    torch.manual_seed(2)
+    best = CRF(TAGS).best(50 * torch.randn(200, 6, TAGS + 2), torch.ones(200, 6, dtype=torch.bool))
+    assert set(best.flatten().tolist()) == set(range(1, TAGS + 1))
+    assert CRF(TAGS).transitions[PAD, PAD] == 0
+
+
 def test_what_is_forbidden_never_occurs() -> None:
     """O, B, I, and a tag that is never seen: I follows B or I alone, whatever is seen of the words."""
     torch.manual_seed(1)
     crf = CRF(TAGS)
     seen = torch.tensor([[1, 2, 3, 3, 1, 1], [2, 2, 3, 2, 1, 2], [1, 2, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0]])
-    crf.forbid_unseen(seen, seen > 0)
+    crf.forbid_unseen(seen)
     allowed = {(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (3, 3)} - {(1, 0), (2, 0)}
     allowed |= {(1, crf.start), (2, crf.start), (0, 0)}
     held = {(to, origin) for to, origin in product(range(6), repeat=2) if crf.transitions[to, origin] > FORBIDDEN}

@@ -82,8 +82,11 @@ def test_every_parameter_has_a_gradient_and_is_stored() -> None:
         assert value.grad.abs().max() > 0, name
 
 
-def test_dropout_is_of_training_alone() -> None:
+@torch.no_grad()
+@pytest.mark.parametrize("other", ["letters", "embedding"])
+def test_words_and_letters_are_dropped_in_training_alone(other: str) -> None:
     tagger, batch = network(), given()
+    getattr(tagger, other).weight.zero_()
     assert torch.equal(tagger(*batch), tagger(*batch))
     tagger.train()
     assert not torch.equal(tagger(*batch), tagger(*batch))

@@ -56,10 +56,12 @@ def cut(text: str, longest: int) -> list[str]:
 
 def test_a_passage_ends_where_a_sentence_does() -> None:
     text = " Zoos are cruel. Are they?  They aren't good for the U.S. animal! "
-    assert cut(text, 9) == ["Zoos are cruel. Are they?", "They aren't good for the U.", "S. animal!"]
+    assert cut(text, 9) == ["Zoos are cruel. Are they?", "They aren't good for the", "U.S. animal!"]
     assert cut(text, 12) == ["Zoos are cruel. Are they?", "They aren't good for the U.S.", "animal!"]
-    assert cut(text, 4) == ["Zoos are cruel.", "Are they?", "They aren't", "good for the U", ".S.", "animal!"]
+    assert cut(text, 4) == ["Zoos are cruel.", "Are they?", "They aren't", "good for the", "U.S.", "animal!"]
     assert cut(text, 20) == [text.strip()]
+    assert cut("Zoos are cruel. The U.S. animal", 7) == ["Zoos are cruel.", "The U.S. animal"]
+    assert cut("a'b'c'd e", 4) == ["a'b'", "c'd e"]
     assert cut(" \n", 5) == []
 
 

@@ -12,7 +12,7 @@ from submission.errors import InputError
 from tests.conftest import REAL, contents
 from tests.unit.training.tagging import ESSAYS, WEBD, write_tagged
 from training.__main__ import main
-from training.tagging.conll import SOURCES, Document, read, tags_of
+from training.data.conll import SOURCES, Document, read, tags_of
 from training.tagging.prepare import documents_of
 from training.tagging.split import split
 

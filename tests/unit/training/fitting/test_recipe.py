@@ -8,6 +8,7 @@ from submission.errors import UsageError
 from submission.rankers import names
 from submission.rankers.bert import BERTNetwork
 from submission.scoring.pretrained import Pretrained
+from training.data.conll import tags_of
 from training.fitting.recipe import RECIPES, Lists, read_recipe
 from training.quality.tables import SOURCES
 
@@ -29,7 +30,20 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
         network_class = recipe.network_class
         bert = issubclass(network_class, BERTNetwork)
         given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
+        given |= {"tags": tags_of(recipe.tags.data)} if recipe.tags else {}
         network_class(network_class.Config(**given, **recipe.network))
+
+
+def test_the_taggers_differ_in_data_and_vectors() -> None:
+    recipes = {file.stem: read_recipe(file.stem) for file in RECIPES.glob("targer*.toml")}
+    assert {name: (recipe.tags.data, recipe.tags.vectors) for name, recipe in recipes.items() if recipe.tags} == {
+        f"targer_{name}{end}": (data, vectors)
+        for name, data in (("essays", ("essays",)), ("webd", ("webd",)), ("both", ("essays", "webd")))
+        for end, vectors in (("", "word2vec"), ("_fasttext", "fasttext"))
+    }
+    first = recipes["targer_essays"]
+    assert all((one.network, one.terms, one.seed) == (first.network, first.terms, first.seed) for one in recipes.values())
+    assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (100, "lstm", 100)
 
 
 def test_defaults_are_the_thesis() -> None:
@@ -78,7 +92,12 @@ def test_values(tmp_path: Path) -> None:
         (LISTS + "sise = 3", "unknown key lists.sise; did you mean 'size'"),
         (LISTS + "[training]\nmargin = 2.0", "training.margin is of pairs; remove it"),
         ('unrelated = "bm25"\n' + GOOD, "Invalid enum value 'bm25' - at `$.unrelated`"),
-        ('unrelated = "dirichlet"\n' + LISTS, "unrelated is of pairs; remove it, or [lists] and [student]"),
+        ('unrelated = "dirichlet"\n' + LISTS, "unrelated and lists: a network learns from one of them"),
+        (GOOD + '[distilled]\nloss = "kl"', "Invalid enum value 'kl' - at `$.distilled.loss`"),
+        (GOOD + "[distilled]\nsise = 3", "unknown key distilled.sise; did you mean 'size'"),
+        (GOOD + "[distilled]\nsize = 1", "distilled.size is 1; expected 2 or more"),
+        (GOOD + "sparsity = 0.1\n[distilled]", "training.sparsity is of pairs; remove it"),
+        (LISTS + "[distilled]", "lists and distilled: a network learns from one of them"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:

@@ -1,0 +1,305 @@
+"""From tagged documents to a run: a tagger is trained, reduces a collection, and what is left is searched."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.__main__ import main as submission
+from submission.enrichment import enriched
+from submission.enrichment.checkpoint import open_enricher, write_enricher
+from submission.enrichment.enriched import words_of
+from submission.enrichment.targer import TARGER
+from submission.explain import explain
+from submission.input.runs import read_run
+from submission.retrieval.lexical import Dirichlet
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution
+from submission.systems.lexical import Lexical
+from tests.conftest import colours, contents, write_lexical, write_targer
+from tests.unit.training.tagging import write_tagged
+from training.__main__ import main
+from training.fitting import loop
+from training.tagging.lengths import COLUMNS
+
+RECIPE = """enricher = "targer"
+terms = 40
+[network]
+dimensions = 6
+letter_dimensions = 4
+filters = 3
+hidden = 12
+dropout = 0.1
+longest = 12
+[tags]
+data = ["essays", "webd"]
+vectors = "word2vec"
+[training]
+epochs = 8
+validations = 1
+learning_rate = 0.02
+global_batch_size = 6
+micro_batch_size = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with tagged documents and vectors, beside a recipe."""
+    directory = tmp_path_factory.mktemp("tagging")
+    work = Path(shutil.copytree(prepared, directory / "work"))
+    assert main(["prepare-tagging", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
+    flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--written", "word2vec"]
+    assert main(["embed", str(work), *flags]) == 0
+    (directory / "mine.toml").write_text(RECIPE)
+    return work
+
+
+@pytest.fixture
+def work(tables: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    shutil.copy(tables.parent / "mine.toml", tmp_path)
+    return Path(shutil.copytree(tables, tmp_path / "work"))
+
+
+def fit(work: Path, *flags: str) -> int:
+    return main(["fit", str(work.parent / "mine.toml"), "--work", str(work), "--device", "cpu", *flags])
+
+
+def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
+    assert fit(work) == 0
+    checkpoint = work / "checkpoints" / "mine"
+    metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
+    assert metrics["documents"] == 16  # a fifth of either forty
+    assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"] / 4
+    assert metrics["validation"]["F1"] > 90
+    assert metrics["validation"]["accuracy"] > 95
+    assert metrics["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": pytest.approx(40, abs=20)}
+    assert 50 < metrics["most frequent tag of each word"]["accuracy"] < 80
+    assert "The enricher `targer`, trained by `python -m training fit mine`" in card
+    assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
+    provenance = json.loads((checkpoint / "provenance.json").read_text())
+    assert set(provenance["trained on"]["input"]) == {"essays.parquet", "webd.parquet"}
+    assert provenance["vectors"]["written"] == "word2vec"
+    assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200
+
+    opened = open_enricher(checkpoint)
+    assert isinstance(opened.enricher, TARGER)
+    assert opened.enricher.config.tags[:3] == ("O", "B-P", "I-P")
+    assert len(opened.enricher.config.tags) == 13
+    assert opened.enricher.terms() == 42
+    [words] = opened.enricher.words(opened.reader.passages("pa Because pb pc . so pd ."))
+    assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
+    assert opened.enricher.frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = RECIPE.replace("epochs = 8", "epochs = 3")
+    (work.parent / "mine.toml").write_text(text)
+    assert fit(work) == 0
+    whole = contents(work / "checkpoints")
+    shutil.rmtree(work / "fit")
+    shutil.rmtree(work / "checkpoints")
+    step, taken = loop.take_step, iter(range(10**6))
+    stops = {25, 40, 55}  # of the steps that are taken in all: 20 are an epoch
+
+    def stopped(*arguments: Any) -> float:
+        if next(taken) in stops:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "take_step", stopped)
+        for _ in stops:
+            with pytest.raises(KeyboardInterrupt):
+                fit(work)
+    assert len((work / "fit" / "mine" / "log.jsonl").read_text().splitlines()) == 1
+    assert fit(work) == 0
+    assert contents(work / "checkpoints") == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (("[tags]", "[training]\n[tags]"), 2, "malformed TOML"),
+        (('data = ["essays", "webd"]', 'data = ["ibm"]'), 2, "tags.data"),
+        (('data = ["essays", "webd"]', "data = []"), 2, "tags.data is []; expected essays, webd or both"),
+        (('data = ["essays", "webd"]', 'data = ["webd", "webd"]'), 2, "expected essays, webd or both"),
+        (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tags.vectors"),
+        (("longest = 12", "longest = 0"), 2, "makes no targer (window is 3, longest 0; expected"),
+        (("dimensions = 6", "dimensions = 7"), 2, "network has 7 dimensions, the word vectors 6"),
+        (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
+        (("window = 3", "window = 30"), 2, "makes no targer"),
+        (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training embed WORK"),
+        (('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\n', ""), 2, "targer learns from [tags]"),
+        (("[tags]", "[encoder]\nfrozen = 3\n[tags]"), 2, "targer has no encoder; remove it"),
+        (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin is of pairs; remove it"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
+    output = str(tmp_path / "out")
+    assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(tables), "-o", output, "--device", "cpu"]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_vectors_of_other_words_are_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit(work, "--vectors", str(work / "vectors")) == 2
+    assert "vectors of normalised words; expected `embed --written word2vec`" in capsys.readouterr().err
+
+
+def test_without_tables_it_says_what_makes_them(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (work / "tagging" / "webd.parquet").unlink()
+    assert fit(work) == 3
+    assert "webd.parquet: missing; `python -m training prepare-tagging DIR" in capsys.readouterr().err
+
+
+def enriching(directory: Path) -> Path:
+    """Checkpoints of a tagger and of a system over what it keeps; and of the same system over the texts."""
+    write_targer(directory, "targer_essays")
+    write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
+    write_lexical(directory, "dirichlet", Dirichlet())
+    return directory
+
+
+def always(checkpoints: Path, tag: str) -> None:
+    """Let the tagger give all words one tag."""
+    opened = open_enricher(checkpoints / "targer_essays")
+    assert isinstance(opened.enricher, TARGER)
+    with torch.no_grad():
+        opened.enricher.emission.bias[1 + opened.enricher.config.tags.index(tag)] += 1e4
+    write_enricher(checkpoints / "targer_essays", opened.enricher, opened.reader, {}, {"trained on": {"input": {}}}, "# test\n")
+
+
+STAGE = SYSTEMS["targer_dirichlet"].stage
+assert isinstance(STAGE, Lexical)
+
+
+def test_where_everything_is_kept_the_index_is_that_of_the_texts(
+    topics: Path, tmp_path: Path, execute: Callable[..., Execution]
+) -> None:
+    file = topics / "args-me.json"
+    content = json.loads(file.read_text())
+    content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
+    file.write_text(json.dumps(content))
+    checkpoints = enriching(tmp_path / "checkpoints")
+    some = STAGE.index(execute(topics, checkpoints=checkpoints))
+    always(checkpoints, "I-P")
+    execution = execute(topics, checkpoints=checkpoints)
+    plain, reduced = Lexical("dirichlet").index(execution), STAGE.index(execution)
+    assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
+    assert reduced.terms == plain.terms
+    assert reduced.lengths.tolist() == plain.lengths.tolist()
+    for number in range(len(plain.lengths)):
+        for ours, theirs in zip(reduced.by_document.row(number), plain.by_document.row(number), strict=True):
+            assert ours.tolist() == theirs.tolist()
+    assert execution.lists(STAGE)["docno"].tolist() == execution.lists(Lexical("dirichlet"))["docno"].tolist()
+    assert 0 < some.tokens < plain.tokens
+    assert len(some.lengths) == len(plain.lengths) == 575
+
+
+def test_an_argument_of_which_nothing_is_kept_stays_and_is_never_found(
+    topics: Path, tmp_path: Path, execute: Callable[..., Execution], caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoints = enriching(tmp_path / "checkpoints")
+    always(checkpoints, "O")
+    execution = execute(topics, checkpoints=checkpoints)
+    index = STAGE.index(execution)
+    assert (len(index.lengths), index.tokens, index.terms) == (575, 0, [])
+    assert len(execution.lists(STAGE)) == 0
+    assert "topic 1" in caplog.text
+    assert STAGE.scores(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
+
+
+def rank(topics: Path, checkpoints: Path, output: Path, work: Path) -> int:
+    flags = ["-i", str(topics), "-o", str(output), "--checkpoints", str(checkpoints), "--device", "cpu"]
+    return submission(["rank", *flags, "--system", "targer_dirichlet", "--work", str(work)])
+
+
+def test_killed_three_times_while_tagging_it_gives_the_same_bytes(
+    topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enriched, "TOGETHER", 64)
+    checkpoints = enriching(tmp_path / "checkpoints")
+    assert rank(topics, checkpoints, tmp_path / "whole", tmp_path / "whole-work") == 0
+    packed, made = enriched._packed, []
+
+    def stops(texts: Sequence[str], *rest: Any) -> bytes:
+        if len(texts) > enriched.TRIED:
+            made.append(len(texts))
+            if len(made) in (2, 5, 9):
+                raise KeyboardInterrupt
+        return packed(texts, *rest)
+
+    monkeypatch.setattr(enriched, "_packed", stops)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work")
+    assert rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work") == 0
+    assert len(made) == 3 + 9
+    assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
+    assert contents(tmp_path / "killed-work") == contents(tmp_path / "whole-work")
+    assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
+
+
+def test_claims_and_premises_are_explained(topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoints = enriching(tmp_path / "checkpoints")
+    flags = ["-i", str(topics), "--checkpoints", str(checkpoints), "--device", "cpu", "--system", "targer_dirichlet"]
+    assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0"]) == 0
+    [shown] = re.findall(r"^claims and premises in its text:\n(.+)$", capsys.readouterr().out, re.MULTILINE)
+    argument = json.loads((topics / "args-me.json").read_text())["arguments"][0]
+    text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
+    assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
+    opened = open_enricher(checkpoints / "targer_essays")
+    tagged = [word for passage in opened.reader.passages(text) for word in opened.enricher.words([passage])[0]]
+    for part in ("claim", "premise"):
+        marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
+        assert marked == [word.text for word in tagged if opened.enricher.part(word) == part]
+        assert marked
+
+
+def test_on_a_terminal_they_have_colours(topics: Path, tmp_path: Path, execute: Callable[..., Execution]) -> None:
+    execution = execute(topics, checkpoints=enriching(tmp_path / "checkpoints"), qid="1")
+    plain, coloured = (explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, way) for way in (False, True))
+    assert "\x1b" not in plain
+    back = coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]")
+    assert back == plain
+    assert len(set(re.findall(r"\x1b\[[0-9;]+m", coloured))) == 3
+
+
+def test_lengths_are_those_of_what_is_kept(
+    topics: Path, tmp_path: Path, execute: Callable[..., Execution], capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints = enriching(tmp_path / "checkpoints")
+    write_targer(checkpoints, "targer_webd", seed=3)
+    flags = ["-i", str(topics), "--work", str(tmp_path / "lengths"), "--checkpoints", str(checkpoints), "--device", "cpu"]
+    command = ["lengths", "targer_essays", "targer_webd", *flags, "-o", str(tmp_path / "lengths.csv")]
+    assert main(command) == 0
+    table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
+    assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]
+    assert table.loc["args.me", "thesis mean"] == 317
+    assert table.loc["targer_essays", "thesis median"] == 71
+    documents = execute(topics).documents.collected()
+    texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
+    assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
+    for name in table.index[1:]:
+        opened = open_enricher(checkpoints / name)
+        sizes = np.array([sum(words_of([text], opened, torch.device("cpu"))[0].values()) for text in texts])
+        expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
+        assert table.loc[name, [*COLUMNS, "empty"]].tolist() == pytest.approx(expected, abs=0.01)
+        assert 0 < sizes.mean() < table.loc["args.me", "mean"]
+    assert table.loc["targer_essays", "mean"] != table.loc["targer_webd", "mean"]
+    assert main([*command[:2], "none", *command[3:]]) == 4
+    assert "none: no such checkpoint" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""Learning to tag: what is learned from, what a batch's loss is, and on which documents it is measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from submission.enrichment.crf import FORBIDDEN
+from submission.enrichment.targer import TARGER
+from submission.errors import TrainingError
+from submission.text.vocabulary import Vocabulary
+from submission.text.written import WrittenReader
+from training.data.conll import Document
+from training.tagging.split import Split
+from training.tagging.task import Examples, Tagged, tags_of
+
+TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
+READER = WrittenReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
+
+
+def document(text: str) -> Document:
+    """From words, each with its tag behind a slash."""
+    words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
+    return Document(words, tags)
+
+
+TRAIN = [
+    document("Zoos/B-P are/I-P cruel/I-P ./I-P They/I-P are/O small/B-C"),
+    document("Zoos/O"),
+    document("So/O zoos/B-C close/I-C ./O"),
+]
+DEV, TEST = [document("zoos/O close/B-C")], [document("zoos/B-P"), document("cruel/O ./O")]
+
+
+def network() -> TARGER:
+    torch.manual_seed(0)
+    config = TARGER.Config(len(READER.vocabulary), TAGS, dimensions=6, letter_dimensions=4, filters=3, hidden=5, longest=4)
+    return TARGER(config)
+
+
+def test_a_component_begins_anew_in_a_new_passage() -> None:
+    found = Examples.of(TRAIN, READER)
+    assert [passage.text for passage in found.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
+    assert found.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
+
+
+def test_what_is_learned_from_says_what_is_forbidden() -> None:
+    tagger = network()
+    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    assert (task.size, task.number) == (4, 2)
+    allowed = tagger.crf.transitions > FORBIDDEN
+    seen = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
+    expected = {("B-P", "start"), ("O", "start"), ("I-P", "B-P"), ("I-P", "I-P"), ("O", "B-P")}
+    assert seen == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
+
+
+def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
+    tagger = network().eval()
+    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    rows = np.array([3, 0, 2])
+    whole = task.loss(tagger, rows, rows)
+    torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), whole)
+    examples, batch = Examples.of(TRAIN, READER), tagger.batch
+    values = []
+    for row in rows:
+        inputs = batch([examples.passages[row]])
+        tags = torch.tensor([[TAGS.index(tag) + 1 for tag in examples.tags[row]]])
+        emissions = tagger(*inputs)
+        values.append(tagger.crf.log_partition(emissions, inputs[-1]) - tagger.crf.score(emissions, tags, inputs[-1]))
+    torch.testing.assert_close(torch.cat(values).mean(), whole)
+
+
+def test_some_documents_pick_the_network_and_others_tell_its_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    tagger = network()
+    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    said = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
+    monkeypatch.setattr(
+        "training.tagging.task.tags_of", lambda _, passages: [[said[word] for word in one.words] for one in passages]
+    )
+    assert task.validated(tagger, 1) == {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 50.0}
+    assert task.final(tagger, 1) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
+    found = task.baselines()
+    assert found["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
+    assert found["most frequent tag of each word"]["accuracy"] == 33.33  # of equally frequent tags the first
+
+
+def test_tags_come_back_in_the_order_of_the_passages() -> None:
+    tagger = network().eval()
+    tagger.together = 5  # type: ignore[misc]
+    passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.passages(text)]
+    found = tags_of(tagger, passages)
+    assert [len(tags) for tags in found] == [2, 3, 1, 2]
+    assert found == [[word.label for word in tagger.words([passage])[0]] for passage in passages]
+    tagger.train()
+    assert tags_of(tagger, passages) == found
+    assert tagger.training
+
+
+def test_a_network_that_diverged_is_refused() -> None:
+    tagger = network()
+    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    with torch.no_grad():
+        tagger.emission.bias[1] = torch.nan
+    with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):
+        task.validated(tagger, 7)

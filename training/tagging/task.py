@@ -1,0 +1,121 @@
+"""Learning to tag words; F1 over the components of some documents picks the network, others tell what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from submission.disk.files import sha256
+from submission.enrichment.targer import TARGER
+from submission.scoring.batches import batches_of_positions, pad
+from submission.text.written import WrittenPassage, WrittenReader
+from training.data.conll import SOURCES, Document
+from training.fitting.curves import TAGS
+from training.fitting.network import Trainee
+from training.fitting.recipe import Recipe
+from training.fitting.task import Task, diverged
+from training.fitting.validation import evaluating
+from training.tagging.measures import Majority, measures
+from training.tagging.prepare import documents_of, place
+from training.tagging.split import Split, split
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The passages of documents, and the tags of their words."""
+
+    passages: list[WrittenPassage]
+    tags: list[list[str]]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], reader: WrittenReader) -> Examples:
+        """Cut as texts are; a component that goes on from an earlier passage begins anew: nothing tells that it does."""
+        passages, tags = [], []
+        for document in documents:
+            left = iter(document.tags)
+            for passage in reader.passages(" ".join(document.words)):
+                own = [next(left) for _ in passage.words]
+                passages.append(passage)
+                tags.append([own[0].replace("I-", "B-"), *own[1:]])
+        return cls(passages, tags)
+
+
+class Tagged(Task[TARGER]):
+    """Documents that are learned from; those that pick the network; and those that tell how well it does."""
+
+    measured = (
+        "Percent, over whole components and over words, of documents that were neither learned from nor picked the network."
+    )
+    curve = TAGS
+
+    def __init__(self, documents: Split, network: TARGER, reader: WrittenReader) -> None:
+        """Forbids the network what does not follow upon each other in the documents that are learned from."""
+        self._train, self._dev, self._test = (
+            Examples.of(part, reader) for part in (documents.train, documents.dev, documents.test)
+        )
+        self._numbers = {tag: number for number, tag in enumerate(network.config.tags, 1)}
+        self.size, self.number = len(self._train.passages), len(documents.test)
+        tags, _ = self._gold(range(self.size), network.crf.transitions.device)
+        network.crf.forbid_unseen(tags)
+
+    @classmethod
+    def of(cls, recipe: Recipe, trainee: Trainee[TARGER, WrittenReader], work: Path, device: torch.device) -> Self:
+        """From what `prepare-tagging` wrote. Raises InputError: nothing."""
+        assert recipe.tags is not None
+        splits = [split(documents_of(work, name), recipe.seed) for name in recipe.tags.data]
+        task = cls(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
+        files = [place(work, name) for name in recipe.tags.data]
+        task.data = " and ".join(SOURCES[name].about for name in recipe.tags.data)
+        task.decided_by = {"input": {file.name: sha256(file) for file in files}}
+        task.files = {}
+        return task
+
+    def loss(self, network: TARGER, part: np.ndarray, rows: np.ndarray) -> Tensor:
+        """The part's share of the batch's mean."""
+        batch = network.batch([self._train.passages[row] for row in part])
+        tags, mask = self._gold(part.tolist(), batch[-1].device)
+        return network.crf.loss(network(*batch), tags, mask) * (len(part) / len(rows))
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """The most frequent tag, of all words and of each word's form."""
+        majority = Majority([passage.words for passage in self._train.passages], self._train.tags)
+        words = [passage.words for passage in self._test.passages]
+        return {
+            "most frequent tag": measures(self._test.tags, [[majority.most_frequent] * len(own) for own in words]),
+            "most frequent tag of each word": measures(self._test.tags, majority.tags(words)),
+        }
+
+    def validated(self, network: TARGER, step: int) -> dict[str, float]:
+        """Precision, recall, F1 and accuracy over the documents that pick the network."""
+        return _measured(network, step, self._dev)
+
+    def final(self, network: TARGER, step: int) -> dict[str, float]:
+        """The same over the documents that had no say."""
+        return _measured(network, step, self._test)
+
+    def _gold(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
+        """The numbers of the tags (B, L) of examples, and the mask (B, L)."""
+        tags, mask = pad([[self._numbers[tag] for tag in self._train.tags[row]] for row in rows])
+        return tags.to(device), mask.to(device)
+
+
+def _measured(network: TARGER, step: int, examples: Examples) -> dict[str, float]:
+    if not all(bool(value.isfinite().all()) for value in network.parameters()):
+        raise diverged(step, "a weight is not finite")
+    return measures(examples.tags, tags_of(network, examples.passages))
+
+
+def tags_of(network: TARGER, passages: Sequence[WrittenPassage]) -> list[list[str]]:
+    """The tags that a network gives the words of passages."""
+    work = batches_of_positions([len(passage) for passage in passages], network.together)
+    with evaluating(network), torch.inference_mode():
+        found = chain.from_iterable(network.words([passages[row] for row in rows]) for rows in work)
+        of_row = dict(zip(np.concatenate(work).tolist(), found, strict=True))
+    return [[word.label for word in of_row[row]] for row in range(len(passages))]
