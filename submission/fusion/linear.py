@@ -19,6 +19,7 @@ from msgspec import Meta
 from submission.disk.provenance import read_config
 from submission.fusion.members import MadeWith, refuse_others
 from submission.fusion.zscores import zscores
+from submission.lists import DEEPEST
 
 LENGTH = "length"  # the name of that feature; no member has it
 LARGE = 1e9  # no number is
@@ -30,7 +31,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     checkpoints: dict[str, str]  # names and fingerprints
-    best: Annotated[int, Meta(ge=0)]  # of its documents that join the pool, a topic; 0: it only scores those of the others
+    best: Annotated[int, Meta(ge=0, le=DEEPEST)]  # documents a topic that join the pool; 0: it only scores those of others
     weight: Number
 
 

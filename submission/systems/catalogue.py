@@ -58,6 +58,8 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
     "sbert_conclusions": DenseConclusions("sbert"),
     **LEXICAL,
     "dirichlet_thesis": Lexical("dirichlet_thesis"),
+    **DEEPCT,
+    "targer_dirichlet": TARGER,
 }
 FUSED = ("bm25_arguments", "dirichlet", "dirichlet_rm3", "dirichlet_thesis", "sbert")
 

@@ -11,7 +11,7 @@ import pytest
 
 from submission.input.topics import topic_files
 from submission.scoring.batches import pad
-from tests.benchmarks import bert, corpus, deepct, precision, rankers, readme, retrieval, targer, training, whole
+from tests.benchmarks import bert, corpus, deepct, fusion, precision, rankers, readme, retrieval, targer, training, whole
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.growth import steepness
 from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
@@ -106,6 +106,15 @@ def test_a_second_execution_is_measured_without_the_systems_own_work() -> None:
     assert result.ratio > 0.5
     assert {"first, documents", "second, index"} <= set(result.seconds)
     assert "second, documents" not in result.seconds
+
+
+@pytest.mark.slow
+def test_a_fusion_of_words_is_measured_with_its_indexes_kept() -> None:
+    speed, memory = fusion.fusion(SAMPLE)
+    times = {name: value for name, [value] in speed.seconds.items()}
+    assert times["indexes kept"] < times["indexes made"]
+    assert speed.ratio == pytest.approx(180 / times["indexes kept"])
+    assert 1 < memory.ratio < 60
 
 
 @pytest.mark.slow

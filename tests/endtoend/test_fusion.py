@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,12 @@ from submission.systems.catalogue import MEMBERS, SYSTEMS, System
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
 from submission.systems.weigh import Weigh
-from tests.conftest import SAMPLE, colours, contents, seal, write_linear
+from tests.conftest import REAL, SAMPLE, colours, contents, seal, write_linear
 from training import fuse
 from training.__main__ import main
 from training.fusing import recipe, trial
+from training.fusing.fitting import Fitting
+from training.fusing.lambdamart import lambdamart
 from training.measuring.evaluate import evaluate, read_qrels
 
 QRELS = SAMPLE.parent / "sample.qrels"
@@ -230,6 +233,35 @@ def test_faulty_calls(run: Callable[..., int], lexical: Path, capsys: pytest.Cap
 def test_the_recipes_are_read(file: Path) -> None:
     assert recipe.read_recipe(file.stem).members
     assert fuse.SAMPLES >= 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.parametrize("model", ["ridge", "trees"])
+def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Callable[..., Execution], model: str) -> None:
+    """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
+    name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
+    execution = execute(REAL / "touche-2020" / "input")
+    judged = read_qrels(REAL / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
+    members = {"dirichlet": 200, "dirichlet_rm3": 0, "bm25_arguments": 0, "bm25": 0}
+    mine = trial.Trial("words", recipe.Recipe(members, ("dirichlet",), length=6.5), {"relevance": judged}, execution)
+    by_heart = partial(lambdamart, settings=recipe.LambdaMART(trees=60, leaves=63, least=1, learning_rate=0.3), seed=0)
+    chosen = mine.ridge if model == "ridge" else by_heart
+
+    def worth(scores: pd.DataFrame, labels: pd.DataFrame) -> float:
+        return float(evaluate(mine.run(scores), labels)["nDCG@5 judged"].mean())
+
+    def fitted(labels: pd.DataFrame) -> float:
+        return worth(Fitting(mine.table, [labels], recipe.Fit()).cross_validated(chosen, mine.folds), labels)
+
+    found, features = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        permuted = judged.assign(rel=judged.groupby("qid")["rel"].transform(rng.permutation))
+        found.append(fitted(permuted))
+        features += [worth(mine.table.assign(score=mine.table[one]), permuted) for one in mine.recipe.features]
+    assert np.mean(found) == pytest.approx(np.mean(features), abs=0.03)
+    assert fitted(judged) > np.mean(features) + 0.2
 
 
 # ---- a fusion as a stage

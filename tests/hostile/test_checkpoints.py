@@ -163,6 +163,89 @@ def test_parameters_are_refused(program: Program, name: str) -> None:
     assert program.check()[0] == 4
 
 
+NAN, INFINITY = float("nan"), float("inf")
+FUSIONS: dict[str, tuple[Change, str]] = {
+    "no members": (fields("config.json", ("members",), []), "no member proposes documents"),
+    "members that are a text": (fields("config.json", ("members",), "dirichlet"), "Expected `array`"),
+    "a member less": (fields("config.json", ("members", 0), ...), "was fitted with the members dirichlet, "),
+    "a member of another name": (fields("config.json", ("members", 0, "name"), "bm26"), "was fitted with the members bm26, "),
+    "a member without a name": (fields("config.json", ("members", 0, "name"), ...), "`name`"),
+    "a member whose name is a number": (fields("config.json", ("members", 0, "name"), 7), "Expected `str`, got `int`"),
+    "a member twice": (fields("config.json", ("members", 0, "name"), "dirichlet"), "expected different names"),
+    "a member named as the length": (fields("config.json", ("members", 0, "name"), "length"), "none of them length"),
+    "a member that proposes more than any lists": (fields("config.json", ("members", 1, "best"), 1001), "`int` <= 1000"),
+    "a member that proposes no number": (fields("config.json", ("members", 1, "best"), 10**30), "best"),
+    "a member that proposes less than nothing": (fields("config.json", ("members", 1, "best"), -1), "`int` >= 0"),
+    "no weight": (fields("config.json", ("members", 0, "weight"), ...), "`weight`"),
+    "a weight that is NaN": (fields("config.json", ("members", 0, "weight"), NAN), "weight"),
+    "an infinite weight": (fields("config.json", ("members", 0, "weight"), -INFINITY), "weight"),
+    "a weight that is a text": (fields("config.json", ("members", 0, "weight"), "1"), "weight"),
+    "an intercept that is NaN": (fields("config.json", ("intercept",), NAN), "intercept"),
+    "no intercept": (fields("config.json", ("intercept",), ...), "`intercept`"),
+    "a length of which nothing counts": (fields("config.json", ("length", "most"), 0), "most"),
+    "a length's weight that is NaN": (fields("config.json", ("length", "weight"), NAN), "weight"),
+    "an unknown field": (fields("config.json", ("pool",), 5), "pool"),
+    "no version": (fields("config.json", ("version",), ...), "unknown"),
+    "another fingerprint of a member": (
+        fields("config.json", ("members", 1, "checkpoints", "dirichlet"), "0" * 64), "other checkpoints of dirichlet"
+    ),
+    "a checkpoint more of a member": (
+        fields("config.json", ("members", 1, "checkpoints", "knrm"), "0" * 64), "other checkpoints of dirichlet"
+    ),
+    "none of a member's checkpoints": (
+        fields("config.json", ("members", 1, "checkpoints"), {}), "other checkpoints of dirichlet"
+    ),
+    "checkpoints that are a list": (fields("config.json", ("members", 1, "checkpoints"), ["dirichlet"]), "Expected `object`"),
+    "an empty file": (text("config.json", ""), "does not fit this one"),
+    "a hash that is not the file's": (lambda folder: (folder / "config.json").write_text("{}"), "its SHA-256 is not"),
+    "nothing": (lambda folder: (shutil.rmtree(folder), folder.mkdir()), "missing config.json"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def fused(program: Program, everything: Path) -> Program:
+    """With the fusion and its members too."""
+    shutil.copytree(everything, program.checkpoints, dirs_exist_ok=True)
+    return program
+
+
+def test_a_fusion_that_is_as_it_was_fitted(fused: Program) -> None:
+    assert fused.rank(systems=("bm25", "fusion"))[0] == 0
+    assert fused.check()[0] == 0
+
+
+@pytest.mark.parametrize("name", FUSIONS)
+def test_fusions_are_refused(fused: Program, name: str) -> None:
+    change, words = FUSIONS[name]
+    change(fused.checkpoints / "fusion")
+    refused(fused, words, str(fused.checkpoints / "fusion"))
+
+
+MEMBERS: dict[str, tuple[Change, str]] = {
+    "is not there": (shutil.rmtree, "it needs dirichlet, which failed: "),
+    "is damaged": (text("config.json", "{}"), "it needs dirichlet, which failed: "),
+    "has changed since the fit": (
+        fields("config.json", ("model", "mu"), 1234.5), "other checkpoints of dirichlet; run `python -m training fuse` again"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_fusion_whose_member(fused: Program, name: str) -> None:
+    change, words = MEMBERS[name]
+    change(fused.checkpoints / "dirichlet")
+    refused(fused, words, "dirichlet")
+
+
+def refused(program: Program, *words: str) -> None:
+    """The fusion is refused in these words, and what does not need it is made."""
+    for code, (found, said) in ((6, program.rank(systems=("bm25", "fusion"))), (4, program.check())):
+        assert found == code, said
+        assert [word for word in words if word not in said] == []
+    assert (program.output / "aragorn-bm25.txt").stat().st_size > 0
+    assert not (program.output / "aragorn-fusion.txt").exists()
+
+
 def test_systems_says_of_a_damaged_one_that_it_is_there(program: Program) -> None:
     (program.checkpoints / "knrm" / "config.json").write_text("")
     code, said = program.call("systems", "--checkpoints", str(program.checkpoints))

@@ -110,7 +110,7 @@ class Recipe:
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # BERT networks only
     training: Optimisation = field(default_factory=Optimisation)
     unrelated: Literal["dirichlet"] | None = None  # what a search finds for a conclusion; None: of the least similar ones
-    lists: Lists | None = None  # what it learns from; without it and the next two, pairs of a related and an unrelated premise
+    lists: Lists | None = None  # what it learns from; without this and those below, pairs of a related and an unrelated premise
     student: Student | None = None
     passages: Passages | None = None
     tags: Tags | None = None

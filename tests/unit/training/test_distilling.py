@@ -129,10 +129,9 @@ def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     assert len(task._dev) == 2 * 3
     with pytest.raises(InputError, match="1 titles; expected two or more"):
         distilled(tmp_path / "one", 1, "mse")
+    recipe, nobody = Recipe("vanilla_bert", distilled=Settings()), Trainee(RANKERS, *[None] * 3, {})  # type: ignore[misc]
     with pytest.raises(InputError, match=r"lists.parquet: missing; `python -m training prepare-distilled"):
-        Distilled.of(
-            Recipe("vanilla_bert", distilled=Settings()), Trainee(RANKERS, None, None, None, {}), tmp_path / "none", CPU
-        )  # type: ignore[arg-type]
+        Distilled.of(recipe, nobody, tmp_path / "none", CPU)
     place(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
-        Distilled.of(Recipe("vanilla_bert", distilled=Settings()), Trainee(RANKERS, None, None, None, {}), tmp_path, CPU)  # type: ignore[arg-type]
+        Distilled.of(recipe, nobody, tmp_path, CPU)

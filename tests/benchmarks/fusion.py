@@ -1,0 +1,66 @@
+"""A learned fusion of what searches by words, over a large corpus: how long it takes once the indexes are there, and memory.
+
+`python -m tests.benchmarks.fusion INPUT WORK` is the execution that is measured.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from submission.disk.work import Work
+from submission.input.args_me import corpus_files
+from submission.input.directory import Input
+from submission.paths import CHECKPOINTS
+from submission.scoring.device import limit_threads
+from submission.systems.catalogue import MEMBERS
+from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
+from submission.systems.weigh import Weigh
+from tests.benchmarks.measure import Result, execute
+from training.fusing.recipe import Recipe
+
+SECONDS, MEMORY = 180, 6e9  # what is asked for
+WORDS = Recipe(
+    {"dirichlet": 200, "dirichlet_rm3": 200, "dirichlet_thesis": 200, "bm25_arguments": 0}, ("dirichlet",), length=6.5
+)
+STAGE = Weigh(tuple((name, MEMBERS[name]) for name in WORDS.members), "words")
+
+
+def fusion(directory: Path) -> list[Result]:
+    """Two lines; the peak is that of the execution that makes the indexes, if it needs more."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder) / "work"
+        first = execute("-m", "tests.benchmarks.fusion", directory, work)
+        for lists in work.glob("lists-*"):
+            shutil.rmtree(lists)
+        second = execute("-m", "tests.benchmarks.fusion", directory, work)
+    peak = max(first.peak, second.peak)
+    size = sum(file.stat().st_size for file in corpus_files(directory)) / 1e9
+    what, asked = f"a fusion of {', '.join(WORDS.members)}, corpus of {size:.2f} GB", "what is asked for"
+    times = {"indexes made": [first.seconds], "indexes kept": [second.seconds]}
+    speed = [f"{second.seconds:.1f} s", f"{SECONDS} s"]
+    memory = [f"{peak / 1e9:.2f} GB", f"{MEMORY / 1e9:.0f} GB"]
+    return [
+        Result("fusion", f"{what}, indexes kept", asked, *speed, SECONDS / second.seconds, 1, times),
+        Result("fusion memory", f"{what}: peak memory", asked, *memory, MEMORY / peak, 1),
+    ]
+
+
+def rank(directory: Path, work: Path) -> None:
+    """The lists of all topics, by weights that were fitted to nothing."""
+    limit_threads()
+    checkpoints = Checkpoints(CHECKPOINTS)
+    model = WORDS.model(STAGE.made_with(checkpoints), dict.fromkeys(WORDS.features, 1.0), 0.0)
+    checkpoints.opened(STAGE.checkpoint, lambda _: model)  # as if it were there: it is remembered
+    with Work(work, work) as held:
+        found = Execution(Input(directory), checkpoints, torch.device("cpu"), held).lists(STAGE)
+    print(f"{len(found)} documents of {found['qid'].nunique()} topics")
+
+
+if __name__ == "__main__":
+    rank(*map(Path, sys.argv[1:]))
