@@ -25,6 +25,7 @@ from submission.rankers.knrm import KNRM
 from submission.scoring.checkpoint import open_checkpoint
 from submission.text.ids import PADDING, UNKNOWN
 from submission.text.normalise import premise_words
+from submission.text.tokenisers import WordTokeniser
 from submission.text.written import forms
 from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, argument, colours, contents
 from training.__main__ import main
@@ -159,7 +160,8 @@ def test_a_network_trains_on_what_a_search_finds(
 
 def test_unrelated_premises_are_those_that_were_dealt_out(corpus: Path, work: Path) -> None:
     assert main(["prepare", "-i", str(corpus), "-o", str(work), "--unrelated", "dirichlet"]) == 0
-    tokeniser = build(Recipe("knrm", network={"dimensions": 20}), work / "vectors", work).tokeniser
+    tokeniser = build(Recipe("knrm", network={"dimensions": 20}), work / "vectors", work).reader
+    assert isinstance(tokeniser, WordTokeniser)
     own, others = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
     dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
     docnos = dealt["docno"].to_numpy()

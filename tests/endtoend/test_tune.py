@@ -139,5 +139,7 @@ def test_an_unknown_grid_and_judgments_twice(
 def test_the_grids_are_read(file: Path) -> None:
     sizes = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
     grid = tune.read_grid(file.stem)
-    assert len(grid.points) == sizes.get(file.stem, sizes[file.stem.removeprefix("deepct_").removesuffix("_thesis")])
+    assert len(grid.points) == sizes.get(
+        file.stem, sizes[file.stem.removeprefix("deepct_").removeprefix("targer_").removesuffix("_thesis")]
+    )
     assert len({point.fingerprint for point in grid.points}) == len(grid.points)
