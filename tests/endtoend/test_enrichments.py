@@ -83,6 +83,9 @@ def test_a_grid_over_the_words_of_an_enrichment(
             assert provenance["enrichment"] == {name: open_enricher(checkpoints / name).fingerprint}
             assert f"; words of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
+    write_deepct(checkpoints, "one", 5)  # trained anew: what was kept is not used
+    assert main(["tune", str(tmp_path / "one.toml"), *qrels, *places, "-o", str(tmp_path / "one")]) == 0
+    assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
     (tmp_path / "three.toml").write_text(f'enrichment = "three"\n{GRID}')
     assert main(["tune", str(tmp_path / "three.toml"), *qrels, *places, "-o", str(tmp_path / "three")]) == 4
     assert "no such checkpoint; present: one, two" in capsys.readouterr().err

@@ -96,6 +96,18 @@ def test_as_written_it_is_opened(directory: Path) -> None:
     assert (config["enricher"], config["config"]["scale"], sorted(config)) == ("deepct", 100, ["config", "enricher", "version"])
 
 
+def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> None:
+    found = {open_enricher(directory).fingerprint}
+    for name in ("tokenizer.json", "config.json"):
+        content = json.loads((directory / name).read_text())
+        if name == "config.json":
+            content["config"]["scale"] = 99  # the probe does not show it
+        (directory / name).write_text(json.dumps(content, indent=3))
+        seal(directory, name)
+        found.add(open_enricher(directory).fingerprint)
+    assert len(found) == 3
+
+
 def test_a_changed_network_is_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = DeepCT.forward
     monkeypatch.setattr(DeepCT, "forward", lambda *arguments: forward(*arguments) + 0.001)
