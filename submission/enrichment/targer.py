@@ -17,7 +17,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from submission.enrichment.base import Enricher, Word
 from submission.enrichment.crf import CRF
@@ -43,7 +42,7 @@ class TARGER(Enricher[WrittenPassage]):
     fields = "conclusion premise"  # all that is searched where nothing reduces it
     parts = ("claim", "premise")
     together = 16_384  # a recurrent layer takes a step for each place of a passage, whatever the number of passages
-    stored_in_half = ("embedding.", "recurrent.")
+    stored_in_half = ("embedding.", "ahead.", "back.")
 
     @dataclass(frozen=True)
     class Config:
@@ -70,7 +69,8 @@ class TARGER(Enricher[WrittenPassage]):
         self.letters = _embedding(config.letters, config.letter_dimensions)
         width = config.letter_dimensions * config.filters
         self.convolution = nn.Conv1d(config.letter_dimensions, width, config.window, groups=config.letter_dimensions)
-        self.recurrent = CELLS[config.cell](config.dimensions + width, config.hidden, batch_first=True, bidirectional=True)
+        cell = CELLS[config.cell]
+        self.ahead, self.back = (cell(config.dimensions + width, config.hidden, batch_first=True) for _ in range(2))
         self.emission = nn.Linear(2 * config.hidden, len(config.tags) + 2)
         self.crf = CRF(len(config.tags))
         self.dropout = nn.Dropout(config.dropout)
@@ -108,6 +108,10 @@ class TARGER(Enricher[WrittenPassage]):
     def forward(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> Tensor:
         """What each word says for each state of the CRF.
 
+        Each direction begins at the passage's own end: the backward one reads it reversed within its length, so that padding
+        comes last for both and touches nothing. (Packed sequences give the same; their gradient takes time that grows with the
+        square of the length.)
+
         Args:
             ids: (W,) int64, of the different words' forms.
             letters: (W, 20) int64, theirs.
@@ -119,10 +123,11 @@ class TARGER(Enricher[WrittenPassage]):
         """
         own = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
         spelt = functional.embedding(words, self.spelt(letters))  # (B, L, F · K)
-        lengths = mask.sum(1).cpu()
-        packed = pack_padded_sequence(torch.cat([own, spelt], dim=2), lengths, batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=mask.shape[1])
-        emissions: Tensor = self.emission(states)  # of (B, L, 2H)
+        inputs = torch.cat([own, spelt], dim=2)
+        mirrored = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)  # (B, L)
+        ahead, _ = self.ahead(inputs)  # (B, L, H)
+        back, _ = self.back(_taken(inputs, mirrored))
+        emissions: Tensor = self.emission(torch.cat([ahead, _taken(back, mirrored)], dim=2))
         return emissions
 
     def spelt(self, letters: Tensor) -> Tensor:
@@ -152,6 +157,11 @@ def joined(words: Sequence[Word]) -> list[str]:
                 found.append(word.text)
             end = word.end
     return found
+
+
+def _taken(vectors: Tensor, places: Tensor) -> Tensor:
+    """Those of vectors (B, L, V) that are at some places (B, L) of their own row."""
+    return vectors.gather(1, places.unsqueeze(2).expand_as(vectors))
 
 
 def _embedding(rows: int, dimensions: int) -> nn.Embedding:

@@ -88,6 +88,7 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert 50 < metrics["most frequent tag of each word"]["accuracy"] < 80
     assert "The enricher `targer`, trained by `python -m training fit mine`" in card
     assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
+    assert "MIT), with the words of args.me arguments (Webis, CC BY 4.0); these files" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert set(provenance["trained on"]["input"]) == {"essays.parquet", "webd.parquet"}
     assert provenance["vectors"]["written"] == "word2vec"

@@ -32,8 +32,9 @@ def ours(theirs: str) -> str:
     """The name of a weight."""
     layer, _, weight = theirs.partition(".")
     names = {"word_embedding": "embedding.weight", "char_embedding": "letters.weight", "transitions": "crf.transitions"}
-    layers = {"char_conv": "convolution", "lstm": "recurrent", "gru": "recurrent", "emission": "emission"}
-    return names.get(theirs) or f"{layers[layer]}.{weight}"
+    way = "back" if weight.endswith("_reverse") else "ahead"
+    layers = {"char_conv": "convolution", "lstm": way, "gru": way, "emission": "emission"}
+    return names.get(theirs) or f"{layers[layer]}.{weight.removesuffix('_reverse')}"
 
 
 @pytest.mark.parametrize("name", CELLS)

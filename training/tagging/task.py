@@ -50,9 +50,7 @@ class Examples:
 class Tagged(Task[TARGER]):
     """Documents that are learned from; those that pick the network; and those that tell how well it does."""
 
-    measured = (
-        "Percent, over whole components and over words, of documents that were neither learned from nor picked the network."
-    )
+    measured = "Percent, of whole components and of words, over documents that neither taught nor picked the network."
     curve = TAGS
 
     def __init__(self, documents: Split, network: TARGER, reader: WrittenReader) -> None:
@@ -72,7 +70,8 @@ class Tagged(Task[TARGER]):
         splits = [split(documents_of(work, name), recipe.seed) for name in recipe.tags.data]
         task = cls(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
         files = [place(work, name) for name in recipe.tags.data]
-        task.data = " and ".join(SOURCES[name].about for name in recipe.tags.data)
+        tagged = " and ".join(SOURCES[name].about for name in recipe.tags.data)
+        task.data = f"{tagged}, with the words of args.me arguments (Webis, CC BY 4.0)"
         task.decided_by = {"input": {file.name: sha256(file) for file in files}}
         task.files = {}
         return task

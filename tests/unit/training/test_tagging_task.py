@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from submission.enrichment.base import Word
 from submission.enrichment.crf import FORBIDDEN
 from submission.enrichment.targer import TARGER
 from submission.errors import TrainingError
 from submission.text.vocabulary import Vocabulary
-from submission.text.written import WrittenReader
+from submission.text.written import WrittenPassage, WrittenReader
 from training.data.conll import Document
 from training.tagging.split import Split
 from training.tagging.task import Examples, Tagged, tags_of
@@ -85,15 +86,22 @@ def test_some_documents_pick_the_network_and_others_tell_its_worth(monkeypatch: 
     assert found["most frequent tag of each word"]["accuracy"] == 33.33  # of equally frequent tags the first
 
 
-def test_tags_come_back_in_the_order_of_the_passages() -> None:
+def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network().eval()
     tagger.together = 5  # type: ignore[misc]
     passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.passages(text)]
     found = tags_of(tagger, passages)
     assert [len(tags) for tags in found] == [2, 3, 1, 2]
     assert found == [[word.label for word in tagger.words([passage])[0]] for passage in passages]
-    tagger.train()
-    assert tags_of(tagger, passages) == found
+    words, drops = TARGER.words, []
+
+    def told(self: TARGER, some: list[WrittenPassage]) -> list[list[Word]]:
+        drops.append(self.training)
+        return words(self, some)
+
+    monkeypatch.setattr(TARGER, "words", told)
+    assert tags_of(tagger.train(), passages) == found
+    assert set(drops) == {False}
     assert tagger.training
 
 
