@@ -17,6 +17,7 @@ from submission.command import (
     Verbs,
     add_checkpoints,
     add_device,
+    add_engine,
     add_input,
     add_input_run,
     add_work,
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "documents a topic in a run, at most 1000"
     verb.add_argument("--depth", type=whole_number(1, 1000), default=100, metavar="N", help=what)
     add_device(verb)
+    add_engine(verb)
     add_checkpoints(verb)
     what = "where finished parts, lists and indexes are kept, so that a restarted execution goes on where it stopped"
     verb.add_argument("--work", type=folder, metavar="DIR", help=f"{what} (default: a temporary directory)")

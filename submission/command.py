@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,19 @@ def add_work(verb: argparse.ArgumentParser) -> None:
     """The flag --work of a verb that uses what `rank` kept."""
     what = "what `rank --work` kept there is used (default: a temporary directory)"
     verb.add_argument("--work", type=folder, metavar="DIR", help=what)
+
+
+def add_engine(verb: argparse.ArgumentParser) -> None:
+    """The flag --engine."""
+    what = "where parts are computed: ray, on this machine, or ray://HOST:PORT, on a cluster (default: in this process)"
+    verb.add_argument("--engine", type=engine, metavar="ray[://HOST:PORT]", help=what)
+
+
+def engine(text: str) -> str:
+    """Ray, on this machine or at an address."""
+    if not re.fullmatch(r"ray(://[^\s/:]+:[0-9]+)?", text):
+        raise argparse.ArgumentTypeError(f"'{short(text)}': expected ray or ray://HOST:PORT")
+    return text
 
 
 def folder(text: str) -> Path:

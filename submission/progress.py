@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -26,19 +26,24 @@ def progress(items: Sequence[T], what: str, unit: str, weights: Sequence[int] | 
         weights: how many units each item is; 1 by default.
     """
     sizes = weights or [1] * len(items)
+    return progress_of(zip(items, sizes, strict=True), sum(sizes), what, unit)
+
+
+def progress_of(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> Iterator[T]:
+    """The same for items that come with their numbers of units, in any order, `total` in all."""
     if sys.stderr.isatty():
-        with tqdm(total=sum(sizes), desc=what, unit=f" {unit}", leave=False) as bar:
-            for item, size in zip(items, sizes, strict=True):
+        with tqdm(total=total, desc=what, unit=f" {unit}", leave=False) as bar:
+            for item, size in items:
                 yield item
                 bar.update(size)
     else:
-        yield from _lines(items, what, unit, sizes)
+        yield from _lines(items, total, what, unit)
 
 
-def _lines(items: Sequence[T], what: str, unit: str, sizes: Sequence[int]) -> Iterator[T]:
-    total, done = sum(sizes), 0
+def _lines(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> Iterator[T]:
+    done = 0
     start = last = time.monotonic()
-    for item, size in zip(items, sizes, strict=True):
+    for item, size in items:
         yield item
         done += size
         now = time.monotonic()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from submission.disk.fingerprint import code_fingerprint
 from submission.disk.work import Work
+from submission.engine.choice import open_engine
+from submission.engine.engine import Engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
 from submission.input.directory import Input
 from submission.lists import cut
@@ -36,6 +38,7 @@ class Job:
     team: str
     depth: int
     device: str
+    engine: str | None
     checkpoints: Path
     work: Path | None
     overwrite: bool
@@ -54,16 +57,21 @@ def rank(job: Job) -> None:
     check_tag(job.team)
     if job.work and job.work.resolve() == job.output.resolve():
         raise UsageError(f"--work {job.work}: is the output too; the runs' directory holds runs only, choose another")
+    with open_engine(job.engine) as engine:
+        _rank(job, engine)
+
+
+def _rank(job: Job, engine: Engine) -> None:
     checkpoints = Checkpoints(job.checkpoints)
     chosen = catalogue.choose(job.systems, checkpoints)
     primary = catalogue.find(job.systems[0] if job.systems else catalogue.PRIMARY_SYSTEM)
-    device = choose_device(job.device)
-    log.info("computing on %s with %d threads", device.type, limit_threads())
+    device = choose_device(job.device, engine)
+    log.info("computing on %s with %d threads, parts in %s", device.type, limit_threads(), engine.about)
     source = Input(job.input, job.input_run)
     log.info("%s", source.note)
     failed: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as work:
-        execution = Execution(source, checkpoints, device, work)
+        execution = Execution(source, checkpoints, device, work, engine)
         settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         earlier = earlier_entries(job.output)

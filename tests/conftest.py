@@ -28,6 +28,7 @@ from submission.__main__ import main as submission
 from submission.disk.files import sha256
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.disk.work import Work
+from submission.engine.engine import CPU, HERE, Engine
 from submission.enrichment.checkpoint import write_enricher
 from submission.enrichment.deepct import DeepCT
 from submission.enrichment.targer import TARGER
@@ -130,10 +131,14 @@ def execute(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
     with ExitStack() as stack:
 
         def start(
-            directory: Path, input_run: Path | None = None, checkpoints: Path = CHECKPOINTS, qid: str | None = None
+            directory: Path,
+            input_run: Path | None = None,
+            checkpoints: Path = CHECKPOINTS,
+            qid: str | None = None,
+            engine: Engine = HERE,
         ) -> Execution:
             work = stack.enter_context(Work(None, tmp_path))
-            return Execution(Input(directory, input_run, qid), Checkpoints(checkpoints), torch.device("cpu"), work)
+            return Execution(Input(directory, input_run, qid), Checkpoints(checkpoints), CPU, work, engine)
 
         yield start
 

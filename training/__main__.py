@@ -8,7 +8,9 @@ if __name__ == "__main__":  # first of all: until then Ctrl-C ends in a tracebac
     hear()
 
 import argparse
+import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from submission import command
@@ -74,7 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--overwrite", action="store_true", help="replace vectors made otherwise")
 
     verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
-    verb.add_argument("recipe", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
+    verb.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
+    verb.add_argument("--all", action="store_true", help="the recipes of all systems, each a process of its own, one a GPU")
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
     verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `embed` wrote (default: where it writes)")
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
@@ -281,19 +284,40 @@ def _embed(options: argparse.Namespace) -> None:
 
 
 def _fit(options: argparse.Namespace) -> None:
+    from submission.errors import UsageError
     from submission.scoring.device import choose_device
     from training.data.vectors import folder_of
-    from training.data.work import held
+    from training.data.work import held_for
     from training.fitting.fit import fit
+    from training.fitting.processes import processes
     from training.fitting.recipe import read_recipe
     from training.reproduce import task_of, teach_of
 
+    if options.all:
+        _fit_all(options)
+        return
+    if not options.recipe:
+        raise UsageError("fit: expected a RECIPE, or --all")
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
     vectors = options.vectors or options.work / folder_of(recipe.tags.vectors if recipe.tags else None)
     device = choose_device(options.device)
-    with held(options.work):
-        fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, teach_of(recipe))
+    with processes(device) as own, nullcontext() if own.number else held_for(name, options.work):
+        fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, own, teach_of(recipe))
+
+
+def _fit_all(options: argparse.Namespace) -> None:
+    import torch
+
+    from submission.errors import UsageError
+    from submission.scoring.device import choose_device
+    from training.fitting.jobs import fit_all, recipes
+
+    if options.recipe or options.output or "WORLD_SIZE" in os.environ:
+        raise UsageError("fit --all: takes no RECIPE and no --output, and is not for torchrun")
+    gpus = torch.cuda.device_count() if choose_device(options.device).type == "cuda" else 0
+    flags = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
+    fit_all(recipes(), [*flags, *(["--restart"] if options.restart else [])], options.work, gpus)
 
 
 def _aggregate(options: argparse.Namespace) -> None:

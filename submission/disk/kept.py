@@ -105,8 +105,7 @@ class Kept:
 
     def array(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         """The array in a .npy file, made unless it is there. Raises OutputError as `write` does."""
-        found: np.ndarray = np.load(io.BytesIO(self.content(name, lambda: _npy(make()))), allow_pickle=False)
-        return found
+        return array_of(self.content(name, lambda: npy(make())))
 
     def make(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
         """Files, made together unless all of them are there: `write` gets a temporary path for each. Raises OutputError."""
@@ -174,7 +173,14 @@ def file_hash(file: Path) -> str:
         return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # as in `sha256`
 
 
-def _npy(array: np.ndarray) -> bytes:
+def npy(array: np.ndarray) -> bytes:
+    """An array as the content of a .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
+
+
+def array_of(content: bytes) -> np.ndarray:
+    """The array in the content of a .npy file."""
+    array: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
+    return array

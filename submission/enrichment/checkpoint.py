@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -15,7 +15,7 @@ from submission.enrichment.base import Enricher, Reader, Word
 from submission.errors import CheckpointError, short
 from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import PAIRS, TOLERANCE
-from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, configured, open_network, write_network
+from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, as_place, configured, open_network, write_network
 
 SENTENCES = "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … " * 20
 TEXTS = (*(text for _, text in PAIRS), SENTENCES)
@@ -65,6 +65,11 @@ class EnricherCheckpoint:
     enricher: Enricher[Any]
     reader: Reader[Any]
     fingerprint: str
+    directory: Path | None = None  # where it was opened
+
+    def __reduce__(self) -> tuple[Callable[..., EnricherCheckpoint], tuple[Any, ...]]:
+        """Pickled as its place."""
+        return as_place(open_enricher, self)
 
 
 def _built(directory: Path, given: Any) -> tuple[Enricher[Any], Reader[Any]]:
@@ -84,7 +89,7 @@ ENRICHERS: Kind[Enricher[Any], Reader[Any]] = Kind("enricher", _built, _probed, 
 
 def open_enricher(directory: Path) -> EnricherCheckpoint:
     """Open a checkpoint and prove that it says what it did when it was written. Raises CheckpointError."""
-    return EnricherCheckpoint(*open_network(directory, ENRICHERS))
+    return EnricherCheckpoint(*open_network(directory, ENRICHERS), directory.absolute())
 
 
 def write_enricher(

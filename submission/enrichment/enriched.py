@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import msgspec
 import torch
 
 from submission.disk.kept import Kept
+from submission.engine.engine import HERE, Engine, computed
+from submission.engine.parts import Part, kept_parts
 from submission.enrichment.checkpoint import EnricherCheckpoint
 from submission.enrichment.read import read
-from submission.progress import progress
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,12 @@ class Enriched:
 
 
 def enrich(
-    texts: Callable[[int, int], Sequence[str]], documents: int, opened: EnricherCheckpoint, device: torch.device, kept: Kept
+    texts: Callable[[int, int], Sequence[str]],
+    documents: int,
+    opened: EnricherCheckpoint,
+    device: torch.device,
+    kept: Kept,
+    engine: Engine = HERE,
 ) -> Enriched:
     """The words of all documents, made unless they are kept. Says before how long it will take, and how large it will be.
 
@@ -50,25 +58,65 @@ def enrich(
         texts: gives those of the documents from one number to another, the last excluded.
         documents: how many there are.
         opened: the enricher.
-        device: where to compute.
+        device: what each part is computed on.
         kept: where parts are kept; it must be of these very arguments.
+        engine: where they are computed.
 
     Raises:
         OutputError: that place cannot be written.
     """
 
-    def part(number: int) -> bytes:
-        start = number * TOGETHER
-        return kept.content(_name(number), lambda: _packed(texts(start, start + TOGETHER), opened, device))
+    def part(start: int) -> Part[Sequence[str]]:
+        size = min(TOGETHER, documents - start)
+        return Part(f"part-{start // TOGETHER:06}.msgpack", size, partial(texts, start, start + size))
 
-    missing = [number for number in range(-(-documents // TOGETHER)) if _name(number) not in kept]
+    parts, name = [part(start) for start in range(0, documents, TOGETHER)], opened.enricher.name()
+    missing = sum(part.size for part in parts if part.name not in kept)
     if missing:
-        sizes = [min(TOGETHER, documents - number * TOGETHER) for number in missing]
         tried = sorted({place * documents // TRIED for place in range(TRIED)})
-        _tell([text for number in tried for text in texts(number, number + 1)], sum(sizes), opened, device)
-        for number in progress(missing, opened.enricher.name(), "documents", sizes):
-            part(number)
-    return Enriched(documents, lambda number: msgspec.msgpack.decode(part(number), type=list[dict[str, int]]))
+        some = [text for number in tried for text in texts(number, number + 1)]
+        seconds, size = (one * missing / len(some) for one in computed(engine, Tried(opened, device), some, device))
+        _tell(name, missing, seconds / engine.workers(device) / 60, size / 1e6, device)
+    content = kept_parts(Packed(opened, device), parts, kept, engine, device, name, "documents")
+    return Enriched(documents, lambda number: msgspec.msgpack.decode(content(number), type=list[dict[str, int]]))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What computes a part as the content of a file, in whatever process."""
+
+    opened: EnricherCheckpoint
+    device: torch.device
+
+    def __call__(self, texts: Sequence[str]) -> bytes:
+        """The words of some texts."""
+        return msgspec.msgpack.encode(words_of(texts, self.opened, self.device))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What measures a part, in whatever process."""
+
+    opened: EnricherCheckpoint
+    device: torch.device
+
+    def __call__(self, texts: Sequence[str]) -> tuple[float, int]:
+        """Seconds that some texts take, and bytes of their words."""
+        start = time.monotonic()
+        size = len(Packed(self.opened, self.device)(texts))
+        return time.monotonic() - start, size
+
+
+@dataclass(frozen=True)
+class EachAlone:
+    """What computes the words of texts, each of which does not depend on the others, in whatever process."""
+
+    opened: EnricherCheckpoint
+    device: torch.device
+
+    def __call__(self, texts: Sequence[str]) -> list[Words]:
+        """Those of each text."""
+        return [words_of([text], self.opened, self.device)[0] for text in texts]
 
 
 def words_of(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[Words]:
@@ -76,20 +124,8 @@ def words_of(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.dev
     return [opened.enricher.frequencies(passages) for passages in read(texts, opened, device)]
 
 
-def _packed(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> bytes:
-    return msgspec.msgpack.encode(words_of(texts, opened, device))
-
-
-def _name(number: int) -> str:
-    return f"part-{number:06}.msgpack"
-
-
-def _tell(tried: Sequence[str], documents: int, opened: EnricherCheckpoint, device: torch.device) -> None:
-    """Log how long so many documents will take and how large they will be, by some that are tried."""
-    start = time.monotonic()
-    size = len(_packed(tried, opened, device))
-    minutes, megabytes = ((time.monotonic() - start) / 60 * documents / len(tried), size / 1e6 * documents / len(tried))
-    name = opened.enricher.name()
+def _tell(name: str, documents: int, minutes: float, megabytes: float, device: torch.device) -> None:
+    """Log how long so many documents will take and how large they will be."""
     log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, documents, minutes, megabytes)
     if minutes > LONG and device.type == "cpu":
         log.warning("%s: that is long; a GPU is much faster, and --work DIR keeps what is finished", name)

@@ -11,7 +11,7 @@ import torch
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import EnricherCheckpoint
 from submission.scoring.batches import batches_of_positions
-from submission.scoring.device import in_threads, positions
+from submission.scoring.device import in_batches, positions
 
 
 def read(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[list[list[Word]]]:
@@ -24,13 +24,12 @@ def read(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device)
     of_text = [opened.reader.passages(text) for text in texts]
     passages = list(chain.from_iterable(of_text))
 
-    @torch.inference_mode()
     def compute(rows: np.ndarray) -> list[list[Word]]:
         return enricher.words([passages[row] for row in rows])
 
     work = batches_of_positions([len(passage) for passage in passages], max(positions(device), enricher.together))
     said: dict[int, list[Word]] = {}
-    for rows, found in zip(work, in_threads(compute, work, device, _chained), strict=True):
+    for rows, found in zip(work, in_batches(compute, work, device, _chained), strict=True):
         said |= dict(zip(rows.tolist(), found, strict=True))
     place: Iterator[int] = iter(range(len(passages)))
     return [[said[next(place)] for _ in own] for own in of_text]

@@ -86,8 +86,14 @@ class ReadDocuments(Documents):
         return self._source.collection
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        documents = self._source.documents
-        return documents[documents["docno"].isin(docnos)]
+        rows = self._rows.get_indexer(pd.Index(list(docnos), dtype=object))
+        return self._source.documents.iloc[rows[rows >= 0]]
+
+    @cached_property
+    def _rows(self) -> pd.Index:
+        """Where a docno is: without it, the few documents of a part would be looked for among all, part by part."""
+        docnos: pd.Index = pd.Index(self._source.documents["docno"])
+        return docnos
 
 
 class KeptDocuments(Documents):

@@ -52,12 +52,12 @@ def write_metadata(
         "stages": {name: f"{value:.1f} s" for name, value in seconds.items()},
         "ram": {"peak": _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)},
     }
-    if device.type == "cuda":
+    if device.type == "cuda" and torch.cuda.is_available():  # it may be elsewhere in a cluster
         resources["gpu"] = {"peak": _megabytes(torch.cuda.max_memory_allocated(device))}
     content = {
         "tag": f"{team}-{primary.name}",
         "actor": {"team": team},
-        "platform": _platform(device),
+        "platform": {**_platform(device), "engine": execution.engine.about},
         "implementation": {
             "executable": {"cmd": shlex.join(["./run.sh", *called])},
             "source": {
@@ -141,7 +141,7 @@ def _platform(device: torch.device) -> dict[str, Any]:
         },
         "ram": _megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
     }
-    if device.type == "cuda":
+    if device.type == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {"model": properties.name, "memory": _megabytes(properties.total_memory)}
     return {

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -16,13 +18,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.disk.kept import Kept
-from submission.progress import progress
+from submission.disk.kept import Kept, array_of, npy
+from submission.engine.engine import HERE, Engine, computed
+from submission.engine.parts import Part, kept_parts
 from submission.rankers.base import DenseRanker
 from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_threads, positions
+from submission.scoring.device import in_batches, one_thread, positions
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
 KEPT_TOGETHER = 1024  # texts, while encoding: a kill costs so many
@@ -30,7 +33,14 @@ BLOCK = 16384  # vectors multiplied at a time
 QUERIES = 64  # that are multiplied with at a time
 SLACK = 1e-4  # by which a product in single precision may be wrong, many times over
 
-Read = Callable[[list[str]], list[Ids]]
+
+@dataclass(frozen=True)
+class Texts:
+    """Named texts, and what they are read as."""
+
+    names: Sequence[str]
+    of: Callable[[list[str]], list[str]]  # those of some names, in their order
+    read_as: Literal["query", "premise"]
 
 
 class DenseIndex:
@@ -76,37 +86,32 @@ class DenseIndex:
         return scores
 
 
-def dense_index(names: Sequence[str], read: Read, checkpoint: Checkpoint, device: torch.device, kept: Kept) -> DenseIndex:
+def dense_index(texts: Texts, checkpoint: Checkpoint, device: torch.device, kept: Kept, engine: Engine = HERE) -> DenseIndex:
     """The vectors of named texts, made unless they are kept. Parts that an interrupted process finished are used.
 
     Args:
-        names: of the texts.
-        read: gives the ids of some of them, in their order; asked only if there is something to build.
+        texts: read only if there is something to build.
         checkpoint: of a DenseRanker.
-        device: where to compute.
+        device: what each part is computed on.
         kept: where they are kept; it must be of these very arguments.
+        engine: where the parts are computed.
 
     Raises:
         OutputError: that place cannot be written.
     """
-    [file] = kept.make([VECTORS], partial(_build, names, read, checkpoint, device, kept))
+    [file] = kept.make([VECTORS], partial(_build, texts, checkpoint, device, kept, engine))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
-    return DenseIndex(names, file)
+    return DenseIndex(texts.names, file)
 
 
-def documents_read(texts: Callable[[list[str]], pd.DataFrame], checkpoint: Checkpoint) -> Read:
-    """What reads premises by docno, from what gives `docno premise` of some of them."""
-
-    def read(docnos: list[str]) -> list[Ids]:
-        premises = texts(docnos).set_index("docno")["premise"].loc[docnos]
-        return [checkpoint.tokeniser.premise(premise) for premise in premises]
-
-    return read
+def premises_of(docnos: Sequence[str], texts: Callable[[list[str]], pd.DataFrame]) -> Texts:
+    """The premises of documents, from what gives `docno premise` of some of them."""
+    return Texts(docnos, lambda some: texts(some).set_index("docno")["premise"].loc[some].tolist(), "premise")
 
 
-def queries_read(checkpoint: Checkpoint) -> Read:
-    """What reads conclusions, whose names they are themselves, as titles are read."""
-    return lambda conclusions: [checkpoint.tokeniser.query(conclusion) for conclusion in conclusions]
+def titles_of(conclusions: Sequence[str]) -> Texts:
+    """Conclusions, whose names they are themselves, read as titles are."""
+    return Texts(conclusions, list, "query")
 
 
 def conclusions_of(collected: Callable[[], pd.DataFrame], kept: Kept) -> dict[str, list[str]]:
@@ -122,31 +127,60 @@ def conclusions_of(collected: Callable[[], pd.DataFrame], kept: Kept) -> dict[st
     return msgspec.msgpack.decode(kept.content(NAMES, made), type=dict[str, list[str]])
 
 
-@torch.inference_mode()
-def represented(texts: Sequence[str], checkpoint: Checkpoint, device: torch.device) -> np.ndarray:
+def represented(titles: Sequence[str], checkpoint: Checkpoint, device: torch.device, engine: Engine = HERE) -> np.ndarray:
     """The vectors (N, V) float32 of titles, each computed alone: a title's do not depend on the others."""
-    ranker = _dense(checkpoint).to(device)
-    ranker.use_precision(None)  # whether or not an index was built before
-    vectors = [ranker.represent(*(t.to(device) for t in pad([checkpoint.tokeniser.query(text)]))) for text in texts]
-    return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
+    return computed(engine, Represented(checkpoint, device), titles, device)
 
 
-def _build(names: Sequence[str], read: Read, checkpoint: Checkpoint, device: torch.device, kept: Kept, file: Path) -> None:
+@dataclass(frozen=True)
+class Represented:
+    """What computes vectors of titles in full precision, in whatever process."""
+
+    checkpoint: Checkpoint
+    device: torch.device
+
+    @torch.inference_mode()
+    def __call__(self, titles: Sequence[str]) -> np.ndarray:
+        """(N, V) float32."""
+        ranker, read = _dense(self.checkpoint).to(self.device), self.checkpoint.tokeniser.query
+        ranker.use_precision(None)  # whether or not an index was built before
+        with one_thread():
+            vectors = [ranker.represent(*(t.to(self.device) for t in pad([read(title)]))) for title in titles]
+        return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What computes a part of the vectors as the content of a file, in whatever process; in half precision on a GPU."""
+
+    checkpoint: Checkpoint
+    read_as: Literal["query", "premise"]
+    device: torch.device
+
+    def __call__(self, texts: list[str]) -> bytes:
+        """(N, V) float16, as .npy."""
+        ranker = _dense(self.checkpoint).to(self.device)
+        if self.device.type == "cuda":
+            ranker.use_precision(torch.float16)
+        read = getattr(self.checkpoint.tokeniser, self.read_as)
+        return npy(encoded([read(text) for text in texts], ranker, self.device))
+
+
+def _build(texts: Texts, checkpoint: Checkpoint, device: torch.device, kept: Kept, engine: Engine, file: Path) -> None:
     """Part by part, then all parts behind each other."""
-    ranker = _dense(checkpoint).to(device)
-    if device.type == "cuda":
-        ranker.use_precision(torch.float16)
-    parts = Kept(kept.directory / PARTS, {})
+    names, encode = texts.names, Encoded(checkpoint, texts.read_as, device)
     starts = range(0, len(names), KEPT_TOGETHER)
-    sizes = [min(KEPT_TOGETHER, len(names) - start) for start in starts]
 
-    def part(start: int) -> np.ndarray:
-        return parts.array(f"{start:09}.npy", lambda: encoded(read(list(names[start : start + KEPT_TOGETHER])), ranker, device))
+    def part(start: int) -> Part[list[str]]:
+        some = list(names[start : start + KEPT_TOGETHER])
+        return Part(f"{start:09}.npy", len(some), lambda: texts.of(some))
 
-    found = [part(start) for start in progress(starts, ranker.name(), "texts", sizes)]
-    vectors = np.concatenate(found) if found else encoded([[]], ranker, device)[:0]
-    array = allocated(file, np.float16, vectors.shape)
-    array[:] = vectors
+    name, parts = checkpoint.ranker.name(), [part(start) for start in starts]
+    content = kept_parts(encode, parts, Kept(kept.directory / PARTS, {}), engine, device, name, "texts")
+    first = array_of(content(0) if parts else computed(engine, encode, [""], device))
+    array = allocated(file, np.float16, (len(names), first.shape[1]))
+    for number, start in enumerate(starts):  # one at a time: all of them may be more than the memory
+        array[start : start + KEPT_TOGETHER] = array_of(content(number))
     array.flush()
 
 
@@ -154,11 +188,10 @@ def encoded(texts: Sequence[Ids], ranker: DenseRanker, device: torch.device) -> 
     """The vectors (N, V) float16 of texts as ids, the longest computed first: a GPU's memory is then asked for once."""
     work = batches_of_positions([len(text) for text in texts], positions(device))
 
-    @torch.inference_mode()
     def compute(rows: np.ndarray) -> Tensor:
         return ranker.represent(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
 
-    vectors = np.asarray(torch.cat(in_threads(compute, work, device, torch.cat)), dtype=np.float32)
+    vectors = np.asarray(torch.cat(in_batches(compute, work, device, torch.cat)), dtype=np.float32)
     made = np.empty(vectors.shape, dtype=np.float16)
     made[np.concatenate(work)] = vectors
     return made

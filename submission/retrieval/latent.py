@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +18,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.disk.kept import Kept
+from submission.disk.kept import Kept, array_of, npy
+from submission.engine.engine import HERE, Engine
+from submission.engine.parts import Part, kept_parts
 from submission.errors import short
 from submission.lists import DEEPEST
-from submission.progress import progress
 from submission.rankers.base import LatentRanker
 from submission.retrieval.rows import FILES, Rows, write_rows
 from submission.scoring.batches import batches, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_halves
+from submission.scoring.device import in_batches, one_thread
 from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,12 @@ class LatentIndex:
 
 
 def latent_index(
-    collection: list[str], texts: Callable[[list[str]], pd.DataFrame], checkpoint: Checkpoint, device: torch.device, kept: Kept
+    collection: list[str],
+    texts: Callable[[list[str]], pd.DataFrame],
+    checkpoint: Checkpoint,
+    device: torch.device,
+    kept: Kept,
+    engine: Engine = HERE,
 ) -> LatentIndex:
     """The index of a collection, made unless it is kept.
 
@@ -68,13 +75,14 @@ def latent_index(
         collection: the docnos.
         texts: gives `docno premise` of some of them; asked only if there is something to build.
         checkpoint: of a LatentRanker.
-        device: where to compute.
+        device: what each part is computed on.
         kept: where it is kept; it must be of these very arguments.
+        engine: where the parts are computed.
 
     Raises:
         OutputError: that place cannot be written.
     """
-    files = kept.make(FILES, partial(_build, collection, texts, checkpoint, device, kept))
+    files = kept.make(FILES, partial(_build, collection, texts, checkpoint, device, kept, engine))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
     index = LatentIndex(files, len(collection))
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -90,7 +98,7 @@ def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint,
     ranker = _latent(checkpoint).cpu()
     rows = []
     for qid, text in zip(topics["qid"], topics["query"], strict=True):
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             query = ranker.represent(*pad([checkpoint.tokeniser.query(text)]))[0].numpy()
         scores = index.scores(query)
         best = np.argsort(-scores, kind="stable")[:DEEPEST]
@@ -106,45 +114,56 @@ def _build(
     checkpoint: Checkpoint,
     device: torch.device,
     kept: Kept,
+    engine: Engine,
     *files: Path,
 ) -> None:
     """Vectors part by part, then the parts' postings put behind each other term by term."""
-    ranker, tokeniser = _latent(checkpoint).cpu(), checkpoint.tokeniser
-    latent = ranker.represent(*pad([[]])).shape[1]
-    ranker.to(device)
-    parts = Kept(kept.directory / PARTS, {})
-    starts = range(0, len(collection), KEPT_TOGETHER)
-    sizes = [min(KEPT_TOGETHER, len(collection) - start) for start in starts]
-    counts = []
+    with torch.inference_mode():
+        latent = _latent(checkpoint).cpu().represent(*pad([[]])).shape[1]
 
-    def part(start: int) -> np.ndarray:
+    def part(start: int) -> Part[tuple[int, list[str]]]:
         docnos = collection[start : start + KEPT_TOGETHER]
+        return Part(
+            f"{start:09}.npy", len(docnos), lambda: (start, texts(docnos).set_index("docno")["premise"].loc[docnos].tolist())
+        )
 
-        def made() -> np.ndarray:
-            premises = texts(docnos).set_index("docno")["premise"].loc[docnos].tolist()
-            return _postings(premises, start, ranker, tokeniser, device)
+    parts, place = [part(start) for start in range(0, len(collection), KEPT_TOGETHER)], Kept(kept.directory / PARTS, {})
+    content = kept_parts(Postings(checkpoint, device), parts, place, engine, device, "latent index", "documents")
 
-        return parts.array(f"{start:09}.npy", made)
+    def found() -> Iterator[np.ndarray]:
+        return map(array_of, map(content, range(len(parts))))
 
-    for start in progress(starts, "latent index", "documents", sizes):
-        counts.append(np.bincount(part(start)["term"], minlength=latent))
-    write_rows(((found["document"], found["weight"]) for found in map(part, starts)), counts, np.float32, files)
+    counts = [np.bincount(one["term"], minlength=latent) for one in found()]
+    write_rows(((one["document"], one["weight"]) for one in found()), counts, np.float32, files)
 
 
-@torch.inference_mode()
+@dataclass(frozen=True)
+class Postings:
+    """What computes a part of the postings as the content of a file, in whatever process."""
+
+    checkpoint: Checkpoint
+    device: torch.device
+
+    def __call__(self, part: tuple[int, list[str]]) -> bytes:
+        """The postings of some premises, the first of which has the given number, as .npy."""
+        start, premises = part
+        ranker = _latent(self.checkpoint).to(self.device)
+        return npy(_postings(premises, start, ranker, self.checkpoint.tokeniser, self.device))
+
+
 def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tokeniser, device: torch.device) -> np.ndarray:
     """The postings of some documents, by term, then document."""
     ids = [tokeniser.premise(text) for text in texts]
 
-    def batch(rows: np.ndarray) -> Tensor:
+    def vectors(rows: np.ndarray) -> Tensor:
         return ranker.represent_many(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
 
-    parts = []
-    for rows in batches([len(sequence) for sequence in ids], BATCH):
-        vectors = in_halves(batch, rows, torch.cat).numpy()
-        document, term = vectors.nonzero()
+    parts, work = [], batches([len(sequence) for sequence in ids], BATCH)
+    for rows, batch in zip(work, in_batches(vectors, work, device, torch.cat), strict=True):
+        values = batch.numpy()
+        document, term = values.nonzero()
         found = np.empty(len(term), dtype=POSTING)
-        found["term"], found["document"], found["weight"] = term, rows[document] + start, vectors[document, term]
+        found["term"], found["document"], found["weight"] = term, rows[document] + start, values[document, term]
         parts.append(found)
     postings = np.concatenate(parts)
     return postings[np.lexsort((postings["document"], postings["term"]))]

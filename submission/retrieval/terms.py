@@ -18,17 +18,18 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 import numpy as np
 import pandas as pd
 
 from submission.disk.kept import Kept
-from submission.progress import progress
+from submission.engine.engine import CPU, HERE, Engine
+from submission.engine.parts import Part, kept_parts
 from submission.retrieval.rows import FILES, Rows, append_rows, write_array, write_rows
 from submission.text.terms import END, Stemmer, Terms, tokens
 
@@ -126,6 +127,7 @@ def term_index(
     settings: Settings,
     kept: Kept,
     enrich: Callable[[pd.DataFrame], Enriched] | None = None,
+    engine: Engine = HERE,
 ) -> TermIndex:
     """The index of a collection, made unless it is kept. Parts that an interrupted process finished are used.
 
@@ -134,11 +136,12 @@ def term_index(
         settings: what is indexed.
         kept: where it is kept; it must be of this very collection, these settings and this enrichment.
         enrich: gives the words of the collection, which it gets by docno; None: they are those of the texts.
+        engine: where the parts are computed.
 
     Raises:
         OutputError: that place cannot be written.
     """
-    files = kept.make(NAMES, partial(_build, collected, settings, kept, enrich))
+    files = kept.make(NAMES, partial(_build, collected, settings, kept, enrich, engine))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -146,8 +149,8 @@ def term_index(
     return index
 
 
-class _Part(msgspec.Struct):
-    """The index of some documents; the numbers of entries, by document, then term, as the bytes of int32."""
+class _Counts(msgspec.Struct):
+    """What is in some documents; the numbers of entries, by document, then term, as the bytes of int32."""
 
     terms: list[str]  # ascending
     lengths: bytes  # of each document
@@ -165,34 +168,39 @@ def _build(
     settings: Settings,
     kept: Kept,
     enrich: Callable[[pd.DataFrame], Enriched] | None,
+    engine: Engine,
     *files: Path,
 ) -> None:
     """Part by part, then all parts under one numbering of terms."""
     collection = collected().sort_values("docno", ignore_index=True)
     enriched = enrich(collection) if enrich else None
-    parts, terms_of = Kept(kept.directory / PARTS, {}), Terms(settings.stemmer)
     starts = range(0, len(collection), KEPT_TOGETHER)
-    sizes = [min(KEPT_TOGETHER, len(collection) - start) for start in starts]
 
-    def counted(start: int) -> bytes:
+    def given(start: int) -> Sequence[Any]:
         if enriched:
-            return _counted_words(enriched.between(start, start + KEPT_TOGETHER), terms_of)
-        return _counted(collection.iloc[start : start + KEPT_TOGETHER], settings.fields, terms_of)
+            return enriched.between(start, start + KEPT_TOGETHER)
+        return texts_of(collection.iloc[start : start + KEPT_TOGETHER], settings.fields)
 
-    def part(start: int) -> _Part:
-        return msgspec.msgpack.decode(parts.content(f"{start:09}.msgpack", partial(counted, start)), type=_Part)
+    def part(start: int) -> Part[Sequence[Any]]:
+        return Part(f"{start:09}.msgpack", min(KEPT_TOGETHER, len(collection) - start), partial(given, start))
+
+    parts, place = [part(start) for start in starts], Kept(kept.directory / PARTS, {})
+    count = Counted(_counted_words if enriched else _counted, settings.stemmer)
+    content = kept_parts(count, parts, place, engine, CPU, "term index", "documents")
+
+    def counted() -> Iterator[_Counts]:
+        return (msgspec.msgpack.decode(content(number), type=_Counts) for number in range(len(parts)))
 
     known: set[str] = set()
     lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    for start in progress(starts, "term index", "documents", sizes):
-        found = part(start)
+    for found in counted():
         known.update(found.terms)
         lengths.append(found.array("lengths"))
         distinct.append(found.array("distinct"))
     terms = sorted(known)
     numbers = {term: number for number, term in enumerate(terms)}
 
-    def numbered(found: _Part) -> np.ndarray:
+    def numbered(found: _Counts) -> np.ndarray:
         of_own = np.array([numbers[term] for term in found.terms], dtype=np.int32)
         return np.asarray(of_own[found.array("term")])
 
@@ -200,14 +208,14 @@ def _build(
     occurrences = np.zeros(len(terms), dtype=np.int64)
 
     def by_document() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for found in map(part, starts):
+        for found in counted():
             term, frequency = numbered(found), found.array("frequency")
             counts.append(np.bincount(term, minlength=len(terms)))
             occurrences[:] += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
             yield term, frequency
 
     def by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for start, found in zip(starts, map(part, starts), strict=True):
+        for start, found in zip(starts, counted(), strict=True):
             first = np.int32(start)
             documents = np.arange(first, first + np.int32(len(found.array("distinct"))), dtype=np.int32)
             order = _order(numbered(found))
@@ -220,9 +228,24 @@ def _build(
         write_array(file, array)
 
 
-def _counted(documents: pd.DataFrame, fields: Fields, terms_of: Terms) -> bytes:
+@dataclass(frozen=True)
+class Counted:
+    """What computes a part as the content of a file, in whatever process."""
+
+    count: Callable[[Any, Terms], bytes]  # of texts, or of documents that are words with frequencies
+    stemmer: Stemmer
+
+    def __call__(self, documents: Sequence[Any]) -> bytes:
+        """The terms of some documents."""
+        return self.count(documents, self._terms_of)
+
+    @cached_property
+    def _terms_of(self) -> Terms:
+        return Terms(self.stemmer)
+
+
+def _counted(texts: list[str], terms_of: Terms) -> bytes:
     """The part of some documents."""
-    texts = texts_of(documents, fields)
     numbers: defaultdict[bytes, int] = defaultdict()  # of tokens, as they are met
     numbers.default_factory = numbers.__len__
     end = numbers[END]
@@ -248,7 +271,7 @@ def _counted(documents: pd.DataFrame, fields: Fields, terms_of: Terms) -> bytes:
         lengths = np.bincount(document, weights=frequency, minlength=len(ends))
         arrays.append((lengths, np.bincount(document, minlength=len(ends)), term, frequency))
     made = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
-    return msgspec.msgpack.encode(_Part(terms, *made))
+    return msgspec.msgpack.encode(_Counts(terms, *made))
 
 
 def _counted_words(documents: Sequence[Mapping[str, int]], terms_of: Terms) -> bytes:
@@ -260,7 +283,7 @@ def _counted_words(documents: Sequence[Mapping[str, int]], terms_of: Terms) -> b
     entries = np.array(list(chain.from_iterable(ordered)), dtype=np.int32).reshape(-1, 2)
     lengths, distinct = ([size(count) for count in counts] for size in (Counter.total, len))
     arrays = lengths, distinct, entries[:, 0], entries[:, 1]
-    return msgspec.msgpack.encode(_Part(terms, *(np.array(array, dtype=np.int32).tobytes() for array in arrays)))
+    return msgspec.msgpack.encode(_Counts(terms, *(np.array(array, dtype=np.int32).tobytes() for array in arrays)))
 
 
 def _added_up(words: Mapping[str, int], terms_of: Terms) -> Counter[str]:

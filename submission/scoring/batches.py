@@ -41,6 +41,12 @@ class Padded:
         ids, mask = _padded(texts, np.int32)
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
+    def some(self, rows: np.ndarray) -> Padded:
+        """Those of some rows, cut to the longest of them."""
+        lengths = self.lengths[rows]
+        longest = max(1, int(lengths.max()))
+        return Padded(self.ids[rows, :longest].clone(), lengths)
+
     def take(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
         """Ids (B, L) int64 and mask (B, L) of some rows, cut to the longest of them."""
         rows = torch.as_tensor(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from submission.scoring.batches import PaddedPairs
 from submission.scoring.pairs import score_pairs
 from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import Probed, probed
-from submission.scoring.stored import Kind, PretrainedName, configured, open_network, write_network
+from submission.scoring.stored import Kind, PretrainedName, as_place, configured, open_network, write_network
 from submission.text.tokenisers import TOKENISERS, Lengths, Tokeniser
 
 CPU = torch.device("cpu")
@@ -39,6 +39,11 @@ class Checkpoint:
     ranker: Ranker
     tokeniser: Tokeniser
     fingerprint: str
+    directory: Path | None = None  # where it was opened
+
+    def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[Any, ...]]:
+        """Pickled as its place."""
+        return as_place(open_checkpoint, self)
 
     def scores(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
         """The scores (N,) float32 of queries and premises, both as written.
@@ -63,7 +68,7 @@ RANKERS: Kind[Ranker, Tokeniser] = Kind(
 
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Open a checkpoint and prove that it computes what it did when it was written. Raises CheckpointError."""
-    return Checkpoint(*open_network(directory, RANKERS))
+    return Checkpoint(*open_network(directory, RANKERS), directory.absolute())
 
 
 def write_checkpoint(

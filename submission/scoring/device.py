@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 import torch
 from joblib import cpu_count
 
+from submission.engine.engine import HERE, Engine
 from submission.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -19,11 +21,11 @@ T = TypeVar("T")
 POSITIONS, POSITIONS_ON_GPU = 1024, 65536  # computed at a time: what a block makes of so many stays in a processor's cache
 
 
-def choose_device(name: str) -> torch.device:
-    """The device for auto (the GPU if there is one), cpu or cuda. Raises UsageError: cuda without a GPU."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: there is no CUDA device here; use auto or cpu")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+def choose_device(name: str, engine: Engine = HERE) -> torch.device:
+    """The device for auto (a GPU if the engine has one), cpu or cuda. Raises UsageError: cuda without a GPU."""
+    if name == "cuda" and not engine.has_gpu:
+        raise UsageError(f"--device cuda: there is no CUDA device in {engine.about}; use auto or cpu")
+    return torch.device("cuda" if name != "cpu" and engine.has_gpu else "cpu")
 
 
 def limit_threads() -> int:
@@ -37,21 +39,34 @@ def positions(device: torch.device) -> int:
     return POSITIONS_ON_GPU if device.type == "cuda" else POSITIONS
 
 
-def in_threads(
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Let torch compute on one thread, so that how many there are changes no bit; gives how many there were."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def in_batches(
     compute: Callable[[np.ndarray], T], work: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
 ) -> list[T]:
-    """What `compute` gives for each of some batches of rows, in their order; on a GPU one by one, as `in_halves` says.
+    """What `compute` gives, without gradients, for each of some batches of rows, in their order; on a GPU as `in_halves` says.
 
     On a CPU each thread computes whole batches: none waits for another within one, and how many there are changes no bit.
     """
-    if device.type == "cuda":
-        return [in_halves(compute, rows, join) for rows in work]
-    threads = torch.get_num_threads()
-    try:
+
+    @torch.inference_mode()
+    def computed(rows: np.ndarray) -> T:
+        return in_halves(compute, rows, join)
+
+    with one_thread() as threads:
+        if device.type == "cuda" or threads == 1:
+            return [computed(rows) for rows in work]
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(compute, work))
-    finally:
-        torch.set_num_threads(threads)
+            return list(pool.map(computed, work))
 
 
 def in_halves(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:

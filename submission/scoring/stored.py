@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -62,6 +63,7 @@ class Reader(Protocol):
 N = TypeVar("N", bound=Network)
 R = TypeVar("R", bound=Reader)
 K = TypeVar("K", bound=Network)
+S = TypeVar("S", bound="Opened")
 
 
 class PretrainedName(msgspec.Struct):
@@ -69,6 +71,18 @@ class PretrainedName(msgspec.Struct):
 
     name: str
     sha256: str
+
+
+class Opened(Protocol):
+    """An opened checkpoint."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of everything in it that decides what it computes."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where it was opened, absolute."""
 
 
 class Row(Protocol):
@@ -159,6 +173,30 @@ def write_network(
         CARD: card.encode(),
     }
     write_with_provenance(directory, contents, provenance)
+
+
+def as_place(open_it: Callable[[Path], S], opened: S) -> tuple[Callable[..., S], tuple[Any, ...]]:
+    """What `__reduce__` gives of an opened checkpoint: a process that gets it pickled opens it there, once, and proves it.
+
+    Args:
+        open_it: a function of a module.
+        opened: what it gave. Raises TypeError: it was not opened from a directory.
+    """
+    if opened.directory is None:
+        raise TypeError("a checkpoint that was not opened from a directory has no place")
+    return _opened_again, (open_it, opened.directory, opened.fingerprint)
+
+
+@cache
+def _opened_again(open_it: Callable[[Path], S], directory: Path, fingerprint: str) -> S:
+    """A checkpoint in another process. Raises CheckpointError as `open_network` does, or where it is another one."""
+    found = open_it(directory)
+    if found.fingerprint != fingerprint:
+        raise CheckpointError(
+            f"{directory}: another checkpoint ({found.fingerprint[:12]}…) than where this was begun ({fingerprint[:12]}…); "
+            "copy it from there"
+        )
+    return found
 
 
 def configured(network_class: type[K], given: Mapping[str, Any]) -> K:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from submission.engine.engine import computed
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher
-from submission.enrichment.enriched import Enriched, Words, enrich, words_of
+from submission.enrichment.enriched import EachAlone, Enriched, Words, enrich
 from submission.enrichment.marked import Piece, pieces
 from submission.enrichment.read import read
 from submission.retrieval.terms import Fields, texts_of
@@ -33,13 +34,17 @@ class Enrichment(Component):
         """The words of a whole collection `docno conclusion premise`, in its order, kept in parts."""
         kept = execution.place(f"enriched-{self.checkpoint}", *self.decided_by(execution), fields)
         opened, device = self.opened(execution.checkpoints), execution.device
+
+        def texts(start: int, end: int) -> list[str]:
+            return texts_of(collection[start:end], fields)
+
         with execution.stopwatch.stage(f"enrichment by {self.checkpoint}"):
-            return enrich(lambda start, end: texts_of(collection[start:end], fields), len(collection), opened, device, kept)
+            return enrich(texts, len(collection), opened, device, kept, execution.engine)
 
     def words(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[Words]:
         """The words of some documents, each computed alone: a document's do not depend on the others."""
-        opened = self.opened(execution.checkpoints)
-        return [words_of([text], opened, execution.device)[0] for text in texts_of(documents, fields)]
+        each_alone = EachAlone(self.opened(execution.checkpoints), execution.device)
+        return computed(execution.engine, each_alone, texts_of(documents, fields), execution.device)
 
     def marked(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Piece]:
         """The text of one document, by the parts of an argument that it finds; none of an enricher that finds none."""

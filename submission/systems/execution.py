@@ -18,6 +18,7 @@ from submission import lists
 from submission.disk.fingerprint import code_fingerprint
 from submission.disk.kept import Kept
 from submission.disk.work import Work
+from submission.engine.engine import HERE, Engine
 from submission.input.directory import Input
 from submission.input.documents import Documents, open_documents
 from submission.scoring.tokens import ReadTokens, Tokens
@@ -111,9 +112,11 @@ def walk(component: Component) -> Iterator[Component]:
 class Execution:
     """All that stages are made from, and the only place that remembers what was made."""
 
-    def __init__(self, source: Input, checkpoints: Checkpoints, device: torch.device, work: Work) -> None:
-        """One a process."""
-        self.input, self.checkpoints, self.device, self.work = source, checkpoints, device, work
+    def __init__(
+        self, source: Input, checkpoints: Checkpoints, device: torch.device, work: Work, engine: Engine = HERE
+    ) -> None:
+        """One a process; what is computed in parts is computed by the engine, on the device."""
+        self.input, self.checkpoints, self.device, self.work, self.engine = source, checkpoints, device, work, engine
         self.stopwatch = source.stopwatch
         self._remembered = Remembered()
 

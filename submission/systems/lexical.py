@@ -158,9 +158,10 @@ def _made(execution: Execution, settings: Settings, enrichment: Enrichment | Non
     collected = partial(execution.documents.collected, may_be_empty=execution.given is not None)
     with execution.stopwatch.stage("term index"):
         if enrichment is None:
-            return term_index(collected, settings, execution.place("terms", repr(settings)))
+            return term_index(collected, settings, execution.place("terms", repr(settings)), engine=execution.engine)
         place = execution.place(f"terms-{enrichment.checkpoint}", repr(settings), *enrichment.decided_by(execution))
-        return term_index(collected, settings, place, partial(enrichment.collection, execution, settings.fields))
+        enrich = partial(enrichment.collection, execution, settings.fields)
+        return term_index(collected, settings, place, enrich, execution.engine)
 
 
 def _words(enrichment: str | None) -> str:

@@ -12,18 +12,19 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
+from submission.disk.kept import Kept
 from submission.errors import UsageError
 from submission.fusion.regression import LISTED, Regression, open_regression
 from submission.fusion.reordering import MARGIN, Reordering, open_reordering
 from submission.retrieval.conclusions import CONCLUSIONS, ConclusionIndex, conclusion_index, retrieve
 from submission.retrieval.dense import (
     DenseIndex,
-    Read,
+    Texts,
     conclusions_of,
     dense_index,
-    documents_read,
-    queries_read,
+    premises_of,
     represented,
+    titles_of,
 )
 from submission.retrieval.latent import latent_index, nearest
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
@@ -94,7 +95,7 @@ class _Network(Stage):
         """Scores of finished parts are kept."""
         asked = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
         kept = execution.place(f"scores-{self.checkpoint}", *self.decided_by(execution), execution.input.fingerprint, asked)
-        return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept)
+        return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
         """What each kernel, bin, latent term or word adds."""
@@ -137,7 +138,7 @@ class Latent(_Network):
         """The documents with the highest scores above 0."""
         opened, documents = self.opened(execution.checkpoints), execution.documents
         kept = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
-        index = latent_index(documents.collection, documents.texts, opened, execution.device, kept)
+        index = latent_index(documents.collection, documents.texts, opened, execution.device, kept, execution.engine)
         return lists.ranked(nearest(execution.topics, documents.collection, opened, index), execution.topics)
 
 
@@ -155,18 +156,25 @@ class _Vectors(_Network):
     def _cosines(self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex) -> np.ndarray:
         """Of pairs' topics with the texts that have these names in an index."""
         topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
-        vectors = represented(topics["query"].tolist(), self.opened(execution.checkpoints), execution.device)
-        of_topic = dict(zip(topics["qid"], vectors, strict=True))
+        of_topic = dict(zip(topics["qid"], self._titles(execution, topics), strict=True))
         scores = np.zeros(len(pairs))
         for qid, places in pairs.groupby("qid").indices.items():
             scores[places] = index.scores(of_topic[qid], names[places].tolist())
         return scores
 
-    def _index(self, execution: Execution, names: list[str], read: Read, name: str) -> DenseIndex:
+    def _titles(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
+        """The vectors of topics."""
+        opened = self.opened(execution.checkpoints)
+        return represented(topics["query"].tolist(), opened, execution.device, execution.engine)
+
+    def _index(self, execution: Execution, texts: Texts, kept: Kept) -> DenseIndex:
         """The vectors of some texts."""
-        of = hashlib.sha256("\n".join(names).encode()).hexdigest()
-        kept = execution.place(f"{name}-{self.checkpoint}", *self.decided_by(execution), of)
-        return dense_index(names, read, self.opened(execution.checkpoints), execution.device, kept)
+        return dense_index(texts, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
+
+    def _index_of(self, execution: Execution, texts: Texts, name: str) -> DenseIndex:
+        """The same, kept for these very texts."""
+        of = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
+        return self._index(execution, texts, execution.place(f"{name}-{self.checkpoint}", *self.decided_by(execution), of))
 
 
 @dataclass(frozen=True)
@@ -177,11 +185,9 @@ class DenseConclusions(_Vectors):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """The premises of the best conclusions, by the conclusions' cosines."""
-        opened, topics = self.opened(execution.checkpoints), execution.topics
-        kept = execution.place(f"conclusions-{self.checkpoint}", *self.decided_by(execution))
+        topics, kept = execution.topics, execution.place(f"conclusions-{self.checkpoint}", *self.decided_by(execution))
         members = conclusions_of(execution.documents.collected, kept)
-        index = dense_index(list(members), queries_read(opened), opened, execution.device, kept)
-        vectors = represented(topics["query"].tolist(), opened, execution.device)
+        index, vectors = self._index(execution, titles_of(list(members)), kept), self._titles(execution, topics)
         rows = [
             (qid, docno, score)
             for qid, (conclusions, scores) in zip(topics["qid"], index.nearest(vectors, CONCLUSIONS), strict=True)
@@ -193,8 +199,7 @@ class DenseConclusions(_Vectors):
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """The cosines of titles and conclusions, whatever the length of the premises."""
         texts = execution.documents.texts(set(pairs["docno"])).set_index("docno")["conclusion"]
-        read = queries_read(self.opened(execution.checkpoints))
-        index = self._index(execution, sorted(set(texts)), read, "conclusion-vectors")
+        index = self._index_of(execution, titles_of(sorted(set(texts))), "conclusion-vectors")
         return self._cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
 
     def read(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
@@ -223,7 +228,7 @@ class Dense(_Vectors):
             pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
             return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
         index = self._premises(execution, execution.documents.collection, "index")
-        vectors = represented(topics["query"].tolist(), opened, execution.device)
+        vectors = self._titles(execution, topics)
         rows: list[tuple[str, str, int, float]] = []
         for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, lists.DEEPEST), strict=True):
             rows += [
@@ -240,9 +245,7 @@ class Dense(_Vectors):
         return {"adds": name(self.others)}
 
     def _premises(self, execution: Execution, docnos: list[str], name: str) -> DenseIndex:
-        return self._index(
-            execution, docnos, documents_read(execution.documents.texts, self.opened(execution.checkpoints)), name
-        )
+        return self._index_of(execution, premises_of(docnos, execution.documents.texts), name)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     corpus,
     deepct,
     dense,
+    engine,
     fusion,
     growth,
     precision,
@@ -129,6 +130,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "conv_knrm_training": _training("conv_knrm", 2),
     "gru_training": _training("gru", 1.2),
     "fusion": lambda inputs: fusion.fusion(inputs.full),
+    "engine": lambda inputs: engine.engine(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: whole.memory(inputs.full),
     "second": lambda inputs: [whole.second(inputs.full)],
     "whole": lambda inputs: [whole.all_systems(inputs.directory)],
@@ -146,7 +148,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="of which the medians are taken")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go; those of other names there stay")
     parser.add_argument("--growth", type=Path, metavar="FILE", help="plot how time grows there (.png) and stop")
-    parser.add_argument("--readme", type=Path, metavar="FILE", help="write the README's table from such a .json, and stop")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="write the README's tables from such a .json, and stop")
     options = parser.parse_args()
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:

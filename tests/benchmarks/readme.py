@@ -1,4 +1,4 @@
-"""The README's table of speed, written from a file of results."""
+"""The README's tables of speed and of what a cluster would do, written from a file of results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 
 from submission.disk.files import write_whole
+from tests.benchmarks import simulation
 from training.measuring.readme import replaced
 from training.paths import README
 
 
 def update(results: Path, readme: Path = README) -> None:
-    """Write the table into the README, between its two marks. Raises InputError: they are not there."""
-    content = speed_table(json.loads(results.read_text(encoding="utf-8")))
-    write_whole(readme, replaced(readme.read_text(encoding="utf-8"), "speed", content, readme))
+    """Write the tables into the README, each between its two marks. Raises InputError: they are not there."""
+    content = json.loads(results.read_text(encoding="utf-8"))
+    text = replaced(readme.read_text(encoding="utf-8"), "speed", speed_table(content), readme)
+    write_whole(readme, replaced(text, "simulation", simulation.table(content["results"]), readme))
 
 
 def speed_table(content: dict[str, object]) -> str:

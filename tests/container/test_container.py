@@ -83,8 +83,9 @@ def test_labels_entry_point_and_what_is_not_inside(image: Image) -> None:
     for name in ("gcc", "cc", "g++", "clang", "ld", "as", "make", "rustc", "nvcc"):
         assert not [place for place in ("usr/bin", "usr/local/bin") if (image.root / place / name).exists()]
     inside = {path.name for path in (image.root / "aragorn").iterdir()}
-    assert inside == {"LICENSE", "THIRD-PARTY.md", "licenses", "run.sh", "requirements.txt", "requirements.lock",
-                      "submission", "checkpoints"}  # fmt: skip
+    assert inside == {"LICENSE", "THIRD-PARTY.md", "licenses", "run.sh", "requirements.txt", "requirements-ray.txt",
+                      "requirements.lock", "submission", "checkpoints"}  # fmt: skip
+    assert not list(image.root.glob("usr/local/lib/python3*/site-packages/ray"))  # added where it is asked for
     assert image.bytes() < LARGEST
 
 

@@ -210,3 +210,19 @@ def test_each_ranker_is_scored_in_its_own_way_and_gives_what_forward_gives(name:
     with torch.no_grad():
         expected = ranker(*pad([queries[row] for row in query]), *pad([premises[row] for row in premise]))
     near(torch.from_numpy(found), expected.float())
+
+
+def test_the_number_of_threads_changes_no_bit(name: str) -> None:
+    ranker = build(name)
+    queries, premises = texts(1, 3, 10), texts(2, 120, 60)
+    query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(120)))
+    pairs, before, found = PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(score_pairs(ranker, pairs, torch.device("cpu")))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])

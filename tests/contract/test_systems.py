@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from submission.engine.engine import Here, P, R
 from submission.lists import COLUMNS, refuse_faulty
 from submission.paths import CHECKPOINTS
+from submission.rankers.base import Ranker
+from submission.rankers.bert import BERTRanker
+from submission.retrieval import dense, latent, terms
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution, walk
 
@@ -54,6 +60,30 @@ def test_another_execution_gives_the_same_bits(name: str, execution: Execution, 
     stage = SYSTEMS[name].stage
     pd.testing.assert_frame_equal(again.lists(stage), execution.lists(stage), check_exact=True)
     assert again.key(stage) == execution.key(stage)
+
+
+class Elsewhere(Here):
+    """As other processes compute: all that they get and give is pickled, and the last part comes first."""
+
+    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
+        handed_out = [pickle.dumps((function, number, part)) for number, part in parts]
+        for pickled in handed_out[::-1]:
+            unpickled, number, part = pickle.loads(pickled)
+            yield number, pickle.loads(pickle.dumps(unpickled(part)))
+
+
+def test_where_its_parts_are_computed_changes_no_bit(
+    name: str, execution: Execution, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, size in ((Ranker, 40), (BERTRanker, 40)):
+        monkeypatch.setattr(kind, "kept_together", size)
+        monkeypatch.setattr(kind, "batch", 16)
+    for module in (dense, latent, terms):
+        monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
+    elsewhere = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, engine=Elsewhere())
+    stage = SYSTEMS[name].stage
+    pd.testing.assert_frame_equal(elsewhere.lists(stage), execution.lists(stage), check_exact=True)
+    assert elsewhere.key(stage) == execution.key(stage)  # what one has begun the other goes on with
 
 
 def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:

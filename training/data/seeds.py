@@ -18,6 +18,7 @@ class Stream(IntEnum):
     QUERIES = 5  # the part of the validation that picks the checkpoint
     ANSWERS = 6  # the order in which what a search found is dealt out
     TITLES = 7  # of debates; and of a title (its number) the documents
+    DROPOUT = 8  # the masks of a step, where several processes train together
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from submission.disk.files import make_directory
 from submission.disk.kept import RECORD, Record, read_record
 from submission.disk.locked import locked
 from submission.errors import InputError
@@ -19,6 +20,21 @@ def held(directory: Path) -> Iterator[None]:
     if not directory.is_dir():
         raise _nothing(directory)
     with locked(directory):
+        yield
+
+
+@contextmanager
+def held_for(name: str, directory: Path) -> Iterator[None]:
+    """Hold what is made of that name in a working directory, beside others that make something else of the same tables.
+
+    Raises:
+        As `held` does.
+    """
+    if not directory.is_dir():
+        raise _nothing(directory)
+    place = directory / "fit" / name
+    make_directory(place)
+    with locked(directory, shared=True), locked(place):
         yield
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from submission.enrichment.deepct import DeepCT
 from submission.errors import InputError
 from submission.scoring.batches import Padded, batches_of_positions, pad
-from submission.scoring.device import in_threads, positions
+from submission.scoring.device import in_batches, positions
 from submission.text.passages import Passage, PassageReader
 from training.data.seeds import Stream, generator
 from training.deepct.measures import Weighed, measures
@@ -115,14 +115,13 @@ class Mattering(Task[DeepCT]):
         """R², MAP and R-precision."""
         work = batches_of_positions([len(passage) for passage in self._passages], positions(self._device))
 
-        @torch.inference_mode()
         def compute(some: np.ndarray) -> list[np.ndarray]:
             passages = [self._passages[row] for row in some]
             weights = network(*(tensor.to(self._device) for tensor in pad([passage.ids for passage in passages])))
             return [own[passage.places] for passage, own in zip(passages, weights.float().cpu().numpy(), strict=True)]
 
         with evaluating(network):
-            found = in_threads(compute, work, self._device, lambda parts: [one for part in parts for one in part])
+            found = in_batches(compute, work, self._device, lambda parts: [one for part in parts for one in part])
         by_row = dict(zip(np.concatenate(work).tolist(), (one for part in found for one in part), strict=True))
         weights = [by_row[row] for row in range(len(by_row))]
         everything = np.concatenate(weights)

@@ -13,7 +13,7 @@ import torch
 
 from submission.disk.files import make_directory, restore_directory
 from submission.disk.provenance import PROVENANCE
-from submission.errors import OutputError
+from submission.errors import OutputError, UsageError
 from submission.progress import progress
 from submission.rankers.network import Network
 from submission.scoring.stored import open_network, write_network
@@ -21,6 +21,7 @@ from training.data.work import hash_of
 from training.fitting.card import card
 from training.fitting.loop import train
 from training.fitting.network import Trainee, build
+from training.fitting.processes import ALONE, Processes
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.state import STATE, State
@@ -40,6 +41,7 @@ def fit(
     output: Path,
     device: torch.device,
     restart: bool = False,
+    processes: Processes = ALONE,
     teach: Callable[[Any, Recipe, Path, torch.device], None] | None = None,
 ) -> None:
     """Train a network by a recipe and write its checkpoint, its log and its learning curve.
@@ -55,6 +57,7 @@ def fit(
         output: the checkpoint's directory, written when the run is finished.
         device: where to compute.
         restart: forget an earlier run of this name instead of going on with it.
+        processes: those that train it; the first one validates and writes, the others read what it wrote.
         teach: what gives the network its weights, out of `work`, where it does not learn from the task.
 
     Raises:
@@ -72,9 +75,11 @@ def fit(
         "trained on": task.decided_by,
         **trainee.source,
         "torch": torch.__version__,
-        "machine": f"{platform.machine()} {device.type}",
+        "machine": f"{platform.machine()} {device.type}" + (f" × {processes.size}" if processes.size > 1 else ""),
     }
     trains = trainee.trains(recipe)
+    if processes.size > 1 and (teach or not trains):
+        raise UsageError(f"{name}: is not trained by gradients of its own; run it without torchrun")
     if teach:
         teach(network, recipe, work, device)
     if teach or not trains:
@@ -83,25 +88,30 @@ def fit(
         return
     optimiser = trainee.optimiser(recipe)
     folder = work / "fit" / name
-    make_directory(folder)
-    restore_directory(folder / BEST)
-    state = State(hash_of([provenance, task.files]))
-    if restart:
-        (folder / STATE).unlink(missing_ok=True)
+    state, writes = State(hash_of([provenance, task.files])), processes.number == 0
+    if writes:
+        make_directory(folder)
+        restore_directory(folder / BEST)
+        if restart:
+            (folder / STATE).unlink(missing_ok=True)
+    processes.meet()  # the others read what this one leaves
     saved = state.saved(folder)
-    baselines = _baselines(task)
+    baselines = _baselines(task) if writes else {}
     if saved:
         state.resume(saved, network, optimiser)
 
     schedule, decisive = Schedule(recipe, task.size), task.curve.decisive
-    steps = progress(range(state.step, schedule.steps), name, "steps")
-    for row in train(network, optimiser, task, schedule, state, steps):
+    left = range(state.step, schedule.steps)
+    steps = progress(left, name, "steps") if writes else left
+    for row in train(network, optimiser, task, schedule, state, steps, processes):
         is_best = state.best(decisive) is row
         values = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
         log.info("epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _words(values), " (best)" if is_best else "")
         if is_best:  # a copy, because it is rounded to what is stored; training goes on unrounded
             _write(folder / BEST, deepcopy(network), trainee, task, {"validation while training": row}, provenance)
         state.save(folder, network, optimiser)
+    if not writes:
+        return
 
     best = open_network(folder / BEST, trainee.kind)[0].to(device)  # as stored
     told = {"best epoch": state.best(decisive)["epoch"], **baselines, "log": state.rows}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 
+from training.fitting.processes import ALONE, Processes
 from training.fitting.schedule import Schedule
 from training.fitting.state import State
 from training.fitting.task import N, Task, diverged
@@ -19,6 +20,7 @@ def train(
     schedule: Schedule,
     state: State,
     steps: Iterable[int],
+    processes: Processes = ALONE,
 ) -> Iterator[dict[str, float]]:
     """Train a network, from one validation to the next.
 
@@ -29,6 +31,7 @@ def train(
         schedule: which examples each step reads, and after which it validates.
         state: where the run is; brought on with each step.
         steps: those that are left.
+        processes: those that train it, of which the first validates.
 
     Yields:
         the row of each validation, the last of the state's.
@@ -40,12 +43,14 @@ def train(
     for step in steps:
         for group in optimiser.param_groups:
             group["lr"] = group["initial_lr"] * schedule.rate(step)
-        loss = take_step(network, optimiser, task, schedule.rows(step), schedule.recipe.training.micro_batch_size)
+        processes.seed(schedule.recipe.seed, step)
+        micro = schedule.recipe.training.micro_batch_size
+        loss = take_step(network, optimiser, task, schedule.rows(step), micro, processes)
         if not np.isfinite(loss):
             raise diverged(step + 1, f"the loss is {loss}")
         state.step = step + 1
         state.losses.append(loss)
-        if schedule.validates(step):
+        if schedule.validates(step) and processes.number == 0:
             values = task.validated(network, state.step)
             mean = round(float(np.mean(state.losses)), 6)
             row = {"step": state.step, "epoch": round(state.step / schedule.per_epoch, 3), "loss": mean, **values}
@@ -54,13 +59,16 @@ def train(
             yield row
 
 
-def take_step(network: N, optimiser: torch.optim.Optimizer, task: Task[N], rows: np.ndarray, micro: int) -> float:
+def take_step(
+    network: N,
+    optimiser: torch.optim.Optimizer,
+    task: Task[N],
+    rows: np.ndarray,
+    micro: int,
+    processes: Processes = ALONE,
+) -> float:
     """One step of the optimiser over a global batch of examples, rows (B,), computed in micro batches; the batch's loss."""
-    total = 0.0
-    for part in np.split(rows, range(micro, len(rows), micro)):
-        loss = task.loss(network, part, rows)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own lack
-        total += loss.item()
+    loss = processes.backward(network, task, rows, micro)
     optimiser.step()
     optimiser.zero_grad()
-    return total
+    return loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,10 +15,11 @@ import pytest
 import torch
 
 from submission.disk.kept import Kept
+from submission.engine.engine import Here
 from submission.enrichment import enriched
 from submission.enrichment.base import Enricher, Word
 from submission.enrichment.checkpoint import EnricherCheckpoint
-from submission.enrichment.enriched import enrich, words_of
+from submission.enrichment.enriched import EachAlone, enrich, words_of
 from submission.enrichment.read import read
 from submission.retrieval import terms
 from submission.retrieval.terms import Settings, TermIndex, term_index
@@ -97,21 +98,53 @@ def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeyp
         assert found.between(40, 90) == whole[40:]
 
 
+def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: EnricherCheckpoint, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Backwards(Here):
+        def map(self, function, parts, device):  # type: ignore[no-untyped-def]
+            asked.append(type(function).__name__)
+            return ((number, function(part)) for number, part in list(parts)[::-1])
+
+    enrich(lambda start, end: TEXTS[start:end], len(TEXTS), opened, CPU, Kept(tmp_path / "other", {}), Backwards())
+    run(opened, tmp_path / "here")
+    files = [{file.name: file.read_bytes() for file in (tmp_path / one).glob("part-*")} for one in ("here", "other")]
+    assert files[0] == files[1]
+    assert asked == ["Tried", "Packed"]
+    assert isinstance(opened.enricher, Counting)
+    opened.enricher.computed.clear()
+    assert EachAlone(opened, CPU)(["one", "seven"]) == [{"one": 3}, {"seven": 5}]
+    assert opened.enricher.computed == [["one"], ["seven"]]
+
+
+def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Four(Here):
+        def workers(self, device: torch.device) -> int:
+            return 4
+
+    said: list[float] = []
+    clock = iter([100.0, 100.0 + 20 * 60])
+    monkeypatch.setattr(enriched, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(enriched, "_tell", lambda name, documents, minutes, *rest: said.append(minutes))
+    enrich(lambda start, end: TEXTS[start:end], len(TEXTS), opened, CPU, Kept(tmp_path, {}), Four())
+    assert said == [62.5 / 4]
+
+
 def test_killed_three_times_it_goes_on(
     opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(enriched, "TOGETHER", 10)
     run(opened, tmp_path / "whole")
-    packed, made = enriched._packed, []
+    words, made = enriched.words_of, []
 
-    def stops(texts: Sequence[str], *rest: Any) -> bytes:
+    def stops(texts: Sequence[str], *rest: Any) -> list[Mapping[str, int]]:
         if len(texts) == 10:
             made.append(TEXTS.index(texts[0]) // 10)
             if len(made) in (2, 4, 6):
                 raise KeyboardInterrupt
-        return packed(texts, *rest)
+        return words(texts, *rest)
 
-    monkeypatch.setattr(enriched, "_packed", stops)
+    monkeypatch.setattr(enriched, "words_of", stops)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             run(opened, tmp_path / "killed")
@@ -127,14 +160,14 @@ def test_killed_three_times_it_goes_on(
 def test_time_and_size_are_said_before(
     opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, before = iter([100.0, 100.0 + 20 * 60]), []
+    clock, before, parts = iter([100.0, 100.0 + 20 * 60]), [], enriched.kept_parts
 
-    def begins(numbers: Sequence[int], *rest: Any) -> Sequence[int]:
+    def begins(*given: Any) -> Callable[[int], bytes]:
         before.extend(caplog.messages)
-        return numbers
+        return parts(*given)
 
     monkeypatch.setattr(enriched, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(enriched, "progress", begins)
+    monkeypatch.setattr(enriched, "kept_parts", begins)
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path)
     said, warned = before

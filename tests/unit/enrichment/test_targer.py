@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
+from submission.enrichment import checkpoint
 from submission.enrichment.base import Word
+from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher, write_enricher
 from submission.enrichment.targer import TARGER, joined
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import SPELLING_IDS, WrittenReader
@@ -169,3 +174,17 @@ def test_a_batch_has_each_different_word_once() -> None:
     assert len(ids) == len(letters) == 16  # "are", "." and "'" are there twice, "Zoos" too
     for passage, row in zip(passages, words, strict=True):
         assert ids[row[: len(passage)]].tolist() == passage.ids
+
+
+def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_enricher(tmp_path / "targer", network(), reader(), {}, {"trained on": {}}, "A test.")
+    opened = open_enricher(tmp_path / "targer")
+    pickled = pickle.dumps(opened)
+    assert len(pickled) < 500
+    found = pickle.loads(pickled)
+    assert found is not opened
+    assert (found.fingerprint, found.directory) == (opened.fingerprint, tmp_path / "targer")
+    monkeypatch.setattr(checkpoint, "open_network", None)
+    assert pickle.loads(pickled) is found
+    with pytest.raises(TypeError, match="not opened from a directory"):
+        pickle.dumps(EnricherCheckpoint(opened.enricher, opened.reader, "a test"))

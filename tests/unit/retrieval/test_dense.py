@@ -17,10 +17,10 @@ from submission.retrieval.dense import (
     DenseIndex,
     conclusions_of,
     dense_index,
-    documents_read,
     encoded,
-    queries_read,
+    premises_of,
     represented,
+    titles_of,
 )
 from submission.scoring.batches import Ids, pad
 from submission.scoring.checkpoint import Checkpoint
@@ -51,12 +51,9 @@ def corpus() -> pd.DataFrame:
     return pd.DataFrame({"docno": NAMES, "premise": premises})
 
 
-def read(corpus: pd.DataFrame, checkpoint: Checkpoint) -> dense.Read:
-    return documents_read(lambda docnos: corpus[corpus["docno"].isin(docnos)][::-1], checkpoint)
-
-
 def build(corpus: pd.DataFrame, checkpoint: Checkpoint, directory: Path) -> DenseIndex:
-    return dense_index(corpus["docno"].tolist(), read(corpus, checkpoint), checkpoint, CPU, Kept(directory, {}))
+    premises = premises_of(corpus["docno"].tolist(), lambda docnos: corpus[corpus["docno"].isin(docnos)][::-1])
+    return dense_index(premises, checkpoint, CPU, Kept(directory, {}))
 
 
 @torch.no_grad()
@@ -73,7 +70,7 @@ def test_a_search_is_brute_force(
     monkeypatch.setattr(dense, "BLOCK", 64)
     monkeypatch.setattr(dense, "QUERIES", 2)
     index, queries = build(corpus, checkpoint, tmp_path), represented(["a b c", "h", "", "a a a b"], checkpoint, CPU)
-    vectors = np.stack([single(checkpoint, text).astype(np.float16) for text in corpus["premise"]]).astype(np.float64)
+    vectors = np.load(tmp_path / dense.VECTORS).astype(np.float64)
     found = list(index.nearest(queries, depth))
     assert len(found) == 4
     for query, (docnos, scores) in zip(queries, found, strict=True):
@@ -145,17 +142,16 @@ def test_titles_are_of_full_precision(checkpoint: Checkpoint) -> None:
 
 
 def test_no_texts(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    index = dense_index([], lambda _: [], checkpoint, CPU, Kept(tmp_path, {}))
+    index = dense_index(titles_of([]), checkpoint, CPU, Kept(tmp_path, {}))
     query = represented(["a"], checkpoint, CPU)
     assert [(docnos, scores.tolist()) for docnos, scores in index.nearest(query, 5)] == [([], [])]
 
 
-def test_conclusions(tmp_path: Path, checkpoint: Checkpoint) -> None:
+def test_conclusions(tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     kept = Kept(tmp_path, {})
     assert conclusions_of(lambda: collection, kept) == {"Golf": ["a"], "Zoos": ["b", "c"]}
     assert list(conclusions_of(lambda: collection[:0], Kept(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
-    assert queries_read(checkpoint)(["a b"]) == [checkpoint.tokeniser.query("a b")]
 
 
 def test_batches_do_not_exceed_their_positions() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from submission.disk.kept import Kept
 from submission.retrieval import terms
-from submission.retrieval.terms import NAMES, Settings, TermIndex, term_index
+from submission.retrieval.terms import NAMES, Settings, TermIndex, term_index, texts_of
 from submission.text.terms import Terms
 from tests.conftest import contents
 
@@ -74,19 +74,19 @@ def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "whole")
     monkeypatch.setattr(terms, "KEPT_TOGETHER", 10)
-    counted, made = terms._counted, []
+    texts, counted, made = texts_of(DOCUMENTS, "conclusion premise"), terms._counted, []
 
-    def stops(documents: pd.DataFrame, *rest: object) -> bytes:
-        made.append(documents["docno"].iloc[0])
-        if made == ["d00", "d10", "d20"]:
+    def stops(some: list[str], terms_of: Terms) -> bytes:
+        made.append(texts.index(some[0]))
+        if made == [0, 10, 20]:
             raise KeyboardInterrupt
-        return counted(documents, *rest)
+        return counted(some, terms_of)
 
     monkeypatch.setattr(terms, "_counted", stops)
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / "stopped")
     build(tmp_path / "stopped")
-    assert made == ["d00", "d10", "d20", "d20", "d30"]
+    assert made == [0, 10, 20, 20, 30]
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 

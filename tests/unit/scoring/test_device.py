@@ -65,7 +65,7 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
 
     monkeypatch.setattr(KNRM, "score", small)
     halves = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "halves", {}))
-    assert sizes == [4, 2, 1, 1, 2, 1, 1, 2, 1, 1]  # of four and of two documents
+    assert sizes == [2, 1, 1, 4, 2, 1, 1, 2, 1, 1]  # of two and of four documents
     np.testing.assert_allclose(halves, whole, rtol=0, atol=1e-5)
 
 

@@ -74,7 +74,7 @@ def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: p
     represent, read = ranker.represent_many, []
     monkeypatch.setattr(ranker, "represent_many", lambda ids, mask: read.extend(mask.sum(1).tolist()) or represent(ids, mask))
     found = score(CANDIDATES, TOKENS, Checkpoint(ranker, tokeniser, "a test"), CPU, Kept(tmp_path, {}))
-    assert read == [0, 3, 3, 100]  # "c", "a" and "b", "d" cut
+    assert read == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
     pairs = [
         (tokeniser.query(dict(TOPICS.to_numpy())[q]), tokeniser.premise(dict(CORPUS.to_numpy())[d]))
         for q, d in CANDIDATES.to_numpy()

@@ -157,8 +157,14 @@ def test_the_network_of_the_best_validation_is_taken(encoder_beside: str, monkey
 
 
 def test_a_network_that_diverges_or_is_dead_is_refused(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TrainingError, match=r"lower training.learning_rate"):
-        weights(replace(SHORT, training=replace(SHORT.training, learning_rate=1e30)))
-    monkeypatch.setattr(TFRBERT, "forward", lambda self, query, *_: 0 * self.linear.weight.sum() + torch.zeros(len(query)))
-    with pytest.raises(TrainingError, match="all validation scores are tied, the network is dead"):
-        weights(SHORT)
+    for factor, message in (
+        (float("nan"), "the loss is nan; lower training.learning_rate"),
+        (0, "all .* tied, the network is dead"),
+    ):
+
+        def forward(self: TFRBERT, query: Tensor, *_: Tensor, factor: float = factor) -> Tensor:
+            return factor * self.linear.weight.sum() + torch.zeros(len(query))
+
+        monkeypatch.setattr(TFRBERT, "forward", forward)
+        with pytest.raises(TrainingError, match=message):
+            weights(SHORT)

@@ -1,0 +1,63 @@
+"""What an engine is, and the one that is always there: this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
+
+import torch
+
+P = TypeVar("P")  # a part
+R = TypeVar("R")  # what is computed of it
+CPU = torch.device("cpu")
+
+
+class Engine(Protocol):
+    """Computes a function of parts. Parts are cut before, so that engine and number of workers decide no bit of the results."""
+
+    about: str  # what it is, for people
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether it can compute on a GPU."""
+
+    def workers(self, device: torch.device) -> int:
+        """How many parts are computed at a time, at the moment."""
+
+    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
+        """What a function gives of numbered parts, with their numbers, in any order.
+
+        Args:
+            function: pickled where another process computes it; a checkpoint in it travels as its place and is opened there.
+            parts: each is asked for when it can be handed out, so that few of them are in memory.
+            device: what a part occupies while it is computed: a GPU or, on the CPU, a processor.
+
+        Raises:
+            What the function raises.
+        """
+
+
+class Here(Engine):
+    """This process: one part after the other, in their order."""
+
+    about = "this process"
+
+    @property
+    def has_gpu(self) -> bool:
+        return torch.cuda.is_available()
+
+    def workers(self, device: torch.device) -> int:
+        return 1
+
+    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
+        for number, part in parts:
+            yield number, function(part)
+
+
+HERE = Here()
+
+
+def computed(engine: Engine, function: Callable[[P], R], part: P, device: torch.device) -> R:
+    """What a function gives of a single part, computed where an engine computes."""
+    [(_, result)] = engine.map(function, [(0, part)], device)
+    return result

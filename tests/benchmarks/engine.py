@@ -1,0 +1,145 @@
+"""Ray's one-thread workers against threads of this process, on the same parts; what a part costs beside its computation."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from submission.disk.kept import Kept, KeptFile
+from submission.engine.choice import open_engine
+from submission.engine.engine import CPU, HERE, Engine
+from submission.engine.parts import Part, kept_parts
+from submission.paths import CHECKPOINTS
+from submission.retrieval.dense import KEPT_TOGETHER, Encoded
+from submission.scoring.checkpoint import open_checkpoint
+from submission.scoring.documents import score
+from submission.systems.catalogue import CONCLUSIONS
+from tests.benchmarks.inputs import execution
+from tests.benchmarks.measure import Benchmark, Result, compare
+
+PAIRS = 2048  # of BERT: four parts
+EMPTY, SECONDS = 200, 0.020  # empty parts, and what each may cost
+TEXTS = 128  # encoded, to know what a text costs
+HANDED_OUT, RECORDED = 40, 20_000  # parts of vectors that nobody computes; parts in a large record
+
+
+def engine(directory: Path, repetitions: int) -> list[Result]:
+    """Throughput of BERT's parts, an empty part, and the costs that a simulation needs."""
+    threads = torch.get_num_threads()
+    with open_engine("ray") as ray:
+        results = [_throughput(directory, ray, number, repetitions) for number in (threads, 1)]
+        return [*results, _empty(ray), _costs(directory, ray)]
+
+
+def _throughput(directory: Path, ray: Engine, threads: int, repetitions: int) -> Result:
+    """All of Ray's workers, as many as this process has threads, against so many of these."""
+    workers = torch.get_num_threads()
+    what = f"vanilla_bert: {PAIRS} pairs, {workers} one-thread workers of Ray"
+    benchmark = bert(directory, ray, threads)
+    return compare(benchmark, what, 0.95 if threads == workers else 0.9 * workers, repetitions)
+
+
+def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
+    """Each time the scores of the same pairs, to the last bit.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    checkpoint, expected = open_checkpoint(CHECKPOINTS / "vanilla_bert"), list[np.ndarray]()
+    with execution(directory) as running:
+        candidates, tokens = running.lists(CONCLUSIONS), running.tokens
+        few = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # of a small input, some several times
+        pairs = candidates.iloc[few].reset_index(drop=True)
+        tokens.premises(checkpoint.tokeniser, pairs["docno"])  # read before the time is taken
+
+    def scored(by: Engine) -> None:
+        with tempfile.TemporaryDirectory() as folder:  # nothing is kept from one round to the next
+            expected.append(score(pairs, tokens, checkpoint, CPU, Kept(Path(folder), {}), by))
+        if not (expected[-1] == expected[0]).all():
+            raise AssertionError("the two sides differ")
+
+    def baseline() -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            scored(HERE)
+        finally:
+            torch.set_num_threads(before)
+
+    against = f"this process, {threads} thread{'s' if threads > 1 else ''}"
+    return Benchmark("engine", against, "pairs", PAIRS, lambda: scored(ray), baseline)
+
+
+def _empty(ray: Engine) -> Result:
+    """Parts of no bytes, of which nothing is computed, kept."""
+    parts = [Part(f"{number}.bin", 1, bytes) for number in range(EMPTY)]
+    seconds = _seconds_a_part(ray, bytes, parts)
+    sizes = f"{1000 * seconds:.1f} ms", f"{1000 * SECONDS:.0f} ms"
+    return Result("empty", "an empty part by Ray, kept", "what is asked for", *sizes, SECONDS / seconds, 1, {"ours": [seconds]})
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """What gives a result of a size, whatever the part."""
+
+    size: int
+
+    def __call__(self, part: object) -> bytes:
+        """As many zeros."""
+        return bytes(self.size)
+
+
+def _costs(directory: Path, ray: Engine) -> Result:
+    """Seconds and bytes of a part of premises' vectors: for a worker and, without it, for the process that hands parts out."""
+    checkpoint = open_checkpoint(CHECKPOINTS / "sbert")
+    with execution(directory) as running:
+        documents, docnos = running.documents, running.documents.collection
+
+        def texts(start: int) -> list[str]:
+            some = [docnos[number % len(docnos)] for number in range(start, start + KEPT_TOGETHER)]  # a small one's again
+            return documents.texts(set(some)).set_index("docno")["premise"].loc[some].tolist()
+
+        encode, few = Encoded(checkpoint, "premise", CPU), texts(0)[:TEXTS]
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        start = time.perf_counter()
+        encode(few)
+        worker = (time.perf_counter() - start) * KEPT_TOGETHER / TEXTS
+        torch.set_num_threads(before)
+        vectors = len(encode(few)) * KEPT_TOGETHER // TEXTS
+        parts = [Part(f"{n}.npy", 1, lambda n=n: texts(n * KEPT_TOGETHER)) for n in range(HANDED_OUT)]  # type: ignore[misc]
+        driver = _seconds_a_part(ray, Zeros(vectors), parts)
+    costs = {"worker": worker, "driver": driver, "entry": _seconds_an_entry(), "sent": len(pickle.dumps(texts(0))),
+             "received": vectors}  # fmt: skip
+    what = f"a part of {KEPT_TOGETHER} premises: computed by a worker"
+    sizes = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
+    seconds = {name: [float(value)] for name, value in costs.items()}
+    return Result("costs", what, "read, sent and kept by the driver", *sizes, worker / driver, None, seconds)
+
+
+def _seconds_a_part(ray: Engine, function: Zeros | type[bytes], parts: list[Part[object]]) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        list(ray.map(function, [(0, parts[0].given())], CPU))  # there is a worker now
+        start = time.perf_counter()
+        kept_parts(function, parts, Kept(Path(folder), {}), ray, CPU, "parts", "parts")
+        return (time.perf_counter() - start) / len(parts)
+
+
+def _seconds_an_entry() -> float:
+    """What a part that is kept already adds to keeping the next: the record is written each time."""
+    seconds = []
+    for number in (0, RECORDED):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = Kept(Path(folder), {})
+            kept._record.files |= {f"{one:09}.npy": KeptFile("", "0" * 32) for one in range(number)}
+            start = time.perf_counter()
+            for one in range(5):
+                kept.write(f"{one}.bin", b"")
+            seconds.append((time.perf_counter() - start) / 5)
+    return max(0.0, seconds[1] - seconds[0]) / RECORDED

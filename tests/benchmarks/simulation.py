@@ -1,0 +1,91 @@
+"""Vectors of all premises of a collection by a cluster, simulated from what a part was measured to cost."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from heapq import heapreplace
+from typing import Any
+
+from submission.engine.cluster import AHEAD
+from submission.retrieval.dense import KEPT_TOGETHER
+from tests.benchmarks.inputs import ARGUMENTS
+
+GPU = 300  # one-thread workers that a GPU is taken for: an assumption, no GPU was measured
+NETWORK = 1.25e9  # bytes a second: ten gigabits
+Results = dict[str, list[dict[str, Any]]]  # the lines of each benchmark
+CASES = ((ARGUMENTS, 1), (ARGUMENTS, 8), (ARGUMENTS, 64), (50_000_000, 64))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of a part, in seconds and bytes."""
+
+    worker: float  # computed
+    driver: float  # read, handed out, kept
+    entry: float  # of each part that is kept already, for keeping this one
+    sent: float
+    received: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a simulation: seconds in all, and how long driver, network and each worker were at work."""
+
+    seconds: float
+    driver: float
+    network: float
+    workers: float
+
+    @property
+    def limit(self) -> str:
+        """What was at work the longest."""
+        return max(("driver", "network", "workers"), key=lambda name: float(getattr(self, name)))
+
+
+def simulated(parts: int, workers: int, costs: Costs, ahead: int = AHEAD) -> Outcome:
+    """One driver hands out parts, a few ahead, and keeps what comes back; each worker computes one at a time.
+
+    The driver does one thing after another, and so does the network, by which parts and results pass.
+    """
+    transfer = (costs.sent + costs.received) / NETWORK
+    free = [0.0] * workers  # when a worker has finished
+    back: deque[float] = deque()  # when results are there, of the parts that are handed out
+    driver = network = 0.0
+    for number in range(parts):
+        if number >= ahead * workers:  # keep one, hand out one
+            driver = max(driver, back.popleft())
+        driver += costs.driver + costs.entry * number
+        network = max(network, driver) + transfer
+        finished = max(network, free[0]) + costs.worker
+        heapreplace(free, finished)
+        back.append(finished)
+    busy = costs.driver * parts + costs.entry * parts * (parts - 1) / 2
+    return Outcome(max(driver, back[-1]), busy, transfer * parts, costs.worker * parts / workers)
+
+
+def costs_of(results: Results) -> Costs:
+    """As they were measured."""
+    [line] = [line for line in results["engine"] if line["name"] == "costs"]
+    return Costs(**{name: values[0] for name, values in line["seconds"].items()})
+
+
+def table(results: Results) -> str:
+    """The README's, in Markdown, from the results of all benchmarks."""
+    measured = costs_of(results)
+    [memory] = [line for line in results["corpus"] if "memory" in line["what"]]
+    of_argument = 1e9 * float(memory["ours"].removesuffix(" GB")) / ARGUMENTS
+    lines = ["| premises | GPUs | time | network | driver's memory | limit |", "|---|---|---|---|---|---|"]
+    for arguments, gpus in CASES:
+        parts = -(-arguments // KEPT_TOGETHER)
+        found = simulated(parts, gpus, replace(measured, worker=measured.worker / GPU))
+        sent, busy = (measured.sent + measured.received) * parts, getattr(found, found.limit) / found.seconds
+        network = f"{sent / 1e9:.1f} GB, {sent / found.seconds / 1e6:.0f} MB/s"
+        memory = f"{of_argument * arguments / 1e9:.0f} GB"
+        cells = f"{arguments:,}", f"{gpus}", _time(found.seconds), network, memory, f"{found.limit}, busy {busy:.0%}"
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

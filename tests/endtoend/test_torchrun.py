@@ -1,0 +1,224 @@
+"""`fit` by two processes of torchrun: the losses of one, killed and resumed; and all recipes by one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from submission.disk.locked import locked
+from submission.errors import SystemsFailedError
+from submission.scoring import pretrained
+from submission.systems.catalogue import NETWORKS
+from tests.conftest import BERT, ROOT, contents, tiny_tokenizer
+from training.__main__ import main
+from training.fitting import jobs, state
+
+STEPS = 50
+RECIPES = {
+    "knrm": """ranker = "knrm"
+[network]
+dimensions = 20
+dropout = 0.0
+[training]
+epochs = 4
+learning_rate = 0.01
+micro_batch_size = 8
+""",
+    "vanilla_bert": """ranker = "vanilla_bert"
+[network]
+dropout = 0.0
+[lengths]
+query = 20
+premise = 30
+[encoder]
+name = "tiny"
+learning_rate = 0.001
+[training]
+epochs = 2
+global_batch_size = 16
+micro_batch_size = 8
+validation_queries = 3
+""",
+}
+# So that torchrun finds the tiny encoder too; 50 pictures of the learning curve take longer than all the rest.
+SCRIPT = """import sys
+from pathlib import Path
+from submission.scoring import pretrained
+from training.__main__ import main
+from training.fitting import state
+pretrained.ENCODERS, state.draw = Path(sys.argv[1]), lambda *_: b""
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a tiny BERT without dropout."""
+    folder = tmp_path / "encoders"
+    monkeypatch.setattr(pretrained, "ENCODERS", folder)
+    tokenizer = tiny_tokenizer()
+    torch.manual_seed(0)
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    sizes = {**BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
+    BertModel(BertConfig(**sizes, **none, initializer_range=0.2)).save_pretrained(folder / "tiny")
+    tokenizer.save(str(folder / "tiny" / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture
+def fit(work: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """The arguments that train by a recipe of 50 steps, each of which is validated, in a working directory of its own."""
+
+    def arguments(ranker: str, directory: str, dropout: float = 0.0) -> list[str]:
+        text = RECIPES[ranker].replace("dropout = 0.0", f"dropout = {dropout}")
+        (tmp_path / f"{ranker}.toml").write_text(f"{text}steps = {STEPS}\nvalidations = 100\n")
+        shutil.copytree(work, tmp_path / directory, dirs_exist_ok=True)
+        return ["fit", str(tmp_path / f"{ranker}.toml"), "--work", str(tmp_path / directory), "--device", "cpu"]
+
+    monkeypatch.setattr(state, "draw", lambda *_: b"")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return arguments
+
+
+def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Two processes, started by torchrun."""
+    script = [str(folder / "script.py"), str(folder / "encoders")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *script, *arguments],
+        env=environment, cwd=folder, text=True, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    """What it said."""
+    said = process.communicate()[1]
+    assert process.returncode == 0, said
+    return said
+
+
+def rows(directory: Path) -> list[dict[str, float]]:
+    """The log, as far as it is written."""
+    logs = list(directory.glob("fit/*/log.jsonl"))
+    return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", RECIPES)
+def test_two_processes_have_the_losses_of_one(ranker: str, fit: Callable[..., list[str]], tmp_path: Path) -> None:
+    process = torchrun(fit(ranker, "two"), tmp_path)
+    assert main(fit(ranker, "one")) == 0
+    said, one, two = finished(process), rows(tmp_path / "one"), rows(tmp_path / "two")
+    assert [row["step"] for row in two] == [row["step"] for row in one] == list(range(1, STEPS + 1))
+    assert max(abs(a["loss"] - b["loss"]) for a, b in zip(one, two, strict=True)) <= 1e-5
+    assert len({row["loss"] for row in one}) > STEPS / 2
+    assert max(row["loss"] for row in one) - min(row["loss"] for row in one) > 0.02
+    provenance = json.loads((tmp_path / "two" / "checkpoints" / ranker / "provenance.json").read_text())
+    assert provenance["machine"].endswith(" cpu × 2")
+    assert len([line for line in said.splitlines() if "epoch 0." in line]) == len([row for row in one if row["epoch"] < 1])
+
+
+@pytest.mark.slow
+def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Callable[..., list[str]], tmp_path: Path) -> None:
+    finished(torchrun(fit("knrm", "whole", dropout=0.2), tmp_path))
+    arguments = fit("knrm", "killed", dropout=0.2)
+    process, until = torchrun(arguments, tmp_path), time.monotonic() + 120
+    while len(rows(tmp_path / "killed")) < 10 and time.monotonic() < until:
+        time.sleep(0.01)
+    for one in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a session of its own
+        one.kill()
+    process.communicate()
+    assert 10 <= len(rows(tmp_path / "killed")) < STEPS
+    assert "going on at step" in finished(torchrun(arguments, tmp_path))
+    assert contents(tmp_path / "killed" / "checkpoints") == contents(tmp_path / "whole" / "checkpoints")
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+
+
+def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
+    fit: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, work = fit("knrm", "mine"), tmp_path / "mine"
+    for name in ("knrm", "other"):
+        (work / "fit" / name).mkdir(parents=True)
+    with locked(work, shared=True), locked(work / "fit" / "knrm"):
+        assert main(arguments) == 5
+    assert f"{work / 'fit' / 'knrm'}: another process works there" in capsys.readouterr().err
+    with locked(work, shared=True), locked(work / "fit" / "other"):
+        assert main(["embed", str(work)]) == 5  # what others read stays as it is
+        assert main(arguments) == 0
+
+
+# Instead of Python: says which recipe it was given, its flags and GPU, when it began and ended; drmm fails.
+JOB = """#!/bin/bash
+echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
+[ "$4" != drmm ] || { echo "error: dead" >&2; exit 7; }
+"""
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What the jobs said."""
+    (tmp_path / "python").write_text(JOB)
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return lambda: (tmp_path / "log").read_text().splitlines()
+
+
+def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
+    names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
+    jobs.fit_all(names, ["--restart"], work, 2)
+    lines = said()
+    assert [line.split()[1] for line in lines if line.startswith("end")] != []
+    assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
+    assert lines.index("end vanilla_bert") < next(n for n, line in enumerate(lines) if line.startswith("begin cedr_knrm"))
+    assert {tuple(line.split()[:2]) for line in lines[:2]} == {("begin", "gru"), ("begin", "knrm")}  # two at a time
+    assert lines[0].endswith(f"--work {work} --restart")
+
+
+def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
+    work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(jobs, "start_of", lambda name: "drmm" if name == "cedr_drmm" else "")
+    with pytest.raises(SystemsFailedError, match="failed: drmm, cedr_drmm; the others are done"):
+        jobs.fit_all(["drmm", "cedr_drmm", "knrm"], [], work, 0)
+    assert [line.strip() for line in said()] == [
+        f"begin drmm  --work {work}", "end drmm", f"begin knrm  --work {work}", "end knrm"
+    ]  # fmt: skip
+    assert f"drmm: failed with exit code 7, see {work / 'fit' / 'drmm.log'}" in caplog.text
+    assert (work / "fit" / "drmm.log").read_text() == "error: dead\n"
+
+
+@pytest.mark.slow
+def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(jobs, "recipes", lambda: ["knrm"])
+    assert main(["fit", "--all", "--work", str(work), "--device", "cpu"]) == 6
+    assert "failed: knrm" in capsys.readouterr().err
+    assert "the recipe's network has 300 dimensions, the word vectors 20" in (work / "fit" / "knrm.log").read_text()
+
+
+def test_all_recipes_are_those_of_the_systems() -> None:
+    found = jobs.recipes()
+    assert {*NETWORKS, "snrm", "sbert"} <= set(found)
+    assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(found)
+    assert found.index("vanilla_bert") < min(found.index("cedr_knrm"), found.index("cedr_drmm"))
+
+
+def test_what_to_fit_is_said_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--work", str(work)]) == 2
+    assert "expected a RECIPE, or --all" in capsys.readouterr().err
+    assert main(["fit", "knrm", "--all", "--work", str(work)]) == 2
+    assert "fit --all: takes no RECIPE" in capsys.readouterr().err
