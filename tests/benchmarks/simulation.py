@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 from heapq import heapreplace
+from statistics import median
 from typing import Any
 
 from submission.engine.cluster import AHEAD
 from submission.retrieval.dense import KEPT_TOGETHER
+from tests.benchmarks.engine import PAIRS, PART
 from tests.benchmarks.inputs import ARGUMENTS
 
 GPU = 300  # one-thread workers that a GPU is taken for: an assumption, no GPU was measured
@@ -84,7 +86,18 @@ def table(results: Results) -> str:
         memory = f"{of_argument * arguments / 1e9:.0f} GB"
         cells = f"{arguments:,}", f"{gpus}", _time(found.seconds), network, memory, f"{found.limit}, busy {busy:.0%}"
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", checked(results)]) + "\n"
+
+
+def checked(results: Results) -> str:
+    """What is simulated of two one-thread workers of BERT's parts, beside what was measured."""
+    [line] = [line for line in results["engine"] if line["against"] == "this process, 1 thread"]
+    alone, together = median(line["seconds"]["baseline"]), median(line["seconds"]["ours"])
+    parts = PAIRS // PART
+    found = simulated(parts, 2, replace(costs_of(results), worker=alone / parts))
+    return (
+        f"{parts} parts of BERT's pairs by two one-thread workers: simulated {found.seconds:.1f} s, measured {together:.1f} s."
+    )
 
 
 def _time(seconds: float) -> str:
