@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_run(verb)
     output = from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     verb.add_argument("-o", "--output", type=folder, default=output, metavar="DIR", help="directory for the runs")
-    what = "repeatable; the first is the primary one (default: all whose checkpoints are there, knrm primary)"
+    what = "repeatable; the first is the primary one (default: all whose checkpoints are there, fusion primary)"
     verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=what)
     verb.add_argument("--team", default="aragorn", help="run files and tags are named <team>-<system>")
     what = "documents a topic in a run, at most 1000"

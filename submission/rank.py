@@ -46,7 +46,7 @@ class Job:
 
 
 def rank(job: Job) -> None:
-    """Write `<team>-<system>.txt` for every system and `run.txt`, the run of the primary one (the first named, else knrm).
+    """Write `<team>-<system>.txt` for every system and `run.txt`, the run of the primary one (the first named, else fusion).
 
     A system whose run is already there, made from the same inputs, settings, checkpoints and code, is not computed again.
 

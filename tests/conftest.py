@@ -44,6 +44,7 @@ from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.parameters import Parameters
 from submission.retrieval.terms import Fields, Settings
 from submission.scoring.checkpoint import write_checkpoint
+from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS, choose
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
@@ -116,8 +117,9 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path) -> Path:
-    """A checkpoints directory with a tiny untrained KNRM."""
+def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoints directory with a tiny untrained KNRM, which is the primary system there."""
+    monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     torch.manual_seed(0)
     tokeniser = WordTokeniser(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), Lengths())
     ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))

@@ -12,7 +12,6 @@ from submission.input.args_me import corpus_files
 from submission.output.directory import METADATA
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
-from submission.systems.catalogue import BASELINE_SYSTEM
 from tests.benchmarks.inputs import halves_of_topics
 from tests.benchmarks.measure import Process, Result, execute
 
@@ -59,7 +58,7 @@ def second(directory: Path, system: str = "knrm") -> Result:
 
 def memory(directory: Path) -> list[Result]:
     """The peaks of an execution of bm25 and the word networks, and of one of a language model over whole arguments."""
-    words = [BASELINE_SYSTEM, *(name for name in names() if find(name).reads == "words" and (CHECKPOINTS / name).is_dir())]
+    words = ["bm25", *(name for name in names() if find(name).reads == "words" and (CHECKPOINTS / name).is_dir())]
     return [_peak(directory, words, MEMORY), _peak(directory, ["dirichlet"], MEMORY_OF_TERMS)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,10 +13,12 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
+from submission.disk.files import sha256
 from submission.input.directory import Input
 from submission.input.runs import read_run
 from submission.scoring.checkpoint import open_checkpoint
-from submission.systems.catalogue import SYSTEMS
+from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
+from submission.systems.execution import walk
 from tests.conftest import documents_of
 from training.__main__ import main as training
 from training.measuring.evaluate import evaluate, read_qrels
@@ -125,6 +128,9 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
             row = re.search(rf'scope="row">{system}</th><td><strong>([\d.]+)</strong>', html[html.index(f"<caption>{way}:") :])
             assert row is not None
             assert row[1] == f"{values[f'nDCG@5 {way}']:.3f}"
+        assert re.search(rf'class="baseline"><th scope="row">{PRIMARY_SYSTEM}</th>', html[html.index(f"<caption>{way}:") :])
+    assert "Topics against fusion" in page.text
+    assert "Fitted or tuned to these very judgments" not in page.text
     assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
     assert page.text.count("how often the words of its first argument count") == 3  # a topic each, for one enrichment
     marks = [attributes for tag, attributes in page.tags if tag == "mark"]
@@ -179,6 +185,31 @@ def test_the_best_and_the_worst_argument_by_quality_are_marked(
     flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
     assert training(["report", str(directory), *flags]) == 0
     assert not re.search("(best|worst) by quality", (directory / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
+    reported: tuple[Path, Path], topics: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, qrels = reported
+    file = all_checkpoints / "dirichlet" / "provenance.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "trained on": {"input": {"qrels": sha256(qrels)}}}))
+    shutil.copyfile(directory / "aragorn-gru.txt", directory / "run.txt")
+    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
+    assert training(["report", str(directory), *flags]) == 0
+    html = (directory / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru", "gru"]
+    assert "Topics against gru" in html
+    [fitted] = re.findall(r"less is to be expected: ([\w, ]+)\.", html)
+    found = {name for name in SYSTEMS if "dirichlet" in made_with(name)}
+    assert {"dirichlet", "fusion", "tfr_bert"} <= found
+    assert set(fitted.split(", ")) == found
+    (directory / "run.txt").unlink()
+    assert training(["report", str(directory), *flags]) == 3
+    assert "expected run.txt, that run as <team>-<system>.txt, and other runs" in capsys.readouterr().err
+
+
+def made_with(system: str) -> set[str | None]:
+    return {part.checkpoint for part in walk(SYSTEMS[system].stage)}
 
 
 def test_a_report_on_another_input_is_refused(

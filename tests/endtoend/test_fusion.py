@@ -307,7 +307,10 @@ def test_any_order_of_members_gives_the_same_lists(execute: Callable[..., Execut
     found = execution.lists(STAGE)
     pd.testing.assert_frame_equal(before.lists(turned), found, check_exact=True)
     alone = execute(topics, checkpoints=small, qid="2").lists(STAGE)
-    pd.testing.assert_frame_equal(alone, found[found["qid"] == "2"].reset_index(drop=True), check_exact=True)
+    of_all = found[found["qid"] == "2"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(
+        alone, of_all, rtol=0, atol=1e-6
+    )  # a network's last digits are of the topics it scores at once
 
 
 def test_documents_outside_of_the_pool_change_nothing(execute: Callable[..., Execution], topics: Path, small: Path) -> None:

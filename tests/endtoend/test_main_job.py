@@ -49,7 +49,7 @@ def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
     assert first.stdout == ""
     runs = tmp_path / "runs"
     assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in shipped())}
-    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()
+    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     [message] = [message for message in check_format(runs, "run.txt") if isinstance(message, str)]
     assert "correct format" in message
     again = run_sh(cwd=tmp_path)

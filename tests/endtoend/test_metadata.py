@@ -48,7 +48,7 @@ def test_all_that_made_the_runs(
     status, message = check_format(tmp_path / "out", "run-with-metadata")
     assert (status.name, "ir-metadata.yml is valid" in message) == ("OK", True)
     found = read(tmp_path / "out")
-    assert found["tag"] == found["method"]["name"] == "me-knrm"
+    assert found["tag"] == found["method"]["name"] == "me-fusion"
     assert found["actor"] == {"team": "me"}
     source = found["implementation"]["source"]
     assert (source["commit"], source["repository"]) == ("abc123", "https://example.org/aragorn")

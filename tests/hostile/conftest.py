@@ -8,6 +8,7 @@ import pytest
 
 from submission.__main__ import main
 from submission.retrieval.lexical import RM3, Dirichlet
+from submission.systems import catalogue
 from tests.conftest import write_lexical, write_tiny
 from tests.hostile.harness import TOPIC, Program, write_input
 
@@ -35,7 +36,9 @@ def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lexical(place / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(most_df=1.0))
     flags = ["-i", "input", "-o", "out", "--work", "work", "--checkpoints", "checkpoints"]
     names = {"input", "out", "work", "checkpoints"}
-    assert main(["rank", *(str(place / flag) if flag in names else flag for flag in flags), "--device", "cpu"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
+        assert main(["rank", *(str(place / flag) if flag in names else flag for flag in flags), "--device", "cpu"]) == 0
     assert all((place / "out" / f"aragorn-{name}.txt").stat().st_size > 500 for name in ("knrm", "snrm"))
     return place
 

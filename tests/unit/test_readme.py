@@ -95,6 +95,10 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         "qrels,run,measure,mean,low,high\n"
         + "".join(f"q,team-{s},{m},{v},{v / 2},{v * 1.5}\n" for s, v in (("bm25", 0.2), ("knrm", 0.4)) for m in MEASURES_SHOWN)
     )
+    (tmp_path / "fusion.csv").write_text(
+        "qrels,run,measure,mean,low,high\n"
+        + "".join(f"{q},{r},{m},0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in MEASURES_SHOWN)
+    )
     sections = ("commands", "systems", "results")
     marks = "\n".join(f"<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nbetween" for name in sections)
     (tmp_path / "README.md").write_text(f"before\n{marks}\nafter\n")
@@ -104,9 +108,11 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         assert (lines[0], lines[-1], lines.count("between")) == ("before", "after", 3)
         assert "old" not in lines
         start = lines.index("<!-- results: generated -->")
-        assert lines[start + 4 : start + 6] == [
+        assert lines[start + 4 : start + 8] == [
             "| knrm | 86.3 | 0.400 (0.20–0.60) | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
+            "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
             "| bm25 |  | 0.200 (0.10–0.30) | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
+            "",
         ]
     (tmp_path / "README.md").write_text("no marks\n")
     with pytest.raises(InputError, match="expected the lines"):
@@ -148,6 +154,7 @@ def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> No
     aggregate(find("ensemble"), prepared, fitted, copy / "checkpoints" / "ensemble", torch.device("cpu"))
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
+    # Blocks of bash need a cluster or a search engine: endtoend/test_cluster.py and test_torchrun.py have the former.
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     commands = [line for line in lines if line.split()[0] not in ELSEWHERE]

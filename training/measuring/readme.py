@@ -11,7 +11,7 @@ from submission.disk.files import write_whole
 from submission.disk.provenance import METRICS
 from submission.errors import InputError
 from submission.paths import CHECKPOINTS
-from submission.systems.catalogue import SYSTEMS
+from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from submission.systems.remembered import Checkpoints
 from training.measuring.analysis import system as system_of
@@ -64,18 +64,28 @@ def systems() -> str:
 def results_table(measured: Path, checkpoints: Path) -> str:
     """The table in Markdown, the best system first. Raises InputError: the measured file is missing or another kind of file."""
     try:
-        rows = pd.read_csv(measured)
+        rows = pd.concat([pd.read_csv(measured), *_cross_validated(measured.parent)])
         means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high"])
         means = means.sort_values(("mean", MEASURES_SHOWN[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{measured}: no measured means ({error}); `python -m training evaluate -o` writes them") from None
     lines = [f"| system | validation MAP@20 | {' | '.join(MEASURES_SHOWN)} |", f"|---|---|{'---|' * len(MEASURES_SHOWN)}"]
     for run, values in means.iterrows():
-        name = system_of(str(run))
+        name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else system_of(str(run))
         cells = [f"{values['mean', measure]:.3f}" for measure in MEASURES_SHOWN]
         cells[0] += f" ({values['low', MEASURES_SHOWN[0]]:.2f}–{values['high', MEASURES_SHOWN[0]]:.2f})"  # noqa: RUF001 a range
         lines.append(f"| {name} | {_validation(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _cross_validated(directory: Path) -> list[pd.DataFrame]:
+    """The primary system's means on topics of folds that it was not fitted to, if they are there."""
+    file = directory / f"{PRIMARY_SYSTEM}.csv"
+    if not file.exists():
+        return []
+    rows = pd.read_csv(file)
+    own = rows[(rows["run"] == PRIMARY_SYSTEM) & (rows["qrels"] == rows["qrels"].iloc[0])]
+    return [own.assign(run=f"{PRIMARY_SYSTEM}, on topics of other folds")]
 
 
 def _validation(checkpoints: Path, name: str) -> str:

@@ -15,17 +15,17 @@ import jinja2
 import numpy as np
 import pandas as pd
 
-from submission.disk.files import write_whole
+from submission.disk.files import sha256, write_whole
 from submission.disk.kept import read_record
-from submission.disk.provenance import METRICS
+from submission.disk.provenance import METRICS, PROVENANCE
 from submission.errors import InputError
 from submission.input.directory import Input
 from submission.input.runs import read_run
-from submission.output.directory import RECORD
+from submission.output.directory import RECORD, RUN_FILE
 from submission.progress import progress
-from submission.systems.catalogue import BASELINE_SYSTEM, SYSTEMS, find
+from submission.systems.catalogue import CONCLUSIONS, SYSTEMS, find, name_of
 from submission.systems.enrichment import Enrichment
-from submission.systems.execution import Execution, Stage
+from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
 from submission.systems.stages import Reorder
 from training.fitting.curves import curve_of, draw
@@ -42,6 +42,7 @@ DOCUMENTS_SHOWN = 5  # documents a topic and system
 EXCERPT = 240  # characters of a premise in the table; the whole one is below it
 MEASURE = "nDCG@5"
 ARGUMENTS = "bm25_arguments"  # what bm25 over conclusions is held against
+CANDIDATES = name_of(CONCLUSIONS)
 WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
 COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 
@@ -66,19 +67,19 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     """Write a report on the runs of a directory.
 
     Args:
-        directory: with `<team>-<system>.txt` runs, as `rank` writes them, bm25 among them.
+        directory: with `<team>-<system>.txt` runs, and run.txt, which is one of them and which the others are compared with, as
+            `rank` writes them.
         qrels_file: the judgments; those of documents that the input does not have are left out.
         execution: on the input that the runs were made from; the learning curves of its checkpoints are shown.
         output: the HTML file.
 
     Raises:
-        InputError: no runs, no bm25 among them, runs of another input, malformed files.
+        InputError: no runs, none of them run.txt, runs of another input, malformed files.
         OutputError: it cannot be written.
     """
     source = execution.input
     files = {analysis.system(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
-    if BASELINE_SYSTEM not in files or len(files) < 2:
-        raise InputError(f"{directory}: expected <team>-{BASELINE_SYSTEM}.txt and other runs, as `rank` writes them")
+    primary = _primary(directory, files)
     _refuse_other_input(directory, source)
     qrels = evaluate.read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file) for system, file in files.items()}
@@ -92,8 +93,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     queries = {system: _queries(find(system).stage, execution) for system in systems if system in SYSTEMS}
     pictures = _pictures({system: runs[system] for system in systems}, execution)
     topics = _topics(execution, qrels, {system: runs[system] for system in systems}, values, coverage, queries, pictures)
-    baseline = values[BASELINE_SYSTEM][f"{MEASURE} all"]
-    differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != BASELINE_SYSTEM}
+    baseline = values[primary][f"{MEASURE} all"]
+    differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != primary}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -106,11 +107,13 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         measure=MEASURE,
         columns=COLUMNS,
         systems=systems,
-        results=[_results(way, words, systems, values) for way, words in WAYS.items()],
+        primary=primary,
+        fitted=[system for system in systems if _is_fitted(system, qrels_file, execution)],
+        results=[_results(way, words, systems, primary, values) for way, words in WAYS.items()],
         coverage=coverage.to_dict("index"),
         covered=coverage["found"].sum() / coverage["relevant"].sum(),
         coverage_plot=_image(coverage_plot(coverage)),
-        against=_against(qrels, lists) if ARGUMENTS in runs else [],
+        against=_against(qrels, lists) if {CANDIDATES, ARGUMENTS} <= set(runs) else [],
         differences_plot=_image(differences_plot(differences)),
         similarity={
             name: {"image": _image(picture), "table": similarity[name].to_dict("index")}
@@ -129,6 +132,25 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), len(html.encode()) / 1e6)
 
 
+def _primary(directory: Path, files: Mapping[str, Path]) -> str:
+    """The system whose run is run.txt."""
+    file = directory / RUN_FILE
+    own = file.read_bytes() if file.is_file() else None
+    found = [system for system, one in files.items() if one.read_bytes() == own]
+    if not found or len(files) < 2:
+        raise InputError(
+            f"{directory}: expected {RUN_FILE}, that run as <team>-<system>.txt, and other runs, as `rank` writes them"
+        )
+    return found[0]
+
+
+def _is_fitted(system: str, qrels_file: Path, execution: Execution) -> bool:
+    """Whether something of a system was fitted or tuned to these very judgments."""
+    names = {part.checkpoint for part in walk(SYSTEMS[system].stage) if part.checkpoint} if system in SYSTEMS else set()
+    records = [execution.checkpoints.directory / name / PROVENANCE for name in names]
+    return any(sha256(qrels_file) in record.read_text(encoding="utf-8") for record in records if record.is_file())
+
+
 def _refuse_other_input(directory: Path, source: Input) -> None:
     try:
         made_from = read_record(directory / RECORD).decided_by["input"]
@@ -139,11 +161,11 @@ def _refuse_other_input(directory: Path, source: Input) -> None:
         raise InputError(f"{directory}: the runs were made from another input than {source.directory}; give theirs with -i")
 
 
-def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """A table of results, the best first: means, the interval of the first measure, its tests against bm25."""
+def _results(way: str, words: str, systems: list[str], primary: str, values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """A table of results, the best first: means, the interval of the first measure, its tests against the primary system."""
     measure = f"{MEASURE} {way}"
     systems = sorted(systems, key=lambda system: -values[system][measure].mean())
-    tested = against_baseline({system: values[system][measure] for system in systems}, BASELINE_SYSTEM)
+    tested = against_baseline({system: values[system][measure] for system in systems}, primary)
     rows = []
     for system in systems:
         table = values[system]
@@ -151,7 +173,7 @@ def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.D
         row = {"system": system, "mean": bounds["mean"], "low": bounds["low"], "high": bounds["high"]}
         row["others"] = [table[f"{column} {way}"].mean() for column in COLUMNS]
         row |= {name: table[name].mean() for name in (evaluate.BPREF, "judged@5", "judged@10")}
-        row["p"] = None if system == BASELINE_SYSTEM else tested.loc[system, "randomisation (Holm)"]
+        row["p"] = None if system == primary else tested.loc[system, "randomisation (Holm)"]
         rows.append(row)
     return {"way": way, "words": words, "rows": rows}
 
@@ -159,7 +181,7 @@ def _results(way: str, words: str, systems: list[str], values: Mapping[str, pd.D
 def _coverage(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
     """By topic: how many relevant documents the input has, and how many of them are candidates of the rankers."""
     relevant = qrels[qrels["rel"] > 0]
-    candidates = execution.lists(find(BASELINE_SYSTEM).stage)[["qid", "docno"]]
+    candidates = execution.lists(CONCLUSIONS)[["qid", "docno"]]
     found = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
     table = pd.DataFrame({"relevant": relevant.groupby("qid").size(), "found": found}).fillna(0).astype(int)
     table["candidates"] = candidates.groupby("qid").size().reindex(table.index).fillna(0).astype(int)
@@ -198,7 +220,7 @@ def _against(qrels: pd.DataFrame, lists: Mapping[str, Mapping[str, list[str]]]) 
     rows = []
     for qid, group in qrels[qrels["rel"] > 0].groupby("qid", sort=False):
         relevant = set(group["docno"])
-        conclusions, arguments = (relevant & set(lists[system].get(str(qid), [])) for system in (BASELINE_SYSTEM, ARGUMENTS))
+        conclusions, arguments = (relevant & set(lists[system].get(str(qid), [])) for system in (CANDIDATES, ARGUMENTS))
         alone = {"conclusions": sorted(conclusions - arguments), "arguments": sorted(arguments - conclusions)}
         rows.append({"qid": qid, "relevant": len(relevant), "both": len(conclusions & arguments), **alone})
     return rows
