@@ -221,7 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add("readme", _readme, "write the parts of the README that are generated: systems, commands, results")
 
     verb = verbs.add("report", _report, "report.html on the runs of a directory: one file, without network and scripts")
-    verb.add_argument("runs", type=folder, metavar="RUN_DIR", help="with <team>-<system>.txt runs, bm25 among them")
+    verb.add_argument("runs", type=folder, metavar="RUN_DIR", help="with <team>-<system>.txt runs and run.txt, one of them")
     verb.add_argument("--qrels", type=folder, required=True, metavar="FILE", help="TREC qrels; -2 counts as 0")
     add_input(verb)
     add_input_run(verb)
