@@ -156,5 +156,5 @@ def test_the_checkpoints_are_those_of_the_catalogue() -> None:
     needed = {part.checkpoint for system in SYSTEMS.values() for part in walk(system.stage) if part.checkpoint}
     there = {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()}
     assert there <= needed
-    may_lack = {"tfr_bert", "quality", "deepct", "deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
+    may_lack = {"deepct", "deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
     assert needed - there <= may_lack | {"targer_essays", "targer_dirichlet"}
