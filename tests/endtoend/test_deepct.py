@@ -17,6 +17,7 @@ from submission.enrichment import enriched
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import open_enricher
 from submission.enrichment.deepct import DeepCT
+from submission.enrichment.enriched import Words
 from submission.input.runs import read_run
 from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
@@ -215,16 +216,16 @@ def test_killed_three_times_while_enriching_it_gives_the_same_bytes(
     with caplog.at_level(logging.INFO):
         assert rank(topics, checkpoints, tmp_path / "whole", tmp_path / "whole-work") == 0
     assert "deepct: 575 documents to enrich, about" in caplog.text
-    packed, made = enriched._packed, []
+    each, made = enriched.words_of, []
 
-    def stops(texts: Sequence[str], *rest: Any) -> bytes:
+    def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
         if len(texts) > enriched.TRIED:
             made.append(len(texts))
             if len(made) in (3, 5, 8):
                 raise KeyboardInterrupt
-        return packed(texts, *rest)
+        return each(texts, *rest)
 
-    monkeypatch.setattr(enriched, "_packed", stops)
+    monkeypatch.setattr(enriched, "words_of", stops)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work")

@@ -17,7 +17,7 @@ import torch
 from submission.__main__ import main as submission
 from submission.enrichment import enriched
 from submission.enrichment.checkpoint import open_enricher, write_enricher
-from submission.enrichment.enriched import words_of
+from submission.enrichment.enriched import Words, words_of
 from submission.enrichment.targer import TARGER
 from submission.explain import explain
 from submission.input.runs import read_run
@@ -235,16 +235,16 @@ def test_killed_three_times_while_tagging_it_gives_the_same_bytes(
     monkeypatch.setattr(enriched, "TOGETHER", 64)
     checkpoints = enriching(tmp_path / "checkpoints")
     assert rank(topics, checkpoints, tmp_path / "whole", tmp_path / "whole-work") == 0
-    packed, made = enriched._packed, []
+    each, made = enriched.words_of, []
 
-    def stops(texts: Sequence[str], *rest: Any) -> bytes:
+    def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
         if len(texts) > enriched.TRIED:
             made.append(len(texts))
             if len(made) in (2, 5, 9):
                 raise KeyboardInterrupt
-        return packed(texts, *rest)
+        return each(texts, *rest)
 
-    monkeypatch.setattr(enriched, "_packed", stops)
+    monkeypatch.setattr(enriched, "words_of", stops)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work")

@@ -242,7 +242,12 @@ def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
     assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
-    assert submission(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]) == 0
+    assert (
+        submission(
+            ["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent), "--system", "knrm"]
+        )
+        == 0
+    )
 
 
 @pytest.mark.slow

@@ -20,7 +20,19 @@ FIRST = 0.3  # before that Python itself may not yet hear
 
 def command(program: Program) -> list[str]:
     places = ["-i", program.input, "-o", program.output, "--work", program.work, "--checkpoints", program.checkpoints]
-    return [sys.executable, "-m", "submission", "rank", *map(str, places), "--device", "cpu"]
+    return [
+        sys.executable,
+        "-m",
+        "submission",
+        "rank",
+        *map(str, places),
+        "--device",
+        "cpu",
+        "--system",
+        "bm25",
+        "--system",
+        "knrm",
+    ]
 
 
 @pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)

@@ -108,7 +108,7 @@ def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
 
 def test_lists() -> None:
     lists = read_recipe("tfr_bert").lists
-    assert lists == Lists(("ukp",), 12, "list", "softmax")  # alone: no licence of the other's was found
+    assert lists == Lists(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
     assert read_recipe("knrm").lists is None
     assert "lists" not in read_recipe("knrm").told()  # checkpoints of pairs say nothing of them
 
