@@ -84,7 +84,7 @@ def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
     def record(kept: Kept, name: str, *rest: Any) -> None:
         written.append(name)
         if len(written) == 2:
-            os.kill(next(pid for pid in workers(traces)), signal.SIGKILL)
+            os.kill(at_work(traces), signal.SIGKILL)
         if len(written) == 5:
             nodes.remove_node(third, allow_graceful=False)
         write(kept, name, *rest)
@@ -96,10 +96,14 @@ def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
     assert len(list(traces.iterdir())) > 16  # what was lost was computed again
 
 
-def workers(traces: Path) -> list[int]:
-    """Those that live, which are not this process."""
-    found = {int(trace.name.partition("-")[2]) for trace in traces.iterdir()} - {os.getpid()}
-    return sorted(pid for pid in found if psutil.pid_exists(pid))
+def at_work(traces: Path) -> int:
+    """A worker that has begun a part just now, and so is in the middle of it."""
+    while True:
+        for trace in traces.iterdir():
+            pid = int(trace.name.partition("-")[2])
+            if time.time() - trace.stat().st_mtime < 0.1 and pid != os.getpid():
+                return pid
+        time.sleep(0.01)
 
 
 def test_a_damaged_checkpoint_on_a_worker_is_named(
