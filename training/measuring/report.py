@@ -79,7 +79,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     """
     source = execution.input
     files = {analysis.system(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
-    primary = _primary(directory, files)
+    primary, judged_by = _primary(directory, files), sha256(qrels_file)
     _refuse_other_input(directory, source)
     qrels = evaluate.read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file) for system, file in files.items()}
@@ -108,7 +108,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         columns=COLUMNS,
         systems=systems,
         primary=primary,
-        fitted=[system for system in systems if _is_fitted(system, qrels_file, execution)],
+        fitted=[system for system in systems if _is_fitted(system, judged_by, execution)],
         results=[_results(way, words, systems, primary, values) for way, words in WAYS.items()],
         coverage=coverage.to_dict("index"),
         covered=coverage["found"].sum() / coverage["relevant"].sum(),
@@ -144,11 +144,11 @@ def _primary(directory: Path, files: Mapping[str, Path]) -> str:
     return found[0]
 
 
-def _is_fitted(system: str, qrels_file: Path, execution: Execution) -> bool:
-    """Whether something of a system was fitted or tuned to these very judgments."""
+def _is_fitted(system: str, judgments: str, execution: Execution) -> bool:
+    """Whether something of a system was fitted or tuned to the judgments with this hash."""
     names = {part.checkpoint for part in walk(SYSTEMS[system].stage) if part.checkpoint} if system in SYSTEMS else set()
     records = [execution.checkpoints.directory / name / PROVENANCE for name in names]
-    return any(sha256(qrels_file) in record.read_text(encoding="utf-8") for record in records if record.is_file())
+    return any(judgments in record.read_text(encoding="utf-8") for record in records if record.is_file())
 
 
 def _refuse_other_input(directory: Path, source: Input) -> None:
