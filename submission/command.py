@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from submission.errors import EXIT_CODES, SubmissionError, short, shown
+from submission.logs import log_to_stderr
 from submission.paths import CHECKPOINTS, SAMPLE
 
 T = TypeVar("T")
@@ -21,9 +21,7 @@ def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     """Parse the arguments, call the function in `verb` with them; the exit code."""
     options = parser.parse_args(arguments)
     options.called = (sys.argv[1:] if arguments is None else arguments)[1:]
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Shown("%(asctime)s %(message)s", "%H:%M:%S"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    log_to_stderr()
     try:
         options.verb(options)
         sys.stdout.flush()
@@ -33,13 +31,6 @@ def run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     except BrokenPipeError:  # the reader of our table has gone: point stdout elsewhere, or Python complains at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
-
-
-class _Shown(logging.Formatter):
-    """Log lines, shown."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return shown(super().format(record))
 
 
 class _Help(argparse.HelpFormatter):
@@ -90,6 +81,12 @@ def add_checkpoints(verb: argparse.ArgumentParser) -> None:
 def add_device(verb: argparse.ArgumentParser) -> None:
     """The flag --device."""
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
+
+
+def add_processes(verb: argparse.ArgumentParser) -> None:
+    """The flag --processes."""
+    what = "networks that are trained at a time, each on one thread (default: on a CPU as many as it has cores)"
+    verb.add_argument("--processes", type=whole_number(1, 1024), metavar="N", help=what)
 
 
 def add_work(verb: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from submission.command import (
     add_device,
     add_input,
     add_input_run,
+    add_processes,
     add_work,
     folder,
     whole_number,
@@ -161,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where teacher and student start")
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
     add_device(verb)
+    add_processes(verb)
     what = "the table, as CSV; its rows of other tasks stay"
     verb.add_argument("-o", "--output", type=folder, default=AUGMENTED, metavar="FILE", help=what)
 
@@ -192,6 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="of networks")
     verb.add_argument("--part", action="append", metavar="NAME", help="only this one; repeatable (default: all)")
     add_device(verb)
+    add_processes(verb)
     verb.add_argument(
         "-o", "--output", type=folder, default=QUALITY, metavar="FILE", help="the table, as CSV; beside it a picture"
     )
@@ -429,13 +432,14 @@ def _augment(options: argparse.Namespace) -> None:
     from training.augmented.gold import TASKS
     from training.augmented.table import joined, other_rows, table
     from training.augmented.trial import Settings
+    from training.measuring.side_by_side import at_a_time
 
     make_directory(options.output.parent)
     device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
     others = other_rows(options.output, tasks)  # before anything else: hours go by until the table is written
     with Work(options.work, options.output.parent) as work:
-        settings = Settings(seed=options.seed)
-        found = table(options.similarity, tasks, options.repetitions, settings, options.encoder, work, device)
+        settings, processes = Settings(seed=options.seed), options.processes or at_a_time(device)
+        found = table(options.similarity, tasks, options.repetitions, settings, options.encoder, work, device, processes)
     write_whole(options.output, joined([found, *others]).to_csv(index=False, float_format="%.2f", lineterminator="\n"))
     shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
     print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
@@ -480,14 +484,16 @@ def _evaluate_quality(options: argparse.Namespace) -> None:
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
     from training.fitting.recipe import read_recipe
+    from training.measuring.side_by_side import at_a_time
     from training.quality.evaluate import evaluate
     from training.quality.protocol import PARTS
     from training.quality.table import shown
 
     make_directory(options.output.parent)
     recipe, parts = read_recipe(options.recipe), list(dict.fromkeys(options.part or PARTS))
-    with Work(options.work, options.output.parent, shared=True) as work:
-        found, picture = evaluate(parts, options.seeds, recipe, work, choose_device(options.device))
+    device = choose_device(options.device)
+    with Work(options.work, options.output.parent) as work:
+        found, picture = evaluate(parts, options.seeds, recipe, work, device, options.processes or at_a_time(device))
     write_whole(options.output, found.to_csv(index=False, float_format="%.4f", lineterminator="\n"))
     write_whole(options.output.with_suffix(".png"), picture)
     print(shown(found))

@@ -25,15 +25,14 @@ MARK = "made-by-aragorn"  # a file that tells such a directory from another of a
 class Work:
     """A directory that outlives the process, or a temporary one; held while in use. A context manager."""
 
-    def __init__(self, directory: Path | None, last_resort: Path, shared: bool = False) -> None:
+    def __init__(self, directory: Path | None, last_resort: Path) -> None:
         """Nothing is made before it is entered.
 
         Args:
             directory: None: a temporary directory, removed at the end.
             last_resort: a directory for the temporary one where the machine has no place for such.
-            shared: with processes that share it too; what is held alone is each place that is asked for.
         """
-        self._given, self._last_resort, self._shared = directory, last_resort, shared
+        self._given, self._last_resort = directory, last_resort
 
     def __enter__(self) -> Work:
         """Raises OutputError: the directory cannot be made or written, or another process has it."""
@@ -43,7 +42,7 @@ class Work:
             if not self._given:
                 (self.directory / MARK).touch()
                 stack.enter_context(when_stopped(lambda: shutil.rmtree(self.directory, ignore_errors=True)))
-            stack.enter_context(locked(self.directory, self._shared))
+            stack.enter_context(locked(self.directory))
             _lend_to_libraries(self.directory)
             self._open = stack.pop_all()
         return self
@@ -57,11 +56,9 @@ class Work:
         return self._given is not None
 
     def place(self, name: str, key: str) -> Kept:
-        """The place for what `key` decides. Raises OutputError: it cannot be made; of a shared directory also: it is held."""
+        """The place for what `key` decides. Raises OutputError."""
         place = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         make_directory(place)
-        if self._shared:
-            self._open.enter_context(locked(place))
         remove_leftovers(place)  # the place is ours: whatever they are of
         return Kept(place, {"key": key}, overwrite=True)
 

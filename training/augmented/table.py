@@ -15,7 +15,7 @@ from submission.disk.fingerprint import LIBRARIES, code_fingerprint
 from submission.disk.work import Work
 from submission.errors import InputError, UsageError, nearest
 from submission.paths import PACKAGE
-from submission.progress import progress
+from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
 from training.augmented.gold import TASKS, Gold
 from training.augmented.measures import CLASSES, DEGREES
@@ -32,6 +32,7 @@ from training.augmented.trial import (
     Settings,
     Trial,
 )
+from training.measuring.side_by_side import side_by_side
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,23 @@ class Cell(NamedTuple):
     source: str = ""  # the other task of an adaptation
 
 
+class Errand(NamedTuple):
+    """The cells of one trial that are missing."""
+
+    cells: list[Cell]
+    trial: Trial
+    source: Trial | None
+
+
 def table(
-    directory: Path, tasks: Sequence[str], repetitions: int, settings: Settings, encoder: str, work: Work, device: torch.device
+    directory: Path,
+    tasks: Sequence[str],
+    repetitions: int,
+    settings: Settings,
+    encoder: str,
+    work: Work,
+    device: torch.device,
+    processes: int,
 ) -> pd.DataFrame:
     """Train and measure everything that is not kept.
 
@@ -63,6 +79,7 @@ def table(
         encoder: where teacher and student start.
         work: what is finished is kept there.
         device: where to compute.
+        processes: so many repetitions of tasks at a time; each result has the seconds of its process.
 
     Returns:
         A row for each network of each task: measures times 100 on test and dev (mean and deviation over the repetitions),
@@ -77,19 +94,20 @@ def table(
         raise UsageError(f"no task '{unknown[0]}'; {nearest(unknown[0], TASKS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: TASKS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
-    trials = _trials(gold, repetitions, settings, encoder, work, device)
     cells = _cells(tasks, repetitions)
-    missing = [cell for cell in cells if not trials[cell.task, cell.repetition].has(cell.row, _source(trials, cell))]
-    if len(missing) < len(cells):
-        log.info("%d of %d results are kept", len(cells) - len(missing), len(cells))
-    weights = [_weight(gold[cell.task], cell.row, settings) for cell in missing]
-    for cell in progress(missing, "augmented", "pairs", weights):
-        found = _result(trials, cell)
-        log.info(
-            "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
-            cell.task, cell.repetition + 1, _name(cell), found.test, found.dev, found.silver, found.seconds,
-        )  # fmt: skip
-    return _table(gold, {cell: _result(trials, cell) for cell in cells})
+    own, adapted = ([cell for cell in cells if bool(cell.source) == of_another] for of_another in (False, True))
+    for some in (own, adapted):  # in this order: what another task's networks teach, when these are there
+        trials = _trials(gold, repetitions, settings, encoder, work, device)  # anew: with what processes have kept
+        errands = _errands(some, trials, settings)
+        left = sum(len(errand.cells) for errand, _ in errands)
+        if left < len(some):
+            log.info("%d of %d results are kept", len(some) - left, len(some))
+        sizes = {errand.trial.name: size for errand, size in errands}
+        done = side_by_side(_carried_out, [errand for errand, _ in errands], processes)
+        for _ in progress_of(((name, sizes[name]) for _, name in done), sum(sizes.values()), "augmented", "pairs"):
+            pass
+    trials = _trials(gold, repetitions, settings, encoder, work, device)
+    return _table(gold, {cell: trials[cell.task, cell.repetition].result(cell.row, _source(trials, cell)) for cell in cells})
 
 
 def other_rows(file: Path, tasks: Sequence[str]) -> list[pd.DataFrame]:
@@ -150,8 +168,28 @@ def _weight(gold: Gold, row: str, settings: Settings) -> int:
     return 1 + round(len(gold.train) * shares.get(row, 1.0 + factor * settings.silver))
 
 
-def _result(trials: dict[tuple[str, int], Trial], cell: Cell) -> Result:
-    return trials[cell.task, cell.repetition].result(cell.row, _source(trials, cell))
+def _errands(cells: Sequence[Cell], trials: dict[tuple[str, int], Trial], settings: Settings) -> list[tuple[Errand, int]]:
+    """What is not kept, by trial, with about how many pairs are trained on; the longest first, so that all end together."""
+    missing: dict[tuple[str, int], list[Cell]] = {}
+    for cell in cells:
+        if not trials[cell.task, cell.repetition].has(cell.row, _source(trials, cell)):
+            missing.setdefault((cell.task, cell.repetition), []).append(cell)
+    errands = []
+    for key, its in missing.items():
+        size = sum(_weight(trials[key].gold, cell.row, settings) for cell in its)
+        errands.append((Errand(its, trials[key], _source(trials, its[0])), size))
+    return sorted(errands, key=lambda errand: -errand[1])
+
+
+def _carried_out(errand: Errand) -> str:
+    """Make what is missing; the trial's name."""
+    for cell in errand.cells:
+        found = errand.trial.result(cell.row, errand.source)
+        log.info(
+            "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
+            cell.task, cell.repetition + 1, _name(cell), found.test, found.dev, found.silver, found.seconds,
+        )  # fmt: skip
+    return errand.trial.name
 
 
 def _source(trials: dict[tuple[str, int], Trial], cell: Cell) -> Trial | None:

@@ -16,9 +16,10 @@ from submission.disk.fingerprint import LIBRARIES, code_fingerprint
 from submission.disk.work import Work
 from submission.errors import UsageError, nearest
 from submission.paths import PACKAGE
-from submission.progress import progress
+from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
 from training.fitting.recipe import Recipe
+from training.measuring.side_by_side import side_by_side
 from training.paths import TRAINING
 from training.quality import table
 from training.quality.measures import lengths
@@ -39,15 +40,18 @@ DECISIVE = (  # what networks are trained by
 )  # fmt: skip
 
 
-def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, device: torch.device) -> tuple[pd.DataFrame, bytes]:
+def evaluate(
+    parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, device: torch.device, processes: int
+) -> tuple[pd.DataFrame, bytes]:
     """Train and measure everything that is not kept.
 
     Args:
         parts: names of PARTS, each once.
         seeds: of networks.
         recipe: how they are trained.
-        work: where `prepare-quality` wrote; what is finished is kept there. Processes of different parts may share it.
+        work: where `prepare-quality` wrote; what is finished is kept there.
         device: where to compute.
+        processes: so many networks at a time.
 
     Returns:
         The table, columns `table.COLUMNS`, and a picture (PNG) of the first seed's scores by length. A row of the table is a
@@ -57,8 +61,7 @@ def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, devic
 
     Raises:
         UsageError: no such part, a recipe that does not learn from lists. InputError: no tables, or too few debates.
-        CheckpointError: no encoder. TrainingError: a network that learns nothing. OutputError: something cannot be kept, or
-        another process trains a part.
+        CheckpointError: no encoder. TrainingError: a network that learns nothing. OutputError: something cannot be kept.
     """
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
@@ -71,8 +74,11 @@ def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, devic
     missing = [cell for cell in asked if not trials[cell.part].has(cell)]
     if len(missing) < len(asked):
         log.info("%d of %d networks are kept", len(asked) - len(missing), len(asked))
-    for cell in progress(missing, "quality", "words", [_weight(trials[cell.part], cell, recipe) for cell in missing]):
-        trials[cell.part].scores(cell)
+    sizes = {cell: _weight(trials[cell.part], cell, recipe) for cell in missing}
+    done = side_by_side(_computed, [(trials[cell.part], cell) for cell in missing], processes)
+    sized = (((trial, cell, scores), sizes[cell]) for (trial, cell), scores in done)
+    for trial, cell, scores in progress_of(sized, sum(sizes.values()), "quality", "words"):
+        trial.keep(cell, scores)
     needed = {data: None for trial in trials.values() for data in (*trial.part.trains, *trial.part.tests)}
     untrained = {data: vectors(tables[data]["premise"].tolist(), recipe.encoder, device) for data in needed}
     rows: list[dict[str, object]] = []
@@ -85,6 +91,11 @@ def evaluate(parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, devic
             rows += table.reordered(trial, networks)
         panels += table.panels(name, trial, networks[recipe.lists.loss][0])
     return pd.DataFrame(rows, columns=table.COLUMNS), length_plot(panels)
+
+
+def _computed(part: tuple[Trial, Cell]) -> np.ndarray:
+    trial, cell = part
+    return trial.computed(cell)
 
 
 def _trial(name: str, tables: dict[str, pd.DataFrame], recipe: Recipe, work: Work, device: torch.device) -> Trial:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from submission.disk.kept import Kept
+from submission.disk.kept import Kept, npy
 from submission.errors import InputError, TrainingError
 from training.fitting.recipe import Recipe
 from training.quality.folds import Fold, folds
@@ -121,10 +121,15 @@ class Trial:
         return _file(cell) in self._kept
 
     def scores(self, cell: Cell) -> np.ndarray:
-        """What a network scores, (rows,) float32, NaN where it is not asked. Raises TrainingError: it learns nothing."""
-        return self._kept.array(_file(cell), lambda: self._scores(cell))
+        """What is kept of a network's scores; computed where that is not there, or damaged."""
+        return self._kept.array(_file(cell), lambda: self.computed(cell))
 
-    def _scores(self, cell: Cell) -> np.ndarray:
+    def keep(self, cell: Cell, scores: np.ndarray) -> None:
+        """Keep what was computed. Raises OutputError."""
+        self._kept.write(_file(cell), npy(scores))
+
+    def computed(self, cell: Cell) -> np.ndarray:
+        """Train a network: its scores, (rows,) float32, NaN where it is not asked. Raises TrainingError: it learns nothing."""
         lists = replace(self._recipe.lists, loss=cell.loss)  # type: ignore[type-var]  # the recipe has lists
         recipe = replace(self._recipe, seed=cell.seed, network={**self._recipe.network, "topic": cell.topic}, lists=lists)
         train, dev = (self.table.loc[self.rows(cell.fold, which), COLUMNS] for which in ("train", "dev"))

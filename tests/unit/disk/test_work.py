@@ -47,23 +47,6 @@ def test_no_place_at_all(tmp_path: Path) -> None:
         pass
 
 
-def test_processes_that_share_a_directory_hold_its_places(tmp_path: Path) -> None:
-    with Work(tmp_path, tmp_path, shared=True) as first, Work(tmp_path, tmp_path, shared=True) as second:
-        half_written = first.place("cells", "one").directory / ".a.npy.1.part"
-        half_written.touch()
-        with pytest.raises(OutputError, match=r"cells-.*another process works there"):
-            second.place("cells", "one")
-        assert half_written.exists()
-        second.place("cells", "another").write("a.npy", b"")
-        with pytest.raises(OutputError, match="another process works there"), Work(tmp_path, tmp_path):
-            pass
-    with Work(tmp_path, tmp_path) as alone:
-        assert "a.npy" in alone.place("cells", "another")
-        assert not list(alone.place("cells", "one").directory.iterdir())
-        with pytest.raises(OutputError, match="another process works there"), Work(tmp_path, tmp_path, shared=True):
-            pass
-
-
 def test_what_a_killed_process_left_in_an_output_is_removed(tmp_path: Path) -> None:
     for name in (".aragorn-work-x1", ".aragorn-work-theirs"):
         (tmp_path / name / "deep").mkdir(parents=True)

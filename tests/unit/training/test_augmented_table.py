@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +43,14 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command with small networks, a seed each, and the two tasks that are adapted to each other."""
     monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", encoder.parent)
-    monkeypatch.setattr(trial, "Settings", partial(Settings, TEACHER, STUDENT, seeds=1, silver=1.0))
+    small = partialmethod(Settings.__init__, TEACHER, STUDENT, seeds=1, silver=1.0)
+    monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings go to processes
 
-    def augment(name: str, *flags: str) -> int:
+    def augment(name: str, *flags: str, processes: int = 1) -> int:
         places = ["--similarity", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
         tasks = [flag for task in BOTH_WAYS for flag in ("--task", task)]
-        return main(["augment", *places, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), "--repetitions", "1"])
+        counts = ["--repetitions", "1", "--processes", str(processes)]
+        return main(["augment", *places, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), *counts])
 
     return augment
 
@@ -76,6 +78,12 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
         assert own.loc["bm25", "silver"] <= own.loc["bm25_semantic", "silver"] <= 2 * gold
         assert own["test"].between(0 if task == "mrpc" else -100, 100).all()
         assert own["test"].nunique() > 5 or task == "mrpc"
+
+    assert run("two", processes=2) == 0
+    by_two = pd.read_csv(tmp_path / "two.csv")
+    pd.testing.assert_frame_equal(found.drop(columns="seconds"), by_two.drop(columns="seconds"))
+    said = capfd.readouterr().err
+    assert len(re.findall("bws_cross, repetition 1, .*: test ", said)) == len(NETWORKS) + 2
 
     made: list[str] = []
     measured = Trial._measured

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +66,7 @@ def run(prepared: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Monke
             (work / "quality").symlink_to(prepared / "quality")
         parts = [flag for part in PARTS for flag in ("--part", part)]
         places = ["--work", str(work), "--recipe", str(tmp_path / "mine.toml"), "-o", str(tmp_path / f"{name}.csv")]
-        return main(["evaluate-quality", *places, "--device", "cpu", *(flags or [*parts, "--seeds", "1"])])
+        return main(["evaluate-quality", *places, "--device", "cpu", "--processes", "1", *(flags or [*parts, "--seeds", "1"])])
 
     return evaluate
 
@@ -118,7 +117,7 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
                 assert own[f"{name}, gained"] == pytest.approx(own[name] - lists["", "given order", name], abs=2e-4)
 
     made: list[Cell] = []
-    trained = Trial._scores
+    trained = Trial.computed
 
     def killed(self: Trial, cell: Cell) -> np.ndarray:
         made.append(cell)
@@ -126,7 +125,7 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
             raise KeyboardInterrupt
         return trained(self, cell)
 
-    monkeypatch.setattr(Trial, "_scores", killed)
+    monkeypatch.setattr(Trial, "computed", killed)
     with pytest.raises(KeyboardInterrupt):
         run("killed")
     assert not (tmp_path / "killed.csv").exists()
@@ -134,27 +133,6 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
     assert len(made) == len(set(made)) + 1 == 6 * 4 + 2 + 1
     for ending in ("csv", "png"):
         assert (tmp_path / f"killed.{ending}").read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
-
-
-def test_processes_train_different_parts_in_one_directory(
-    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def scores(trial: Trial, cell: Cell) -> np.ndarray:
-        if cell.part == "ibm" and not (tmp_path / "other.csv").exists():
-            assert run("work", "--part", "ibm", "-o", str(tmp_path / "none.csv")) == 5
-            assert re.search("quality-cells-.*another process works there", capfd.readouterr().err)
-            assert run("work", "--part", "ukp", "--seeds", "1", "-o", str(tmp_path / "other.csv")) == 0
-        made.append(cell)
-        return np.random.default_rng(len(made)).normal(size=len(trial.table))
-
-    made: list[Cell] = []
-    monkeypatch.setattr(Trial, "_scores", scores)
-    assert run("work", "--part", "ibm", "--seeds", "1", "-o", str(tmp_path / "one.csv")) == 0
-    assert [cell.part for cell in made] == ["ukp"] * 24 + ["ibm"] * 4
-    assert run("work", "--part", "ukp", "--part", "ibm", "--seeds", "1") == 0
-    assert len(made) == 28
-    of_both = pd.concat([read(tmp_path / "other.csv"), read(tmp_path / "one.csv")], ignore_index=True)
-    pd.testing.assert_frame_equal(read(tmp_path / "work.csv"), of_both)
 
 
 def test_means_over_seeds_intervals_over_lists() -> None:

@@ -1,0 +1,22 @@
+"""What a process logs, as lines on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from submission.errors import shown
+
+
+def log_to_stderr() -> None:
+    """From now on; where something else takes the log already, that goes on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Shown("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+class _Shown(logging.Formatter):
+    """Lines without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return shown(super().format(record))
