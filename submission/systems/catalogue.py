@@ -53,6 +53,7 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
     **NETWORKS,
     "vanilla_bert_dirichlet": Rerank(CONCLUSIONS, "vanilla_bert_dirichlet"),
     "vanilla_bert_distilled": Rerank(CONCLUSIONS, "vanilla_bert_distilled"),
+    "tfr_bert": Rerank(CONCLUSIONS, "tfr_bert"),
     "snrm": Latent("snrm"),
     "sbert": Dense(CONCLUSIONS, "sbert"),
     "sbert_conclusions": DenseConclusions("sbert"),
