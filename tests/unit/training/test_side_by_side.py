@@ -42,7 +42,7 @@ def test_every_part_comes_back_from_a_thread_of_its_own() -> None:
     assert {part: found[:2] for part, found in there.items()} == {part: (part * part, 1) for part in (3, 1, 2, 5)}
     assert os.getpid() not in {pid for _, _, pid in there.values()}
     assert at_a_time(torch.device("cuda")) == 1
-    assert at_a_time(torch.device("cpu")) == len(os.sched_getaffinity(0))
+    assert 1 <= at_a_time(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have a share of them
 
 
 @pytest.mark.parametrize("processes", [1, 2])
