@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from submission.errors import InputError, short, unreadable
+from submission.errors import InputError, short
+from training.data.rows import number, rows, words
 
 BWS = "bws/BWS_Argument_Similarity_Corpus.csv"
 MRPC = ("mrpc/msr_paraphrase_train.txt", "mrpc/msr_paraphrase_test.txt")
@@ -75,9 +75,9 @@ def mrpc(directory: Path, seed: int) -> Gold:
     trains[rng.permutation(single)[: max(0, trains.sum() - train)]] = False
     chooses = np.zeros(len(pairs), dtype=bool)
     others = rng.permutation(np.unique(group[~trains]))
-    for number in others[np.argsort(-size[others], kind="stable")]:  # single pairs last: they fill the part up
-        if chooses.sum() + size[number] <= dev:
-            chooses |= group == number
+    for its in others[np.argsort(-size[others], kind="stable")]:  # single pairs last: they fill the part up
+        if chooses.sum() + size[its] <= dev:
+            chooses |= group == its
     parts = (trains, chooses, ~trains & ~chooses)
     return Gold("mrpc", True, *(pairs[part].reset_index(drop=True) for part in parts))
 
@@ -88,67 +88,25 @@ TASKS: dict[str, Callable[[Path, int], Gold]] = {"bws_cross": bws_cross, "bws_in
 def read_bws(file: Path) -> pd.DataFrame:
     """BWS Argument Similarity: pairs of arguments with a likeness from 0 to 1. Raises InputError."""
     known = [topic for topics in TOPICS for topic in topics]
-    rows = []
-    for line, row in _rows(file, "utf-8", lambda stream: csv.reader(stream, strict=True), BWS_HEADER):
+    pairs = []
+    for line, row in rows(file, BWS_HEADER, ",", quoted=True):
         _, first, second, topic, score = row
         if topic not in known:
             raise InputError(f"{file}, line {line}: topic '{short(topic)}'; expected one of {', '.join(known)}")
-        try:
-            label = float(score)
-        except ValueError:
-            label = -1.0
-        if not 0 <= label <= 1:
-            raise InputError(f"{file}, line {line}: score '{short(score)}'; expected a number from 0 to 1")
-        rows.append((_text(file, line, first), _text(file, line, second), label, topic))
-    return pd.DataFrame(rows, columns=COLUMNS)
+        label = number(file, line, "score", score, 0, 1)
+        pairs.append((words(file, line, first), words(file, line, second), label, topic))
+    return pd.DataFrame(pairs, columns=COLUMNS)
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
     """The Microsoft Research Paraphrase Corpus: pairs of sentences with 1 (paraphrases) or 0. Raises InputError."""
-    rows = []
-    for line, row in _rows(file, "utf-8-sig", lambda stream: (text.rstrip("\n").split("\t") for text in stream), MRPC_HEADER):
+    pairs = []
+    for line, row in rows(file, MRPC_HEADER, "\t", quoted=False):
         quality, _, _, first, second = row
         if quality not in ("0", "1"):
             raise InputError(f"{file}, line {line}: quality '{short(quality)}'; expected 0 or 1")
-        rows.append((_text(file, line, first), _text(file, line, second), float(quality), ""))
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _rows(
-    file: Path, encoding: str, split: Callable[[Iterator[str]], Iterator[list[str]]], header: list[str]
-) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header, each with the number of its line (of its last line, where a field has several)."""
-    line = 0
-
-    def lines(stream: Iterator[str]) -> Iterator[str]:
-        nonlocal line
-        for text in stream:
-            line += 1
-            yield text
-
-    try:
-        with file.open(encoding=encoding, newline="" if encoding == "utf-8" else None) as stream:
-            for row in split(lines(stream)):
-                if line == 1 and [name.replace(" ", "") for name in row] != [name.replace(" ", "") for name in header]:
-                    raise InputError(f"{file}, line 1: expected the columns {', '.join(header)}")
-                if len(row) != len(header):
-                    raise InputError(f"{file}, line {line}: {len(row)} fields; expected {len(header)}: {', '.join(header)}")
-                if line > 1:
-                    yield line, row
-    except OSError as error:
-        raise unreadable(error) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}, line {line + 1} or after: not UTF-8 ({error.reason}); restore the file") from None
-    except csv.Error as error:
-        raise InputError(f"{file}, line {line}: no CSV ({error}); restore the file") from None
-    if line < 2:
-        raise InputError(f"{file}: no pairs; expected a header and a line for each pair")
-
-
-def _text(file: Path, line: int, text: str) -> str:
-    if not text.strip():
-        raise InputError(f"{file}, line {line}: an empty sentence; expected two with words")
-    return text.strip()
+        pairs.append((words(file, line, first), words(file, line, second), float(quality), ""))
+    return pd.DataFrame(pairs, columns=COLUMNS)
 
 
 def _sizes(paper: Sequence[int], pairs: int) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.quality.rows import listed, number, once, rows, words
+from training.data.rows import listed, number, once, rows, words
 
 FOLDER = "ibm-argq-5.3k"
 HEADER = ("id", "rank", "argument")

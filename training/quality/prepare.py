@@ -14,13 +14,17 @@ from submission.disk.fingerprint import code_fingerprint, input_hashes
 from submission.disk.kept import Kept
 from submission.errors import InputError
 from submission.progress import progress
+from training.paths import TRAINING
 from training.quality import ibm, ukp, webis
 from training.quality.tables import COLUMNS, place, quality_table, record
 
 log = logging.getLogger(__name__)
 
 LIBRARIES = ("numpy", "pandas", "pyarrow")
-DECISIVE = tuple(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "rows", "ukp", "ibm", "webis"))
+DECISIVE = (
+    *(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "ukp", "ibm", "webis")),
+    TRAINING / "data" / "rows.py",
+)
 
 
 class Published(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.quality.rows import listed, number, once, rows, words
+from training.data.rows import listed, number, once, rows, words
 
 FOLDER = "ukp-conv-arg-rank"
 HEADER = ("#id", "rank", "argument")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError, short
-from training.quality.rows import number, once, rows, words
+from training.data.rows import number, once, rows, words
 
 FOLDER = "webis-argquality-20"
 TOPICS, ARGUMENTS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("topics", "arguments", "ranking"))

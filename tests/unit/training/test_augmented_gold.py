@@ -52,11 +52,11 @@ ROW = "1,one,two,Abortion,0.5\n"
         (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion,1.5\n", "line 3: score '1.5'; expected a number from 0"),
         (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion,nan\n", "line 3: score 'nan'"),
         (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion,high\n", "line 3: score 'high'"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one, ,Abortion,0.5\n", "line 3: an empty sentence"),
+        (f"id,argument1,argument2,topic,score\n{ROW}2,one, ,Abortion,0.5\n", "line 3: an empty text"),
         (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Golf,0.5\n", "line 3: topic 'Golf'; expected one of Cloning"),
-        (f'id,argument1,argument2,topic,score\n{ROW}2,"one,two\n', "no CSV"),
-        ("id,argument1,argument2,topic,score\n", "no pairs"),
-        ("", "no pairs"),
+        (f'id,argument1,argument2,topic,score\n{ROW}2,"one,two\n', "no table"),
+        ("id,argument1,argument2,topic,score\n", "no rows"),
+        ("", "no rows"),
     ],
 )
 def test_a_bad_row_of_bws_is_named(tmp_path: Path, content: str, words: str) -> None:
@@ -73,7 +73,7 @@ def test_a_bad_row_of_bws_is_named(tmp_path: Path, content: str, words: str) -> 
     [
         ("2\t1\t1\tone\ttwo", "line 3: quality '2'; expected 0 or 1"),
         ("1\t1\t1\tone", "line 3: 4 fields; expected 5"),
-        ("1\t1\t1\t\ttwo", "line 3: an empty sentence"),
+        ("1\t1\t1\t\ttwo", "line 3: an empty text"),
         ("1\t1\t1\tone\t\udcff", "not UTF-8"),
     ],
 )

@@ -16,8 +16,8 @@ def rows(file: Path, header: Sequence[str], separator: str, quoted: bool) -> Ite
     """The rows below the header, each with the number of its line (of its last line, where a field has several).
 
     Args:
-        file: UTF-8, a line a row.
-        header: the names of its columns.
+        file: UTF-8, with or without its mark, a line a row.
+        header: the names of its columns, in which blanks do not count.
         separator: between fields.
         quoted: whether a field may stand in quotation marks; else they are characters like others.
 
@@ -25,11 +25,12 @@ def rows(file: Path, header: Sequence[str], separator: str, quoted: bool) -> Ite
         InputError: it cannot be read, has other columns, a row with more or fewer fields, or no rows.
     """
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    reader = csv.reader(StringIO(text_of(file), newline=""), delimiter=separator, quoting=quoting, strict=True)
+    text = StringIO(text_of(file).removeprefix("\ufeff"), newline="")
+    reader = csv.reader(text, delimiter=separator, quoting=quoting, strict=True)
     number = 0
     try:
         for number, fields in enumerate(reader):
-            if number == 0 and fields != list(header):
+            if number == 0 and _unspaced(fields) != _unspaced(header):
                 raise InputError(f"{file}, line 1: expected the columns {', '.join(header)}")
             if len(fields) != len(header):
                 counts = f"{len(fields)} fields; expected {len(header)}"
@@ -57,7 +58,7 @@ def words(file: Path, line: int, text: str) -> str:
     """A field's text, one blank between its words. Raises InputError: it has none."""
     found = " ".join(text.split())
     if not found:
-        raise InputError(f"{file}, line {line}: an empty text; expected an argument")
+        raise InputError(f"{file}, line {line}: an empty text; expected words")
     return found
 
 
@@ -75,3 +76,7 @@ def once(file: Path, line: int, name: str, seen: set[str]) -> str:
         raise InputError(f"{file}, line {line}: {short(name)} a second time; expected each once, restore the file")
     seen.add(name)
     return name
+
+
+def _unspaced(names: Sequence[str]) -> list[str]:
+    return [name.replace(" ", "") for name in names]
