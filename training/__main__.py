@@ -10,8 +10,10 @@ if __name__ == "__main__":  # first of all: until then Ctrl-C ends in a tracebac
 import argparse
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from submission import command
 from submission.command import (
@@ -27,6 +29,9 @@ from submission.command import (
 )
 from submission.paths import CHECKPOINTS
 from training.paths import MEASURED
+
+if TYPE_CHECKING:
+    from submission.systems.execution import Execution
 
 MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # those of `tune`
 AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
@@ -253,6 +258,21 @@ def _named(text: str) -> tuple[str, Path]:
 # What a verb needs is imported when it is called: torch, gensim and matplotlib take seconds, and --help needs nothing.
 
 
+@contextmanager
+def _execution(options: argparse.Namespace, output: Path) -> Iterator[Execution]:
+    """What systems are computed with, from a verb's flags; `output`, a directory, is where the verb writes."""
+    from submission.disk.work import Work
+    from submission.input.directory import Input
+    from submission.scoring.device import choose_device
+    from submission.systems.execution import Execution
+    from submission.systems.remembered import Checkpoints
+
+    source = Input(options.input, getattr(options, "input_run", None))
+    checkpoints = Checkpoints(options.checkpoints)
+    with Work(options.work, output) as work:
+        yield Execution(source, checkpoints, choose_device(options.device), work)
+
+
 def _prepare(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory
     from training.data.prepare import TableSettings, prepare
@@ -337,72 +357,45 @@ def _aggregate(options: argparse.Namespace) -> None:
 
 
 def _tune(options: argparse.Namespace) -> None:
-    from submission.disk.work import Work
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device
-    from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
     from training.tune import read_grid, tune
 
     grid, name = read_grid(options.grid), Path(options.grid).stem
     output = options.output or CHECKPOINTS / name
-    source = Input(options.input)
-    with Work(options.work, output.parent) as work:
-        execution = Execution(source, Checkpoints(options.checkpoints), choose_device(options.device), work)
+    with _execution(options, output.parent) as execution:
         table = tune(name, grid, options.qrels, execution, output, options.measure)
     print(table.sort_values(options.measure, ascending=False).head(10).to_string(index=False, float_format="%.4f"))
 
 
 def _lengths(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
-    from submission.disk.work import Work
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device
-    from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
     from training.tagging.lengths import lengths
 
     make_directory(options.output.parent)
-    source, checkpoints = Input(options.input), Checkpoints(options.checkpoints)
-    with Work(options.work, options.output.parent) as work:
-        table = lengths(options.taggers, Execution(source, checkpoints, choose_device(options.device), work))
+    with _execution(options, options.output.parent) as execution:
+        table = lengths(options.taggers, execution)
     write_whole(options.output, table.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
     print(table.to_string(index=False, float_format="%.0f", na_rep=""))
 
 
 def _compare_enrichments(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
-    from submission.disk.work import Work
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device
-    from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
     from training.enrichments import MODELS, compare
 
     make_directory(options.output.parent)
-    source, checkpoints = Input(options.input), Checkpoints(options.checkpoints)
-    with Work(options.work, options.output.parent) as work:
-        execution = Execution(source, checkpoints, choose_device(options.device), work)
+    with _execution(options, options.output.parent) as execution:
         table = compare(options.enrichments, options.grids or MODELS, options.qrels, execution, options.measure)
     write_whole(options.output, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
     print(table.to_string(index=False, float_format="%.4f", na_rep=""))
 
 
 def _fuse(options: argparse.Namespace) -> None:
-    from submission.disk.work import Work
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device
-    from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
     from training.fuse import fuse
     from training.fusing.recipe import read_recipe
     from training.measuring.results import TESTED
 
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or CHECKPOINTS / name
-    source, checkpoints = Input(options.input), Checkpoints(options.checkpoints)
-    with Work(options.work, output.parent) as work:
-        execution = Execution(source, checkpoints, choose_device(options.device), work)
+    with _execution(options, output.parent) as execution:
         tables = fuse(name, recipe, options.qrels, execution, output, options.tables)
     for table in tables.values():
         shown = table[table["measure"].isin(TESTED)] if "measure" in table else table
@@ -500,19 +493,12 @@ def _evaluate_quality(options: argparse.Namespace) -> None:
 
 
 def _tune_quality(options: argparse.Namespace) -> None:
-    from submission.disk.work import Work
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device
     from submission.systems.catalogue import find
-    from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
     from training.tune_quality import tune_quality
 
     system = find(options.system)
     output = options.output or CHECKPOINTS / (system.stage.checkpoint or system.name)
-    source = Input(options.input)
-    with Work(options.work, output.parent) as work:
-        execution = Execution(source, Checkpoints(options.checkpoints), choose_device(options.device), work)
+    with _execution(options, output.parent) as execution:
         table = tune_quality(system, options.qrels, execution, output)
     print(table.to_string(index=False, float_format="%.4f"))
 
@@ -544,16 +530,9 @@ def _readme(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from submission.disk.work import Work
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device
-    from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
     from training.measuring.report import report
 
-    source, checkpoints = Input(options.input, options.input_run), Checkpoints(options.checkpoints)
-    with Work(options.work, options.runs) as work:
-        execution = Execution(source, checkpoints, choose_device(options.device), work)
+    with _execution(options, options.runs) as execution:
         report(options.runs, options.qrels, execution, options.output or options.runs / "report.html")
 
 
