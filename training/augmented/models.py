@@ -39,10 +39,42 @@ class Training:
     warm_up: float = 0.1  # of all steps
     frozen: int = 3  # so many lowest blocks are not trained, nor the embeddings; -1: everything is
     attention_dropout: bool = True  # as the encoder has it; without, long texts train 1.4 times as fast, short ones slower
-    bfloat16: bool = True  # matrix products while training; weights, steps and scores are float32 always
+    bfloat16: bool = True  # matrix products while training, and of labels; weights, steps and measured scores are float32
 
 
-def built(encoder: Path, training: Training, seed: int, device: torch.device) -> Model:
+class Lowest(torch.nn.Module):
+    """The embeddings and lowest blocks of a BERT, which are frozen: what they make of a text is computed once.
+
+    Networks may share them. A text is computed by itself, so that what they make of it does not depend on those beside it.
+    """
+
+    def __init__(self, bert: Any, blocks: int) -> None:
+        """Of an encoder in which so many are frozen; it keeps what it has."""
+        super().__init__()
+        self.embeddings, self.blocks = bert.embeddings, torch.nn.ModuleList(bert.encoder.layer[:blocks])
+        self._padding: int = bert.config.pad_token_id
+        self._found: dict[bytes, torch.Tensor] = {}
+
+    def forward(self, input_ids: torch.Tensor, **others: object) -> torch.Tensor:
+        """Vectors (texts, pieces, dimensions) of the pieces (texts, pieces) of single texts; 0 where a text has ended."""
+        found = input_ids.new_zeros((*input_ids.shape, self.embeddings.LayerNorm.normalized_shape[0]), dtype=torch.float32)
+        for own, pieces in zip(found, input_ids, strict=True):
+            pieces = pieces[: int(torch.nonzero(pieces != self._padding).max()) + 1]
+            own[: len(pieces)] = self._of(pieces)
+        return found
+
+    def _of(self, pieces: torch.Tensor) -> torch.Tensor:
+        name = pieces.cpu().numpy().tobytes()
+        if name not in self._found:
+            with torch.autocast(pieces.device.type, enabled=False):  # the same, whoever asks first
+                vectors = self.embeddings(input_ids=pieces[None])
+                for block in self.blocks:
+                    vectors = block(vectors)
+            self._found[name] = vectors[0]
+        return self._found[name]
+
+
+def built(encoder: Path, training: Training, seed: int, device: torch.device, lowest: Lowest | None = None) -> Model:
     """A network as training begins.
 
     Args:
@@ -50,6 +82,7 @@ def built(encoder: Path, training: Training, seed: int, device: torch.device) ->
         training: which network, and what is frozen in it.
         seed: of the cross-encoder's head.
         device: where it computes.
+        lowest: what is frozen of a bi-encoder, of this very encoder; it computes what it has not seen yet.
     """
     _quieten()
     transformers.set_seed(seed)
@@ -68,7 +101,21 @@ def built(encoder: Path, training: Training, seed: int, device: torch.device) ->
         block.attention.self.dropout.p = 0.0
     for module in [bert.embeddings, *bert.encoder.layer[: training.frozen]] if training.frozen >= 0 else []:
         _freeze(module)
+    if lowest:
+        bert.embeddings = lowest
+        del bert.encoder.layer[: len(lowest.blocks)]
     return model
+
+
+def lowest(encoder: Path, training: Training, device: torch.device) -> Lowest:
+    """What is frozen of bi-encoders that are trained so, for all of them together."""
+    return Lowest(encoder_of(built(encoder, training, 0, device)), training.frozen)
+
+
+def labels(model: Model, pairs: pd.DataFrame, training: Training) -> np.ndarray:
+    """The scores (pairs,) float32 of a teacher, computed as it was trained: for students, who need three digits at most."""
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=training.bfloat16):
+        return scores(model, pairs)
 
 
 def scores(model: Model, pairs: pd.DataFrame) -> np.ndarray:

@@ -25,7 +25,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss, MultipleNegativesRankingLoss
 from transformers import PrinterCallback, TrainerCallback
 
-from training.augmented.models import Model, Training, built, restore, trained
+from training.augmented.models import Lowest, Model, Training, built, restore, trained
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
 POSITIVE = 0.5  # from this label on a pair is one of those that `multiple_negatives` learns from
@@ -42,10 +42,11 @@ class Run:
     training: Training
     pairs: pd.DataFrame  # first second label
     device: torch.device
+    lowest: Lowest | None = None  # of bi-encoders, if they share it
 
     def start(self, seed: int) -> Model:
         """The network as it begins."""
-        return built(self.encoder, self.training, seed, self.device)
+        return built(self.encoder, self.training, seed, self.device, self.lowest)
 
     @property
     def steps(self) -> int:

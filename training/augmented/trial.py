@@ -16,7 +16,7 @@ from submission.disk.kept import Kept
 from training.augmented import kde, sampling
 from training.augmented.gold import Gold
 from training.augmented.measures import baseline, on_both, on_dev
-from training.augmented.models import Model, Training, built, restore, scores, trained, vectors
+from training.augmented.models import Lowest, Model, Training, built, labels, lowest, restore, scores, trained, vectors
 from training.augmented.optimised import optimised
 from training.augmented.runs import Run
 
@@ -36,7 +36,7 @@ STUDENT = Training("cosine", learning_rate=1e-4, pieces=48, frozen=4)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the paper leaves open or has larger; sized for two to three hours on two cores, reckoned from single runs."""
+    """What the paper leaves open or has larger; sized for two hours on two cores."""
 
     teacher: Training = TEACHER
     student: Training = STUDENT
@@ -78,6 +78,7 @@ class Trial:
         first = settings.seed + repetition * settings.seeds
         self._seeds = range(first, first + settings.seeds)
         self._sentences = sampling.Sentences.of(gold.train)
+        self._lowest: Lowest | None = None
 
     @property
     def name(self) -> str:
@@ -133,6 +134,10 @@ class Trial:
         """The bi-encoder, trained on gold alone."""
         return self._of_gold(BI_ENCODER, self._settings.student)
 
+    def labels(self, pairs: pd.DataFrame) -> np.ndarray:
+        """What the teacher says of pairs, (pairs,)."""
+        return labels(self.teacher(), pairs, self._settings.teacher)
+
     def silver(self, strategy: str) -> pd.DataFrame:
         """Pairs `first second label` that the teacher labelled, no more than the settings allow; of BOTH, of each."""
         if strategy == BOTH:
@@ -161,7 +166,7 @@ class Trial:
             sample = sampled()
             found = np.empty(len(sample), dtype=LABELLED)
             found["first"], found["second"] = sample.T
-            found["label"] = scores(self.teacher(), sentences.pairs(sample))
+            found["label"] = self.labels(sentences.pairs(sample))
             return found
 
         return self._kept.array(f"labelled-{strategy}.npy", labelled)
@@ -173,7 +178,7 @@ class Trial:
 
     def _adapted(self, source: Trial) -> pd.DataFrame:
         """The own training pairs as another task's teacher labels them."""
-        labels = self._kept.array(f"{_name('labelled', source)}.npy", lambda: scores(source.teacher(), self.gold.train))
+        labels = self._kept.array(f"{_name('labelled', source)}.npy", lambda: source.labels(self.gold.train))
         return self.gold.train.assign(label=labels)
 
     def _of_gold(self, name: str, training: Training) -> Model:
@@ -190,7 +195,7 @@ class Trial:
 
     def _trained(self, name: str, training: Training, pairs: pd.DataFrame) -> Model:
         """The network of the best seed; the states of all are in a directory of that name."""
-        run = Run(self._encoder, training, pairs, self._device)
+        run = Run(self._encoder, training, pairs, self._device, self._shared(training))
 
         def measure(model: Model) -> float:
             return on_dev(self.gold, scores(model, self.gold.dev))
@@ -198,7 +203,13 @@ class Trial:
         return optimised(run, self._seeds, self._settings.share, measure, self._kept.directory / name)
 
     def _built(self, training: Training) -> Model:
-        return built(self._encoder, training, self._seeds[0], self._device)
+        return built(self._encoder, training, self._seeds[0], self._device, self._shared(training))
+
+    def _shared(self, training: Training) -> Lowest | None:
+        """What all students have in common, who read the same sentences again and again; nothing of teachers."""
+        if training == self._settings.student and training.frozen > 0 and not self._lowest:
+            self._lowest = lowest(self._encoder, training, self._device)
+        return self._lowest if training == self._settings.student else None
 
     def _on_both(self, model: Model) -> tuple[float, float]:
         return on_both(self.gold, scores(model, self.gold.dev), scores(model, self.gold.test))

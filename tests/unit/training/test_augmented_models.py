@@ -13,7 +13,7 @@ from datasets import Dataset
 from safetensors.torch import load
 
 from tests.unit.training.conftest import PLACES, sentence
-from training.augmented.models import Loss, Training, built, encoder_of, restore, scores, trained, vectors
+from training.augmented.models import Loss, Training, built, encoder_of, labels, lowest, restore, scores, trained, vectors
 from training.augmented.runs import ByLength, Run
 
 CPU = torch.device("cpu")
@@ -102,6 +102,69 @@ def test_training_leaves_the_frozen_blocks_as_they_are(encoder: Path, pairs: pd.
     assert changed
     assert {name.split("layer.")[1].split(".")[0] for name in changed if "layer." in name} == {"1", "2", "3"}
     assert not [name for name in changed if "embeddings" in name]
+
+
+def test_students_share_what_is_frozen(encoder: Path, pairs: pd.DataFrame) -> None:
+    shared = lowest(encoder, STUDENT, CPU)
+    alone = built(encoder, STUDENT, 0, CPU)
+    texts = ["", "pa", *pairs["first"], " ".join(["pa pb"] * 12)]
+    for _ in range(2):  # computed, remembered
+        assert vectors(built(encoder, STUDENT, 0, CPU, shared), texts) == pytest.approx(vectors(alone, texts), abs=1e-6)
+    model = built(encoder, STUDENT, 0, CPU, shared)
+    assert len(encoder_of(model).encoder.layer) == 3  # of four
+    with pytest.raises(ValueError, match="another network"):
+        restore(model, trained(alone))
+
+
+def test_what_is_frozen_is_computed_once_for_each_text(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+    shared = lowest(encoder, STUDENT, CPU)
+    computed: list[int] = []
+    shared.blocks[0].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
+    run = Run(encoder, STUDENT, pairs, CPU, shared)
+    for seed in range(2):
+        after(run, seed, tmp_path)
+    texts = {*pairs["first"], *pairs["second"]}
+    assert len(computed) == len(texts)
+
+
+def test_what_is_frozen_makes_the_same_of_a_text_beside_any_other(encoder: Path) -> None:
+    ids = torch.tensor([[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]])
+    beside, alone = (lowest(encoder, STUDENT, CPU).train() for _ in range(2))  # no dropout in training either
+    both = beside(input_ids=ids)
+    assert torch.equal(alone(input_ids=ids[1:, :3]), both[1:, :3])
+    assert not both[1, 3:].any()
+    assert torch.equal(beside(input_ids=ids.flip(0)), both.flip(0))
+
+
+def test_what_is_frozen_is_computed_in_float32_whoever_asks(encoder: Path) -> None:
+    ids = torch.tensor([[2, 9, 8, 7, 3]])
+    training, measuring = (lowest(encoder, STUDENT, CPU) for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = training(input_ids=ids)
+    assert torch.equal(found, measuring(input_ids=ids))
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_students_learn_the_same_from_what_they_share(
+    encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool
+) -> None:
+    training = replace(STUDENT, learning_rate=0.001, bfloat16=bfloat16)
+    before = scores(built(encoder, training, 0, CPU), pairs)
+    shared = lowest(encoder, training, CPU)
+    vectors(built(encoder, training, 0, CPU, shared), pairs["first"].tolist())  # asked by encode first, which forbids gradients
+    found = [after(Run(encoder, training, pairs, CPU, own), 0, tmp_path)[1] for own in (None, shared)]
+    assert abs(found[0] - before).max() > 0.01
+    assert found[1] == pytest.approx(found[0], abs=0.002 if bfloat16 else 1e-5)
+
+
+def test_a_teacher_labels_as_it_was_trained(encoder: Path, pairs: pd.DataFrame) -> None:
+    model = built(encoder, TEACHER, 0, CPU)
+    found = scores(model, pairs)
+    assert np.array_equal(labels(model, pairs, replace(TEACHER, bfloat16=False)), found)
+    of_training = labels(model, pairs, replace(TEACHER, bfloat16=True))
+    assert of_training.dtype == np.float32
+    assert 0 < abs(of_training - found).max() < 0.01
 
 
 def test_weights_are_restored(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
