@@ -178,8 +178,8 @@ class Trial:
 
     def _adapted(self, source: Trial) -> pd.DataFrame:
         """The own training pairs as another task's teacher labels them."""
-        labels = self._kept.array(f"{_name('labelled', source)}.npy", lambda: source.labels(self.gold.train))
-        return self.gold.train.assign(label=labels)
+        found = self._kept.array(f"{_name('labelled', source)}.npy", lambda: source.labels(self.gold.train))
+        return self.gold.train.assign(label=found)
 
     def _of_gold(self, name: str, training: Training) -> Model:
         """A network trained on gold; its weights are kept, as others need it."""
@@ -207,9 +207,10 @@ class Trial:
 
     def _shared(self, training: Training) -> Lowest | None:
         """What all students have in common, who read the same sentences again and again; nothing of teachers."""
-        if training == self._settings.student and training.frozen > 0 and not self._lowest:
-            self._lowest = lowest(self._encoder, training, self._device)
-        return self._lowest if training == self._settings.student else None
+        if training != self._settings.student or training.frozen <= 0:
+            return None
+        self._lowest = self._lowest or lowest(self._encoder, training, self._device)
+        return self._lowest
 
     def _on_both(self, model: Model) -> tuple[float, float]:
         return on_both(self.gold, scores(model, self.gold.dev), scores(model, self.gold.test))
