@@ -54,12 +54,14 @@ class Encoded:
 class BlockForCls(BertLayer):  # type: ignore[no-untyped-call]
     """A last block of which nothing but [CLS] is read: all positions' keys and values, and the rest for [CLS] alone.
 
-    In training it is a whole block, so that dropout falls where it falls in one.
+    In training it is a whole block unless it is told otherwise, so that dropout falls where it falls in one.
     """
+
+    whole_in_training = True
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, *others: Any, **named: Any) -> Tensor:
         """(R, 1, E) of (R, T, E)."""
-        if self.training:
+        if self.training and self.whole_in_training:
             whole: Tensor = super().forward(hidden_states, attention_mask, *others, **named)
             return whole
         cls, attention = hidden_states[:, :1], self.attention.self
@@ -68,7 +70,8 @@ class BlockForCls(BertLayer):  # type: ignore[no-untyped-call]
             for vectors in (attention.query(cls), attention.key(hidden_states), attention.value(hidden_states))
         )
         mask = None if attention_mask is None else attention_mask[:, :, :1]
-        read = scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
+        dropout = attention.dropout.p if self.training else 0.0
+        read = scaled_dot_product_attention(query, key, value, mask, dropout).transpose(1, 2).flatten(2)
         attended = self.attention.output(read, cls)
         block: Tensor = self.output(self.intermediate(attended), attended)
         return block

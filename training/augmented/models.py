@@ -20,6 +20,8 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
+from training.fitting.lowest import Lowest
+
 AT_ONCE = 64  # pairs or texts that are scored together
 
 Loss = Literal["cross_entropy", "cosine", "cosent", "multiple_negatives"]
@@ -40,38 +42,6 @@ class Training:
     frozen: int = 3  # so many lowest blocks are not trained, nor the embeddings; -1: everything is
     attention_dropout: bool = True  # as the encoder has it; without, long texts train 1.4 times as fast, short ones slower
     bfloat16: bool = True  # matrix products while training, and of labels; weights, steps and measured scores are float32
-
-
-class Lowest(torch.nn.Module):
-    """The embeddings and lowest blocks of a BERT, which are frozen: what they make of a text is computed once.
-
-    Networks may share them. A text is computed by itself, so that what they make of it does not depend on those beside it.
-    """
-
-    def __init__(self, bert: Any, blocks: int) -> None:
-        """Of an encoder in which so many are frozen; it keeps what it has."""
-        super().__init__()
-        self.embeddings, self.blocks = bert.embeddings, torch.nn.ModuleList(bert.encoder.layer[:blocks])
-        self._padding: int = bert.config.pad_token_id
-        self._found: dict[bytes, torch.Tensor] = {}
-
-    def forward(self, input_ids: torch.Tensor, **others: object) -> torch.Tensor:
-        """Vectors (texts, pieces, dimensions) of the pieces (texts, pieces) of single texts; 0 where a text has ended."""
-        found = input_ids.new_zeros((*input_ids.shape, self.embeddings.LayerNorm.normalized_shape[0]), dtype=torch.float32)
-        for own, pieces in zip(found, input_ids, strict=True):
-            pieces = pieces[: int(torch.nonzero(pieces != self._padding).max()) + 1]
-            own[: len(pieces)] = self._of(pieces)
-        return found
-
-    def _of(self, pieces: torch.Tensor) -> torch.Tensor:
-        name = pieces.cpu().numpy().tobytes()
-        if name not in self._found:
-            with torch.autocast(pieces.device.type, enabled=False):  # the same, whoever asks first
-                vectors = self.embeddings(input_ids=pieces[None])
-                for block in self.blocks:
-                    vectors = block(vectors)
-            self._found[name] = vectors[0]
-        return self._found[name]
 
 
 def built(encoder: Path, training: Training, seed: int, device: torch.device, lowest: Lowest | None = None) -> Model:
@@ -102,8 +72,7 @@ def built(encoder: Path, training: Training, seed: int, device: torch.device, lo
     for module in [bert.embeddings, *bert.encoder.layer[: training.frozen]] if training.frozen >= 0 else []:
         _freeze(module)
     if lowest:
-        bert.embeddings = lowest
-        del bert.encoder.layer[: len(lowest.blocks)]
+        lowest.give(bert)
     return model
 
 

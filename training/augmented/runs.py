@@ -25,7 +25,8 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss, MultipleNegativesRankingLoss
 from transformers import PrinterCallback, TrainerCallback
 
-from training.augmented.models import Lowest, Model, Training, built, restore, trained
+from training.augmented.models import Model, Training, built, restore, trained
+from training.fitting.lowest import Lowest
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
 POSITIVE = 0.5  # from this label on a pair is one of those that `multiple_negatives` learns from

@@ -16,9 +16,10 @@ from submission.disk.kept import Kept
 from training.augmented import kde, sampling
 from training.augmented.gold import Gold
 from training.augmented.measures import baseline, on_both, on_dev
-from training.augmented.models import Lowest, Model, Training, built, labels, lowest, restore, scores, trained, vectors
+from training.augmented.models import Model, Training, built, labels, lowest, restore, scores, trained, vectors
 from training.augmented.optimised import optimised
 from training.augmented.runs import Run
+from training.fitting.lowest import Lowest
 
 BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = "baseline", "untrained", "cross_encoder", "bi_encoder"
 RANDOM, KDE, BM25, SEMANTIC, BOTH = "random", "kde", "bm25", "semantic", "bm25_semantic"

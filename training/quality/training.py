@@ -10,15 +10,19 @@ import torch
 
 from submission.paths import CHECKPOINTS
 from submission.rankers.base import Ranker
+from submission.rankers.bert import BERTNetwork, BlockForCls
 from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
 from training.fitting.loop import train as validations
+from training.fitting.lowest import Lowest
 from training.fitting.network import Trainee, build
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.state import State
 from training.fitting.validation import evaluating
 from training.quality.task import Listed, read
+
+_SHARED: dict[tuple[str, int, str], Lowest] = {}  # of encoders, by what decides; a process trains many networks
 
 
 def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> Trainee[Ranker, Tokeniser]:
@@ -36,6 +40,7 @@ def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torc
     """
     trainee = build(recipe, Path(), CHECKPOINTS)  # without word vectors
     ranker = trainee.network.to(device)
+    _lighten(trainee, recipe, device)
     task = Listed(train, dev, recipe, trainee.reader, device)
     schedule, state = Schedule(recipe, task.size), State("")
     best = {}
@@ -50,3 +55,19 @@ def scores(trainee: Trainee[Ranker, Tokeniser], table: pd.DataFrame, device: tor
     """The scores (rows,) float32 of a table's arguments for their topics, in its order."""
     with evaluating(trainee.network):
         return score_pairs(trainee.network.to(device), read(table, trainee.reader), device)
+
+
+def _lighten(trainee: Trainee[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:
+    """Spare a BERT network in training what changes nothing but which numbers are drawn for dropout.
+
+    What its frozen blocks make of a pair is the same in all folds, losses and seeds, and computed once; of its last block
+    nothing but [CLS] is read.
+    """
+    frozen, network = recipe.encoder.frozen, trainee.network
+    if isinstance(network, BERTNetwork) and trainee.pretrained:
+        bert = network.encoder.bert
+        last = bert.encoder.layer[-1]
+        if isinstance(last, BlockForCls):
+            last.whole_in_training = False
+        if frozen > 0:
+            _SHARED.setdefault((trainee.pretrained.sha256, frozen, device.type), Lowest(bert, frozen)).give(bert)

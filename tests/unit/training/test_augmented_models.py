@@ -119,7 +119,7 @@ def test_students_share_what_is_frozen(encoder: Path, pairs: pd.DataFrame) -> No
 def test_what_is_frozen_is_computed_once_for_each_text(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
     shared = lowest(encoder, STUDENT, CPU)
     computed: list[int] = []
-    shared.blocks[0].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
+    shared.parts[1].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
     run = Run(encoder, STUDENT, pairs, CPU, shared)
     for seed in range(2):
         after(run, seed, tmp_path)
@@ -129,7 +129,7 @@ def test_what_is_frozen_is_computed_once_for_each_text(encoder: Path, pairs: pd.
 
 def test_what_is_frozen_makes_the_same_of_a_text_beside_any_other(encoder: Path) -> None:
     ids = torch.tensor([[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]])
-    beside, alone = (lowest(encoder, STUDENT, CPU).train() for _ in range(2))  # no dropout in training either
+    beside, alone = (lowest(encoder, STUDENT, CPU).train() for _ in range(2))
     both = beside(input_ids=ids)
     assert torch.equal(alone(input_ids=ids[1:, :3]), both[1:, :3])
     assert not both[1, 3:].any()

@@ -16,6 +16,7 @@ from submission.rankers.tfr_bert import TFRBERT
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
 from tests.conftest import BERT, tiny_tokenizer
+from training.fitting.lowest import Lowest
 from training.fitting.network import build
 from training.fitting.recipe import Lists, Optimisation, PretrainedEncoder, Recipe
 from training.quality.lists import lists_of
@@ -168,3 +169,40 @@ def test_a_network_that_diverges_or_is_dead_is_refused(encoder_beside: str, monk
         monkeypatch.setattr(TFRBERT, "forward", forward)
         with pytest.raises(TrainingError, match=message):
             weights(SHORT)
+
+
+@pytest.mark.parametrize("topic", [True, False])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_what_training_is_spared_changes_no_network(
+    encoder_beside: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
+) -> None:
+    undrawn = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
+    config = Pretrained.config
+    monkeypatch.setattr(
+        Pretrained, "config", lambda self, frozen: (own := config(self, frozen)) | {"bert": own["bert"] | undrawn}
+    )
+    table = arguments().iloc[::-1]
+    table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
+    dev = (table["debate"] == "d4").to_numpy()
+    recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(SHORT.encoder, bfloat16=bfloat16))
+    before = scores(build(recipe, Path(), Path()), table, CPU)
+    light = scores(trained(recipe, table[~dev], table[dev], CPU), table, CPU)
+    monkeypatch.setattr("training.quality.training._lighten", lambda *_: None)
+    whole = scores(trained(recipe, table[~dev], table[dev], CPU), table, CPU)
+    change, difference = whole - before, light - whole
+    assert change.std() > 0.005
+    assert (
+        difference.std() < (0.05 if bfloat16 else 1e-4) * change.std()
+    )  # all scores may be shifted: no list's loss depends on it
+
+
+def test_networks_share_what_is_frozen(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: dict[object, Lowest] = {}
+    monkeypatch.setattr("training.quality.training._SHARED", shared)
+    computed = []
+    for seed in range(2):
+        network = trained(replace(SHORT, seed=seed), arguments(), arguments(), CPU).network
+        assert len(network.encoder.bert.encoder.layer) == 3  # of four
+        computed.append(len(next(iter(shared.values()))._found))
+    assert len(shared) == 1
+    assert computed[0] == computed[1] == len(arguments()[["topic", "premise"]].drop_duplicates())
