@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-ROOM = 1 << 15  # vectors that memory is asked for at a time
-
 
 class Lowest(nn.Module):
     """The embeddings and lowest blocks of a BERT, which are frozen; it stands for the embeddings of those that share it.
@@ -27,7 +25,6 @@ class Lowest(nn.Module):
         self._width: int = bert.config.hidden_size
         self._padding: int = bert.config.pad_token_id
         self._found: dict[bytes, Tensor] = {}
-        self._room = torch.empty(0, self._width)
 
     def give(self, bert: Any) -> None:
         """Make another encoder read what is shared instead of computing it, of the same weights there."""
@@ -63,12 +60,5 @@ class Lowest(nn.Module):
                 vectors = embeddings(input_ids=ids, token_type_ids=types, position_ids=places)
                 for block in blocks:
                     vectors = block(vectors)
-            self._found[name] = self._kept(vectors[0])
+            self._found[name] = vectors[0]
         return self._found[name]
-
-    def _kept(self, vectors: Tensor) -> Tensor:
-        """The same, in a large piece of memory beside others: thousands of small ones slow down all that is asked for later."""
-        if len(self._room) < len(vectors):
-            self._room = vectors.new_empty((max(ROOM, len(vectors)), self._width))
-        own, self._room = self._room.split([len(vectors), len(self._room) - len(vectors)])
-        return own.copy_(vectors)
