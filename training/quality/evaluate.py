@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -100,7 +101,7 @@ def _computed(part: tuple[Trial, Cell]) -> np.ndarray:
 
 def _trial(name: str, tables: dict[str, pd.DataFrame], recipe: Recipe, work: Work, device: torch.device) -> Trial:
     part = PARTS[name]
-    data = [tables[own].to_csv(index=False) for own in (*part.trains, *part.tests)]
+    data = [hashlib.sha256(tables[own].to_csv(index=False).encode()).hexdigest() for own in (*part.trains, *part.tests)]
     code = code_fingerprint(DECISIVE, (*LIBRARIES, "scipy"))
     key = repr((name, _settings(recipe), Pretrained(recipe.encoder.name).sha256, code, device.type, data))
     return Trial(part, tables, recipe, work.place("quality-cells", key), device)
