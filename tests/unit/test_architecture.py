@@ -110,7 +110,8 @@ def ours(file: Path) -> set[Path]:
 
 def folder(file: Path) -> str:
     place = file.relative_to(ROOT)
-    return f"{place.parts[0]}'s commands" if len(place.parts) == 2 and place.stem in COMMANDS else place.parent.as_posix()
+    command = place.parts[1] == "commands" or (len(place.parts) == 2 and place.stem in COMMANDS)
+    return f"{place.parts[0]}'s commands" if command else place.parent.as_posix()
 
 
 def test_there_is_something_to_check() -> None:

@@ -1,0 +1,101 @@
+"""Networks' checkpoints: made, and made anew."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+from submission.command import Verbs, add_checkpoints, add_device, folder
+
+
+def add(verbs: Verbs) -> None:
+    """The flags of these verbs."""
+    verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
+    verb.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
+    verb.add_argument("--all", action="store_true", help="the recipes of all systems, each a process of its own, one a GPU")
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
+    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `embed` wrote (default: where it writes)")
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
+    add_device(verb)
+    verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
+
+    verb = verbs.add("aggregate", _aggregate, "the networks' checkpoints → the ensemble, fitted on validation pairs")
+    verb.add_argument("system", nargs="?", default="ensemble", metavar="SYSTEM", help="one that fuses (default: ensemble)")
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
+    add_checkpoints(verb)
+    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="where it goes (default: in WORK/checkpoints)")
+    add_device(verb)
+
+    verb = verbs.add("reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
+    verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
+    verb.add_argument(
+        "-i", "--input", type=folder, required=True, metavar="DIR", help="the corpus, or the lists, that it learned from"
+    )
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory; what is there is used")
+    add_checkpoints(verb)
+    add_device(verb)
+
+
+def _fit(options: argparse.Namespace) -> None:
+    from submission.errors import UsageError
+    from submission.scoring.device import choose_device
+    from training.data.vectors import folder_of
+    from training.data.work import held_for
+    from training.fitting.fit import fit
+    from training.fitting.processes import processes
+    from training.fitting.recipe import read_recipe
+    from training.reproduce import task_of, teach_of
+
+    if options.all:
+        _fit_all(options)
+        return
+    if not options.recipe:
+        raise UsageError("fit: expected a RECIPE, or --all")
+    recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
+    output = options.output or options.work / "checkpoints" / name
+    vectors = options.vectors or options.work / folder_of(recipe.tags.vectors if recipe.tags else None)
+    device = choose_device(options.device)
+    with processes(device) as own, nullcontext() if own.number else held_for(name, options.work):
+        fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, own, teach_of(recipe))
+
+
+def _fit_all(options: argparse.Namespace) -> None:
+    import torch
+
+    from submission.errors import UsageError
+    from submission.scoring.device import choose_device
+    from training.fitting.jobs import fit_all, recipes
+
+    if options.recipe or options.output or "WORLD_SIZE" in os.environ:
+        raise UsageError("fit --all: takes no RECIPE and no --output, and is not for torchrun")
+    gpus = torch.cuda.device_count() if choose_device(options.device).type == "cuda" else 0
+    flags = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
+    fit_all(recipes(), [*flags, *(["--restart"] if options.restart else [])], options.work, gpus)
+
+
+def _aggregate(options: argparse.Namespace) -> None:
+    from submission.scoring.device import choose_device
+    from submission.systems.catalogue import find
+    from submission.systems.remembered import Checkpoints
+    from training.data.work import held
+    from training.fitting.aggregate import aggregate
+
+    system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
+    output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)
+    with held(options.work):
+        aggregate(system, options.work, checkpoints, output, choose_device(options.device))
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
+    from submission.scoring.device import choose_device
+    from training.data.work import held
+    from training.reproduce import reproduce
+
+    make_directory(options.work)
+    with held(options.work):
+        device = choose_device(options.device)
+        table, weights = reproduce(options.recipe, options.input, options.work, options.checkpoints, device)
+    print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights}")

@@ -1,0 +1,147 @@
+"""Measurements whose tables the README shows: networks and enrichments beside published figures."""
+
+from __future__ import annotations
+
+import argparse
+
+from submission.command import Verbs, add_checkpoints, add_device, add_input, add_processes, folder
+from training.commands.shared import COUNT, MEASURES, SEED, computing
+from training.paths import MEASURED
+
+AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
+    MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality", "enrichments", "lengths")
+)
+
+
+def add(verbs: Verbs) -> None:
+    """The flags of these verbs."""
+    verb = verbs.add("compare-enrichments", _compare_enrichments, "enrichers × models, tuned alike, against plain texts")
+    verb.add_argument("enrichments", nargs="+", metavar="NAME", help="the checkpoint of an enricher")
+    what = "TREC qrels, -2 counts as 0; one: five folds over its topics; several: each is a fold"
+    verb.add_argument("--qrels", type=folder, action="append", required=True, metavar="FILE", help=what)
+    add_input(verb)
+    verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points are compared")
+    what = "a grid of one model; repeatable (default: those of the four systems over whole arguments)"
+    verb.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=what)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_checkpoints(verb)
+    add_device(verb)
+    verb.add_argument("-o", "--output", type=folder, default=ENRICHMENTS, metavar="FILE", help="the table, as CSV")
+
+    verb = verbs.add("lengths", _lengths, "how long documents are once taggers have reduced them, beside the thesis' table")
+    verb.add_argument("taggers", nargs="+", metavar="NAME", help="a tagger's checkpoint")
+    add_input(verb)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_checkpoints(verb)
+    add_device(verb)
+    verb.add_argument("-o", "--output", type=folder, default=LENGTHS, metavar="FILE", help="the table, as CSV")
+
+    verb = verbs.add("augment", _augment, "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures")
+    what = "with bws/ and mrpc/, each as it is published"
+    verb.add_argument("--similarity", type=folder, required=True, metavar="DIR", help=what)
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    verb.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help="each with other seeds")
+    verb.add_argument("--task", action="append", metavar="NAME", help="this one; repeatable (default: all)")
+    verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where teacher and student start")
+    verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
+    add_device(verb)
+    add_processes(verb)
+    what = "the table, as CSV; its rows of other tasks stay"
+    verb.add_argument("-o", "--output", type=folder, default=AUGMENTED, metavar="FILE", help=what)
+
+    verb = verbs.add("students", _students, "Augmented SBERT on args.me: students by three losses, on gold, silver and both")
+    what = "what `prepare` wrote; what is finished is kept there"
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help=what)
+    what = "one with [student]; its loss and pairs are varied (default: sbert)"
+    verb.add_argument("--recipe", default="sbert", metavar="RECIPE", help=what)
+    add_device(verb)
+    verb.add_argument("-o", "--output", type=folder, default=STUDENTS, metavar="FILE", help="the table, as CSV")
+
+    verb = verbs.add(
+        "evaluate-quality", _evaluate_quality, "quality networks on debates and data sets that they were not shown"
+    )
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare-quality` wrote")
+    verb.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
+    verb.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="of networks")
+    verb.add_argument("--part", action="append", metavar="NAME", help="only this one; repeatable (default: all)")
+    add_device(verb)
+    add_processes(verb)
+    verb.add_argument(
+        "-o", "--output", type=folder, default=QUALITY, metavar="FILE", help="the table, as CSV; beside it a picture"
+    )
+
+
+def _compare_enrichments(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from training.enrichments import MODELS, compare
+
+    make_directory(options.output.parent)
+    with computing(options, options.output.parent) as execution:
+        table = compare(options.enrichments, options.grids or MODELS, options.qrels, execution, options.measure)
+    write_whole(options.output, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
+    print(table.to_string(index=False, float_format="%.4f", na_rep=""))
+
+
+def _lengths(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from training.tagging.lengths import lengths
+
+    make_directory(options.output.parent)
+    with computing(options, options.output.parent) as execution:
+        table = lengths(options.taggers, execution)
+    write_whole(options.output, table.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    print(table.to_string(index=False, float_format="%.0f", na_rep=""))
+
+
+def _augment(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from submission.disk.work import Work
+    from submission.scoring.device import choose_device
+    from training.augmented.gold import TASKS
+    from training.augmented.table import joined, other_rows, table
+    from training.augmented.trial import Settings
+    from training.measuring.side_by_side import at_a_time
+
+    make_directory(options.output.parent)
+    device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
+    others = other_rows(options.output, tasks)  # before anything else: hours go by until the table is written
+    with Work(options.work, options.output.parent) as work:
+        settings, processes = Settings(seed=options.seed), options.processes or at_a_time(device)
+        found = table(options.similarity, tasks, options.repetitions, settings, options.encoder, work, device, processes)
+    write_whole(options.output, joined([found, *others]).to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
+    print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
+
+
+def _students(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from submission.scoring.device import choose_device
+    from training.augmented.students import students
+    from training.data.work import held
+    from training.fitting.recipe import read_recipe
+
+    make_directory(options.output.parent)
+    with held(options.work):
+        found = students(options.work, read_recipe(options.recipe), choose_device(options.device))
+    write_whole(options.output, found.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    print(found.to_string(index=False, float_format="%.2f", na_rep=""))
+
+
+def _evaluate_quality(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory, write_whole
+    from submission.disk.work import Work
+    from submission.scoring.device import choose_device
+    from training.fitting.recipe import read_recipe
+    from training.measuring.side_by_side import at_a_time
+    from training.quality.evaluate import evaluate
+    from training.quality.protocol import PARTS
+    from training.quality.table import shown
+
+    make_directory(options.output.parent)
+    recipe, parts = read_recipe(options.recipe), list(dict.fromkeys(options.part or PARTS))
+    device = choose_device(options.device)
+    with Work(options.work, options.output.parent) as work:
+        found, picture = evaluate(parts, options.seeds, recipe, work, device, options.processes or at_a_time(device))
+    write_whole(options.output, found.to_csv(index=False, float_format="%.4f", lineterminator="\n"))
+    write_whole(options.output.with_suffix(".png"), picture)
+    print(shown(found))
