@@ -13,7 +13,7 @@ import torch
 
 from submission.disk.fingerprint import LIBRARIES, code_fingerprint
 from submission.disk.work import Work
-from submission.errors import InputError, UsageError, nearest
+from submission.errors import UsageError, nearest
 from submission.paths import PACKAGE
 from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
@@ -108,23 +108,6 @@ def table(
             pass
     trials = _trials(gold, repetitions, settings, encoder, work, device)
     return _table(gold, {cell: trials[cell.task, cell.repetition].result(cell.row, _source(trials, cell)) for cell in cells})
-
-
-def other_rows(file: Path, tasks: Sequence[str]) -> list[pd.DataFrame]:
-    """The rows that a table has of other tasks, if it is there. Raises InputError: it is something else."""
-    if not file.exists():
-        return []
-    try:
-        old = pd.read_csv(file)
-        return [old[~old["task"].isin(tasks)]]
-    except (OSError, ValueError, KeyError):
-        raise InputError(f"{file}: expected a table of this verb; choose another file") from None
-
-
-def joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all tables by their tasks, in the order of TASKS."""
-    order = {task: number for number, task in enumerate(TASKS)}
-    return pd.concat(tables).sort_values("task", key=lambda tasks: tasks.map(order), kind="stable", ignore_index=True)
 
 
 def _trials(

@@ -66,9 +66,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--part", action="append", metavar="NAME", help="only this one; repeatable (default: all)")
     add_device(verb)
     add_processes(verb)
-    verb.add_argument(
-        "-o", "--output", type=folder, default=QUALITY, metavar="FILE", help="the table, as CSV; beside it a picture"
-    )
+    what = "the table, as CSV; its rows of other parts stay; beside it a picture of these"
+    verb.add_argument("-o", "--output", type=folder, default=QUALITY, metavar="FILE", help=what)
 
 
 def _compare_enrichments(options: argparse.Namespace) -> None:
@@ -98,17 +97,18 @@ def _augment(options: argparse.Namespace) -> None:
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
     from training.augmented.gold import TASKS
-    from training.augmented.table import joined, other_rows, table
+    from training.augmented.table import table
     from training.augmented.trial import Settings
+    from training.measuring.rows import joined, other_rows
     from training.measuring.side_by_side import at_a_time
 
     make_directory(options.output.parent)
     device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
-    others = other_rows(options.output, tasks)  # before anything else: hours go by until the table is written
+    others = other_rows(options.output, "task", tasks)  # before anything else: hours go by until the table is written
     with Work(options.work, options.output.parent) as work:
         settings, processes = Settings(seed=options.seed), options.processes or at_a_time(device)
         found = table(options.similarity, tasks, options.repetitions, settings, options.encoder, work, device, processes)
-    write_whole(options.output, joined([found, *others]).to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    write_whole(options.output, joined(found, others, "task", list(TASKS), 2))
     shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
     print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
 
@@ -132,16 +132,18 @@ def _evaluate_quality(options: argparse.Namespace) -> None:
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
     from training.fitting.recipe import read_recipe
+    from training.measuring.rows import joined, other_rows
     from training.measuring.side_by_side import at_a_time
-    from training.quality.evaluate import evaluate
+    from training.quality.evaluate import ROWS, evaluate, parts_of_rows
     from training.quality.protocol import PARTS
     from training.quality.table import shown
 
     make_directory(options.output.parent)
     recipe, parts = read_recipe(options.recipe), list(dict.fromkeys(options.part or PARTS))
+    others = other_rows(options.output, "part", parts_of_rows(parts))  # before anything else: hours go by until it is written
     device = choose_device(options.device)
     with Work(options.work, options.output.parent) as work:
         found, picture = evaluate(parts, options.seeds, recipe, work, device, options.processes or at_a_time(device))
-    write_whole(options.output, found.to_csv(index=False, float_format="%.4f", lineterminator="\n"))
+    write_whole(options.output, joined(found, others, "part", ROWS, 4))
     write_whole(options.output.with_suffix(".png"), picture)
     print(shown(found))

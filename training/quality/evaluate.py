@@ -34,11 +34,17 @@ log = logging.getLogger(__name__)
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
 REORDERED = "both_to_webis"  # whose networks re-order the lists of Webis-ArgQuality-20
+ROWS = (*PARTS, table.LISTS)  # the parts that rows have, in their order
 MODULES = ("lists", "losses", "task", "training", "validation", "protocol", "folds")
 DECISIVE = (  # what networks are trained by
     *(Path(__file__).with_name(f"{name}.py") for name in MODULES),
     TRAINING / "fitting", PACKAGE / "rankers", PACKAGE / "scoring", PACKAGE / "text",
 )  # fmt: skip
+
+
+def parts_of_rows(parts: Sequence[str]) -> list[str]:
+    """What parts the rows have that measuring some gives."""
+    return [*parts, table.LISTS] if REORDERED in parts else [*parts]
 
 
 def evaluate(
@@ -91,7 +97,7 @@ def evaluate(
         if name == REORDERED:
             rows += table.reordered(trial, networks)
         panels += table.panels(name, trial, networks[recipe.lists.loss][0])
-    return pd.DataFrame(rows, columns=table.COLUMNS), length_plot(panels)
+    return pd.DataFrame(rows, columns=table.COLUMNS).astype({"seeds": "Int64"}), length_plot(panels)
 
 
 def _computed(part: tuple[Trial, Cell]) -> np.ndarray:

@@ -18,6 +18,7 @@ from training.quality.validation import correlations
 
 TARGETS = {"combined": "score", "rhetorical": "rhetorical", "logical": "logical", "dialectical": "dialectical"}  # of webis
 DEV = "Spearman on dev"  # by which a loss is chosen
+LISTS = "webis_lists"  # the part of rows on lists that are re-ordered
 NAMES = ["part", "on", "target", "network"]
 COLUMNS = [*NAMES, "measure", "mean", "low", "high", "deviation", "seeds", "paper"]
 
@@ -66,11 +67,11 @@ def reordered(trial: Trial, networks: Networks) -> Rows:
     for network, found in networks.items():
         seeds = [rerank.values(judged, scores[tested]) for scores in found]
         given = seeds[0][:, rerank.GIVEN]
-        rows = rows or _rows(("webis_lists", "webis", "", "given order"), [pd.DataFrame(given, columns=names)])
+        rows = rows or _rows((LISTS, "webis", "", "given order"), [pd.DataFrame(given, columns=names)])
         alone, both = [own[:, rerank.ALONE] for own in seeds], [rerank.cross_validated(own) for own in seeds]
         for way, own in (("quality alone", alone), ("both", both)):
             values = [pd.DataFrame(np.hstack([one, one - given]), columns=columns) for one in own]
-            rows += _rows(("webis_lists", "webis", way, network), values)
+            rows += _rows((LISTS, "webis", way, network), values)
     return rows
 
 
@@ -83,7 +84,7 @@ def panels(part: str, trial: Trial, scores: np.ndarray) -> Iterator[Panel]:
 
 def shown(found: pd.DataFrame) -> str:
     """The means for people: a line a network, a column a measure."""
-    of_lists = found["part"].eq("webis_lists")
+    of_lists = found["part"].eq(LISTS)
     tables = [found[~of_lists], found[of_lists]]
     lines = [own.pivot_table("mean", NAMES, "measure", sort=False) for own in tables if len(own)]
     return "\n\n".join(own.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for own in lines)

@@ -108,7 +108,8 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
     assert (tmp_path / "killed.csv").read_bytes() == before
     assert not list((tmp_path / "killed").rglob("seed-*"))  # the states of seeds are gone
 
-    again[again["task"] == "bws_cross"].to_csv(tmp_path / "killed.csv", index=False)
+    lines = before.splitlines(keepends=True)
+    (tmp_path / "killed.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"task,", b"bws_cross,"))))
     assert run("killed", "--task", "mrpc") == 0
     assert len(made) == 23
     assert (tmp_path / "killed.csv").read_bytes() == before  # of the other task the rows that were there

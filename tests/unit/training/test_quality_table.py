@@ -134,6 +134,16 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
     for ending in ("csv", "png"):
         assert (tmp_path / f"killed.{ending}").read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
 
+    before = (tmp_path / "killed.csv").read_bytes()
+    lines = before.splitlines(keepends=True)
+    (tmp_path / "killed.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"part,", b"ukp,"))))
+    assert run("killed", "--part", "both_to_webis", "--seeds", "1") == 0
+    assert (tmp_path / "killed.csv").read_bytes() == before  # of the other part the rows that were there
+    table.assign(mean=-9).to_csv(tmp_path / "killed.csv", index=False)
+    assert run("killed", "--part", "both_to_webis", "--seeds", "1") == 0
+    again = read(tmp_path / "killed.csv")
+    assert {*again.loc[again["mean"] == -9, "part"]} == {"ukp"}  # all others are new, those of lists too
+
 
 def test_means_over_seeds_intervals_over_lists() -> None:
     seeds = [pd.DataFrame({"Spearman": values}) for values in ([0.2, 0.4, 0.6], [0.4, 0.6, 0.8])]
