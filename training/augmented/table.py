@@ -118,6 +118,7 @@ def _trials(
     code = code_fingerprint(
         (
             *(here / f"{name}.py" for name in DECIDING),
+            here.parent / "fitting" / "lowest.py",
             PACKAGE / "retrieval" / "conclusions.py",
             PACKAGE / "text" / "normalise.py",
         ),
