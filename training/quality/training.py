@@ -16,13 +16,13 @@ from submission.text.tokenisers import Tokeniser
 from training.fitting.loop import train as validations
 from training.fitting.lowest import Lowest
 from training.fitting.network import Trainee, build
-from training.fitting.recipe import Recipe
+from training.fitting.recipe import PretrainedEncoder, Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.state import State
 from training.fitting.validation import evaluating
 from training.quality.task import Listed, read
 
-_SHARED: dict[tuple[str, int, str], Lowest] = {}  # of encoders, by what decides; a process trains many networks
+_SHARED: dict[tuple[PretrainedEncoder, str], Lowest] = {}  # of encoders on a device; a process trains many networks
 
 
 def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> Trainee[Ranker, Tokeniser]:
@@ -70,4 +70,4 @@ def _lighten(trainee: Trainee[Ranker, Tokeniser], recipe: Recipe, device: torch.
         if isinstance(last, BlockForCls):
             last.whole_in_training = False
         if frozen > 0:
-            _SHARED.setdefault((trainee.pretrained.sha256, frozen, device.type), Lowest(bert, frozen)).give(bert)
+            _SHARED.setdefault((recipe.encoder, device.type), Lowest(bert, frozen)).give(bert)
