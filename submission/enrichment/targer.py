@@ -57,7 +57,8 @@ class TARGER(Enricher[WrittenPassage]):
         window: int = 3
         cell: Literal["lstm", "gru"] = "lstm"
         hidden: int = 100  # a direction
-        dropout: float = 0.5
+        dropout: float = 0.5  # of what the recurrent layer reads
+        output_dropout: float = 0.0  # of what it says: the authors have none, Ma and Hovy as much
         longest: int = 512  # words of a passage
 
     def __init__(self, config: Config) -> None:
@@ -73,7 +74,7 @@ class TARGER(Enricher[WrittenPassage]):
         self.ahead, self.back = (cell(config.dimensions + width, config.hidden, batch_first=True) for _ in range(2))
         self.emission = nn.Linear(2 * config.hidden, len(config.tags) + 2)
         self.crf = CRF(len(config.tags))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout, self.output_dropout = nn.Dropout(config.dropout), nn.Dropout(config.output_dropout)
 
     def words(self, passages: Sequence[WrittenPassage]) -> list[list[Word]]:
         """The words with their best tags; the weight of one that is kept is 1, of others 0."""
@@ -127,7 +128,7 @@ class TARGER(Enricher[WrittenPassage]):
         mirrored = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)  # (B, L)
         ahead, _ = self.ahead(inputs)  # (B, L, H)
         back, _ = self.back(_taken(inputs, mirrored))
-        emissions: Tensor = self.emission(torch.cat([ahead, _taken(back, mirrored)], dim=2))
+        emissions: Tensor = self.emission(self.output_dropout(torch.cat([ahead, _taken(back, mirrored)], dim=2)))
         return emissions
 
     def spelt(self, letters: Tensor) -> Tensor:

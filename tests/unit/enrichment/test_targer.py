@@ -97,6 +97,18 @@ def test_words_and_letters_are_dropped_in_training_alone(other: str) -> None:
     assert not torch.equal(tagger(*batch), tagger(*batch))
 
 
+@torch.no_grad()
+def test_what_the_recurrent_layer_says_is_dropped_in_training_alone() -> None:
+    torch.manual_seed(0)
+    config = TARGER.Config(12, TAGS, SPELLING_IDS, 8, 5, filters=3, hidden=7, dropout=0.0, output_dropout=0.5)
+    tagger, batch = TARGER(config).eval(), given()
+    whole = tagger(*batch)
+    tagger.train()
+    assert not torch.equal(tagger(*batch), whole)
+    tagger.output_dropout.p = 1.0
+    assert torch.equal(tagger(*batch), tagger.emission.bias.expand_as(whole))
+
+
 def test_it_learns_what_only_letters_and_neighbours_tell() -> None:
     """Words begin with a capital letter or not, all are unknown: P begins at a capital, and goes on until the next word 3."""
     tagger = network().train()
