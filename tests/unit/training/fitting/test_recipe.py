@@ -43,7 +43,7 @@ def test_the_taggers_differ_in_data_and_vectors() -> None:
     }
     first = recipes["targer_essays"]
     assert all((one.network, one.terms, one.seed) == (first.network, first.terms, first.seed) for one in recipes.values())
-    assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (100, "lstm", 100)
+    assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (200, "lstm", 100)
 
 
 def test_defaults_are_the_thesis() -> None:
