@@ -9,28 +9,22 @@ import numpy as np
 import torch
 
 from submission.enrichment.base import Word
-from submission.enrichment.checkpoint import EnricherCheckpoint
+from submission.enrichment.checkpoint import open_enricher
 from submission.enrichment.read import read
-from submission.enrichment.targer import TARGER
 from submission.input.directory import Input
-from submission.text.vocabulary import Vocabulary
-from submission.text.written import WrittenReader, forms
+from submission.paths import CHECKPOINTS
 from tests.benchmarks.measure import Benchmark, Result, compare
-from training.data.conll import tags_of
 
 TEXTS = 512  # at most: evenly spread over the collection
 ASKED = 15_000  # words a second
 
 
 def tagging(directory: Path) -> Benchmark:
-    """A network of the recipes' sizes that learned nothing; both sides begin with texts and give every word its tag."""
+    """The shipped tagger; both sides begin with texts and give every word its tag."""
     premises = Input(directory).collection["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
-    vocabulary = Vocabulary(sorted({form for text in premises for form in forms(text)}))
-    torch.manual_seed(0)
-    tagger = TARGER(TARGER.Config(len(vocabulary), tags_of(("essays",)))).eval()
-    reader = WrittenReader(vocabulary, tagger.config.longest)
-    opened = EnricherCheckpoint(tagger, reader, "")
+    opened = open_enricher(CHECKPOINTS / "targer_essays")
+    tagger, reader = opened.enricher, opened.reader
 
     @torch.inference_mode()
     def one_by_one() -> Sequence[Sequence[Sequence[Word]]]:

@@ -157,4 +157,4 @@ def test_the_checkpoints_are_those_of_the_catalogue() -> None:
     there = {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()}
     assert there <= needed
     may_lack = {"deepct", "deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
-    assert needed - there <= may_lack | {"targer_essays", "targer_dirichlet"}
+    assert needed - there <= may_lack
