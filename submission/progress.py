@@ -50,5 +50,5 @@ def _lines(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> 
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
             rate = done / (now - start)
-            log.info("%s: %d of %d %s, %.0f/s, %.0f s left", what, done, total, unit, rate, (total - done) / rate)
+            log.info("%s: %d of %d %s, %.1f/s, %.0f s left", what, done, total, unit, rate, (total - done) / rate)
     log.info("%s: %d %s in %.1f s", what, done, unit, time.monotonic() - start)
