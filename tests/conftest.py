@@ -45,7 +45,7 @@ from submission.retrieval.parameters import Parameters
 from submission.retrieval.terms import Fields, Settings
 from submission.scoring.checkpoint import write_checkpoint
 from submission.systems import catalogue
-from submission.systems.catalogue import SYSTEMS, choose
+from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
 from submission.systems.weigh import Weigh
@@ -322,11 +322,6 @@ def rank_all(topics: Path, all_checkpoints: Path, tmp_path: Path) -> Callable[..
         return submission([*command, "--device", "cpu"])
 
     return run
-
-
-def shipped() -> list[str]:
-    """The systems that run with the project's own checkpoints, which may lack those of some."""
-    return [system.name for system in choose([], Checkpoints(CHECKPOINTS))]
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from submission import __version__
-from tests.conftest import ROOT, SAMPLE, shipped
+from submission.systems.catalogue import SYSTEMS
+from tests.conftest import ROOT, SAMPLE
 from tests.container.image import Image, missing, revision
 from tests.unit.test_readme import tira_commands
 
@@ -93,7 +94,7 @@ def test_each_of_tiras_commands_writes_the_run_of_a_plain_execution(
     image: Image, directory: Path, expected: Path, tmp_path: Path
 ) -> None:
     commands = tira_commands()
-    for system in shipped():
+    for system in SYSTEMS:
         output = writable(tmp_path / system)
         code, said = tira(image, commands[system], directory, output)
         assert code == 0, said
@@ -111,7 +112,7 @@ def test_an_organisers_one_command_writes_all_runs(image: Image, directory: Path
     code, said = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
     assert code == 0, said
     assert runs(output) == runs(expected)
-    assert len(runs(output)) == len(shipped()) + 1
+    assert len(runs(output)) == len(SYSTEMS) + 1
 
 
 def test_tirexs_form_and_an_earlier_stage(image: Image, tmp_path: Path) -> None:

@@ -155,6 +155,4 @@ def test_without_its_checkpoints_it_says_which(
 def test_the_checkpoints_are_those_of_the_catalogue() -> None:
     needed = {part.checkpoint for system in SYSTEMS.values() for part in walk(system.stage) if part.checkpoint}
     there = {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()}
-    assert there <= needed
-    may_lack = {"deepct", "deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
-    assert needed - there <= may_lack
+    assert there == needed

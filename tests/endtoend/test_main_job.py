@@ -13,7 +13,8 @@ from tira.check_format import check_format
 
 from submission.__main__ import main
 from submission.output.directory import Output
-from tests.conftest import REAL, ROOT, SAMPLE, argument, contents, documents_of, shipped
+from submission.systems.catalogue import SYSTEMS
+from tests.conftest import REAL, ROOT, SAMPLE, argument, contents, documents_of
 
 Make = Callable[..., Path]
 
@@ -48,7 +49,7 @@ def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert first.stdout == ""
     runs = tmp_path / "runs"
-    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in shipped())}
+    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     [message] = [message for message in check_format(runs, "run.txt") if isinstance(message, str)]
     assert "correct format" in message

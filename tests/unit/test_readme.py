@@ -18,7 +18,7 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS, find
 from submission.systems.remembered import Checkpoints
-from tests.conftest import ROOT, SAMPLE, shipped, write_reordering, write_tiny
+from tests.conftest import ROOT, SAMPLE, write_reordering, write_tiny
 from training.fitting.aggregate import aggregate
 from training.measuring.readme import MEASURES_SHOWN, results_table, update
 from training.paths import MEASURED
@@ -40,7 +40,7 @@ def pins(file: str) -> dict[str, str]:
 
 def test_a_command_for_each_system_that_can_run_without_double_quotes() -> None:
     commands = tira_commands()
-    assert sorted(commands) == sorted(shipped())
+    assert sorted(commands) == sorted(SYSTEMS)
     for system, command in commands.items():
         assert command == f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {system}"
 
@@ -168,7 +168,7 @@ def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> No
     done = subprocess.run(["bash", "-c", script], cwd=copy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     made = {str(file.relative_to(copy)) for folder in ("runs", "work") for file in (copy / folder).rglob("*")}
-    assert {f"runs/aragorn-{system}.txt" for system in shipped()} <= made
+    assert {f"runs/aragorn-{system}.txt" for system in SYSTEMS} <= made
     assert {
         "runs/report.html",
         "runs/tables/tests.csv",
