@@ -14,7 +14,9 @@ from submission.disk.files import make_directory, write_whole
 from submission.disk.fingerprint import input_hashes
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import UsageError
+from submission.systems.catalogue import MEMBERS, missing
 from submission.systems.execution import Execution
+from submission.systems.remembered import Checkpoints
 from training.fusing.card import PICTURE, WAYS, card
 from training.fusing.recipe import RIDGE, Recipe
 from training.fusing.ridge import Weights
@@ -37,7 +39,8 @@ def fuse(
 
     Args:
         name: of the checkpoint and the tables.
-        recipe: the members, and how their weights are fitted.
+        recipe: the members, and how their weights are fitted; those that are tried and whose checkpoints are not there are left
+            out.
         qrels_files: with their names, one or two; of two, the labels are a mixture, and both measure.
         execution: on the input that they judge; its working directory keeps the members' lists and the features.
         output: the checkpoint's directory.
@@ -53,6 +56,7 @@ def fuse(
         documents in the pools. CheckpointError: a member's checkpoint is missing or damaged. OutputError: something cannot be
         written.
     """
+    recipe = _there(recipe, execution.checkpoints)
     files = dict(qrels_files)
     if len(files) < len(qrels_files) or len(files) > 2:
         names = ", ".join(label for label, _ in qrels_files)
@@ -102,6 +106,14 @@ def fuse(
     write_with_provenance(output, contents, provenance)
     log.info("%s: score = %s", output, model.formula())
     return found
+
+
+def _there(recipe: Recipe, checkpoints: Checkpoints) -> Recipe:
+    """The recipe without the members that are only tried and cannot be computed: their checkpoints are not shipped."""
+    lacking = {name: absent for name in recipe.tried if (absent := missing(MEMBERS[name], checkpoints))}
+    for name, absent in lacking.items():
+        log.warning("%s is not tried: %s has no %s", name, checkpoints.directory, ", ".join(absent))
+    return msgspec.structs.replace(recipe, tried=tuple(name for name in recipe.tried if name not in lacking))
 
 
 def _of(runs: Set[str], values: results.Values) -> dict[str, dict[str, pd.DataFrame]]:

@@ -29,8 +29,13 @@ class System:
 
     def missing(self, checkpoints: Checkpoints) -> list[str]:
         """The checkpoints that it needs and that are not there."""
-        needed = dict.fromkeys(part.checkpoint for part in walk(self.stage) if part.checkpoint)
-        return [name for name in needed if not checkpoints.has(name)]
+        return missing(self.stage, checkpoints)
+
+
+def missing(stage: Stage, checkpoints: Checkpoints) -> list[str]:
+    """The checkpoints that a stage needs and that are not there."""
+    needed = dict.fromkeys(part.checkpoint for part in walk(stage) if part.checkpoint)
+    return [name for name in needed if not checkpoints.has(name)]
 
 
 def named(*systems: System) -> dict[str, System]:

@@ -33,7 +33,7 @@ from training.measuring.evaluate import evaluate, read_qrels
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
 baselines = ["bm25", "dirichlet"]
-tried = ["knrm"]
+tried = ["knrm", "vanilla_bert_distilled"]
 length = 6.5
 [members]
 dirichlet = 20
@@ -98,7 +98,13 @@ def mine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("mine")
-def test_fitted_then_ranked(run: Callable[..., int], lexical: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fitted_then_ranked(
+    run: Callable[..., int],
+    lexical: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert run() == 0
     model, metrics = open_linear(lexical / "mine"), json.loads((lexical / "mine" / "metrics.json").read_text())
     assert [(member.name, member.best) for member in model.members] == [("bm25", 0), ("dirichlet", 20), ("dirichlet_rm3", 10)]
@@ -127,6 +133,7 @@ def test_fitted_then_ranked(run: Callable[..., int], lexical: Path, tmp_path: Pa
     assert own["low"] <= own["difference"] <= own["high"]
     tried = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_tried.csv").set_index(["with", "measure"])
     assert set(tried.index.get_level_values("with")) == {"knrm"}
+    assert f"vanilla_bert_distilled is not tried: {lexical} has no vanilla_bert_distilled" in caplog.text
     added = tried.loc["knrm", "nDCG@5 all"]
     assert added["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(added["difference"], abs=2e-6)
     assert added["difference"] != 0
@@ -195,9 +202,9 @@ def test_two_judgments(run: Callable[..., int], tmp_path: Path) -> None:
         ("[members", "no fusion"),
         (RECIPE.replace("bm25 = 0", "dirichlt = 0"), "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
         (RECIPE.replace("bm25 = 0", "bm25 = -1"), "members"),
-        (RECIPE.replace('["knrm"]', '["knrn"]'), "unknown member 'knrn'"),
-        (RECIPE.replace('["knrm"]', '["bm25"]'), "tried bm25: expected different names, and none of a member"),
-        (RECIPE.replace('["knrm"]', '["knrm", "knrm"]'), "tried knrm, knrm: expected different names"),
+        (RECIPE.replace('"knrm"', '"knrn"'), "unknown member 'knrn'"),
+        (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: expected different"),
+        (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: expected different names"),
         (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member proposes documents"),
         (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
         (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
