@@ -36,7 +36,8 @@ def compare(
     Returns:
         A row for each enrichment, model and measure: `mean low high` over topics, each at the point that is best on the other
         folds; `difference` to the texts as they are, with its interval, and the p values of its tests, corrected by Holm for
-        all enrichments and models.
+        all enrichments and models. Where enrichers read a part of the texts alone, that part as it is has rows, too: they tell
+        what is lost or gained by its words' weights from what is lost by the rest. Holm's correction leaves them out.
 
     Raises:
         UsageError: an unknown grid, or one with an axis of the index. InputError: malformed judgments.
@@ -46,17 +47,19 @@ def compare(
     opened = {one: Enrichment(one).opened(execution.checkpoints) for one in enrichments}
     judged = judgments(qrels_files, execution)
     found: dict[tuple[str, str], pd.DataFrame] = {}
-    for enrichment in (None, *opened):
-        index = msgspec.structs.replace(INDEX, fields=opened[enrichment].enricher.fields) if enrichment else INDEX
+    fields = {one: opened[one].enricher.fields for one in opened}
+    parts = {f"{PLAIN} {part}": part for part in fields.values() if part != INDEX.fields}
+    for enrichment, read in ({PLAIN: INDEX.fields} | parts | fields).items():
+        index = msgspec.structs.replace(INDEX, fields=read)
         for model in models:
-            name, grid = (enrichment or PLAIN, Path(model).stem), _grid(model, index, enrichment)
+            name, grid = (enrichment, Path(model).stem), _grid(model, index, enrichment if enrichment in opened else None)
             values = values_of("-".join(name), grid, judged, execution)
             _, honest = cross_validated(values, judged.fold_of, deciding(measure))
             found[name] = pd.DataFrame(honest, index=judged.topics, columns=list(COLUMNS))
     rows = [_row(name, model, one, found) for name, model in found for one in MEASURES]
     table = pd.DataFrame(rows)
     for test in ("t", "randomisation"):
-        corrected = table[table["enrichment"] != PLAIN].groupby("measure")[test].transform(lambda p: holm(p.to_numpy()))
+        corrected = table[table["enrichment"].isin(opened)].groupby("measure")[test].transform(lambda p: holm(p.to_numpy()))
         table[f"{test} (Holm)"] = corrected
     return table
 

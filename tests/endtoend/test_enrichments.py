@@ -107,9 +107,9 @@ def test_the_grids_of_the_systems() -> None:
 def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path: Path, judged: list[Path]) -> None:
     assert compare() == 0
     table = pd.read_csv(tmp_path / "table.csv")
-    names = [(enrichment, model) for enrichment in ("plain", "one", "two") for model in ("mine", "other")]
+    names = [(enrichment, model) for enrichment in ("plain", "plain premise", "one", "two") for model in ("mine", "other")]
     assert list(dict.fromkeys(zip(table["enrichment"], table["model"], strict=True))) == names
-    assert len(table) == 6 * 5
+    assert len(table) == 8 * 5
     plain, rest = table[table["enrichment"] == "plain"], table[table["enrichment"] != "plain"]
     assert plain[["difference", "t", "randomisation (Holm)"]].isna().all(axis=None)
     of_plain = plain.set_index(["model", "measure"])["mean"]
@@ -117,8 +117,10 @@ def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path
         assert row.difference == pytest.approx(row.mean - of_plain[row.model, row.measure], abs=2e-6)
         assert row.least <= row.difference <= row.most
         assert row.low <= row.mean <= row.high
+    part = rest["enrichment"] == "plain premise"
+    assert rest.loc[part, ["t (Holm)", "randomisation (Holm)"]].isna().all(axis=None)
     for test in ("t", "randomisation"):
-        for _, group in rest.groupby("measure"):  # of two enrichments and two models together
+        for _, group in rest[~part].groupby("measure"):  # of two enrichments and two models together
             assert len(group) == 4
             assert group[f"{test} (Holm)"].to_numpy() == pytest.approx(holm(group[test].to_numpy()), abs=5e-6)
     assert rest["difference"].nunique() > 5
@@ -139,6 +141,7 @@ def test_each_enricher_reads_what_it_is_meant_to(
     assert compare() == 0
     whole = "conclusion premise"
     assert asked["plain-mine"] == {(whole, "porter", None)}
+    assert asked["plain premise-mine"] == {("premise", "porter", None)}
     assert asked["one-mine"] == {("premise", "porter", "one")}
     assert asked["two-mine"] == {(whole, "porter", "two")}
 
@@ -166,7 +169,7 @@ def test_it_goes_on_where_it_stopped(compare: Callable[..., int], tmp_path: Path
     run_of, made = tune.run_of, []
 
     def stops(point: Any, *rest: Any) -> pd.DataFrame:
-        made.append((point.enrichment, point.model))
+        made.append((point.enrichment, point.index, point.model))
         if len(made) in (4, 9):
             raise KeyboardInterrupt
         return run_of(point, *rest)
@@ -177,7 +180,7 @@ def test_it_goes_on_where_it_stopped(compare: Callable[..., int], tmp_path: Path
             compare("stopped.csv")
     assert not (tmp_path / "stopped.csv").exists()
     assert compare("stopped.csv") == 0
-    assert (len(made), len(set(made))) == (17, 15)
+    assert (len(made), len(set(made))) == (22, 20)
     assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     kept = [contents(tmp_path / name) for name in ("comparing", "other")]
     assert kept[0] == kept[1]
