@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from submission.errors import UsageError, nearest, short
+from submission.systems.debates import Debates
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Stage, walk
 from submission.systems.lexical import Lexical
@@ -64,6 +65,7 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
     "sbert_conclusions": DenseConclusions("sbert"),
     **LEXICAL,
     "dirichlet_thesis": Lexical("dirichlet_thesis"),
+    "debates": Debates(LEXICAL["dirichlet_rm3"]),
     **DEEPCT,
     "targer_dirichlet": TARGER,
 }
