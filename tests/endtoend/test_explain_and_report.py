@@ -223,6 +223,8 @@ def test_a_report_on_another_input_is_refused(
     before = (directory / "report.html").read_bytes()
     assert training(["report", str(directory), "--qrels", str(qrels), "-i", str(topics)]) == 3
     assert "the runs were made from another input" in capsys.readouterr().err
+    assert training(["report", str(directory), "--qrels", str(qrels / "none"), "-i", str(topics)]) == 3
+    assert f"{qrels / 'none'}: " in capsys.readouterr().err
     assert (directory / "report.html").read_bytes() == before
 
 

@@ -15,7 +15,8 @@ import jinja2
 import numpy as np
 import pandas as pd
 
-from submission.disk.files import sha256, write_whole
+from submission.disk.files import write_whole
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import read_record
 from submission.disk.provenance import METRICS, PROVENANCE
 from submission.errors import InputError
@@ -79,7 +80,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     """
     source = execution.input
     files = {analysis.system(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
-    primary, judged_by = _primary(directory, files), sha256(qrels_file)
+    primary, [judged_by] = _primary(directory, files), input_hashes([qrels_file]).values()
     _refuse_other_input(directory, source)
     qrels = evaluate.read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file) for system, file in files.items()}
