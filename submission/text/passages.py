@@ -54,16 +54,18 @@ class PassageReader(Pieces):
     def passage(self, text: str) -> Passage:
         """A text as one passage."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        # Once each: whoever asks for these lists has them made anew.
+        ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
         words, spans, places = [], [], []
-        for _, group in groupby(range(len(encoding.ids)), encoding.word_ids.__getitem__):
+        for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
             own = list(group)
             if own[0] >= self._pieces:
                 break
-            word = "".join(encoding.tokens[place].removeprefix("##") for place in own)
+            word = "".join(tokens[place].removeprefix("##") for place in own)
             words.append("" if word == UNKNOWN else word)
-            spans.append((encoding.offsets[own[0]][0], encoding.offsets[own[-1]][1]))
+            spans.append((offsets[own[0]][0], offsets[own[-1]][1]))
             places.append(own[0])
-        return Passage(text, encoding.ids[: self._pieces], words, spans, places)
+        return Passage(text, ids[: self._pieces], words, spans, places)
 
 
 def cut(text: str, most: int) -> list[str]:

@@ -27,7 +27,7 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
 def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
     """An input as large as args.me: the premises of an input again and again, under conclusions of its conclusions' words."""
     corpus, rng = Input(directory).documents, np.random.default_rng(0)
-    words = " ".join(corpus["conclusion"].unique()).split()
+    words = np.array(" ".join(corpus["conclusion"].unique()).split())  # once: of a list, each choice would make an array anew
     number = max(1, arguments * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(number)]
     premises = corpus["premise"].tolist()
