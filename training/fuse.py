@@ -48,8 +48,9 @@ def fuse(
 
     Returns:
         The tables, each written as CSV: `<name>` (means with intervals), `<name>_tests` (each other run against the fusion),
-        `<name>_ablation` (without each feature), `<name>_tried` (with each member that is tried), `<name>_models` (others
-        against the ridge regression), `<name>_weights` (with intervals).
+        `<name>_ablation` (without each feature), `<name>_repeated` (the same, means over several cross-validations),
+        `<name>_tried` (with each member that is tried), `<name>_models` (others against the ridge regression), `<name>_weights`
+        (with intervals).
 
     Raises:
         UsageError: more than two qrels, a name that is taken. InputError: malformed files. TrainingError: too few judged
@@ -77,6 +78,7 @@ def fuse(
         name: results.bounds(values).reset_index(),
         f"{name}_tests": results.tests(_of({name, *recipe.baselines}, values), name).reset_index(),
         f"{name}_ablation": _changed({name: own, **trial.ablated()}, name, "without", alone),
+        f"{name}_repeated": _against(trial.repeated(), name, "without"),
         f"{name}_tried": _changed({name: own, **trial.added()}, name, "with", alone),
         f"{name}_models": _against(trial.compared(), RIDGE, "model"),
         f"{name}_weights": _weights(weights, [trial.ridge(drawn) for drawn in fitting.resampled(SAMPLES)]),

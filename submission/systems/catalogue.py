@@ -69,7 +69,7 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
     **DEEPCT,
     "targer_dirichlet": TARGER,
 }
-FUSED = ("bm25_arguments", "dirichlet", "dirichlet_rm3", "dirichlet_thesis", "sbert")
+FUSED = ("bm25_arguments", "debates", "dirichlet", "dirichlet_rm3", "dirichlet_thesis", "sbert")
 
 SYSTEMS = named(
     System("bm25", CONCLUSIONS, "BM25 over the conclusions, with all their premises: the candidates of the networks."),
@@ -105,7 +105,7 @@ SYSTEMS = named(
     System(
         "fusion",
         Weigh(tuple((name, MEMBERS[name]) for name in FUSED), "fusion"),
-        "A weighted sum of four searches by words and of SBERT's cosine, fitted to judgments of 2020.",
+        "Four searches by words, one of them averaged over debates too, and SBERT's cosine, weighed by judgments of 2020.",
     ),
 )
 PRIMARY_SYSTEM = "fusion"  # whose run is run.txt where no system was asked for

@@ -1,4 +1,4 @@
-"""What a search says of whole debates: arguments of one debate are relevant together."""
+"""What a search says of whole debates, so that a fusion can tell an argument from the debate that it was made in."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ IDS = re.compile(  # of args.me, by version; they begin with a hash of the debat
 class Debates(Stage):
     """A document's score is the mean of a search's scores over the document and those of its debate that are among the best.
 
-    It smooths a document's score by its cluster's (Kurland and Lee 2004), the clusters being the debates that people held. A
-    document that is the only one of its debate has the search's score.
+    It is the score of the document's cluster (Kurland and Lee 2004), the clusters being the debates that people held. Added to
+    the search's, arguments of one debate are relevant together; subtracted from it, one stands out among them. A document that
+    is the only one of its debate has the search's score.
     """
 
     search_by: Stage

@@ -26,7 +26,9 @@ from training.fusing.recipe import Recipe
 
 SECONDS, MEMORY = 180, 6e9  # what is asked for
 WORDS = Recipe(
-    {"dirichlet": 200, "dirichlet_rm3": 200, "dirichlet_thesis": 200, "bm25_arguments": 0}, ("dirichlet",), length=6.5
+    {"dirichlet": 200, "dirichlet_rm3": 200, "dirichlet_thesis": 200, "bm25_arguments": 0, "debates": 0},
+    ("dirichlet",),
+    length=6.5,
 )
 STAGE = Weigh(tuple((name, MEMBERS[name]) for name in WORDS.members), "words")
 

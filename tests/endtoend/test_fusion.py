@@ -131,6 +131,11 @@ def test_fitted_then_ranked(
     own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["without"] == "length")].iloc[0]
     assert own["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(own["difference"], abs=2e-6)
     assert own["low"] <= own["difference"] <= own["high"]
+    repeated = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_repeated.csv").set_index(["without", "measure"])
+    assert set(repeated.index.get_level_values("without")) == {"mine", *NAMES, "length"}
+    one, whole = repeated.loc["length", "nDCG@5 all"], repeated.loc["mine", "nDCG@5 all"]
+    assert (whole["difference"], one["difference"]) == (0, pytest.approx(one["mean"] - whole["mean"], abs=2e-6))
+    assert one["mean"] < whole["mean"] != means["mine", "nDCG@5 all"]  # of other folds
     tried = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_tried.csv").set_index(["with", "measure"])
     assert set(tried.index.get_level_values("with")) == {"knrm"}
     assert f"vanilla_bert_distilled is not tried: {lexical} has no vanilla_bert_distilled" in caplog.text

@@ -28,6 +28,7 @@ from training.measuring.folds import folds
 log = logging.getLogger(__name__)
 
 DEPTH = 100  # documents a topic: as many as a run has by default
+REPETITIONS = 10  # of the cross-validation, by other folds and other unjudged documents
 JUDGED_ALONE = "fitted to judged documents alone"
 
 
@@ -40,8 +41,8 @@ class Trial:
         self.stage = Weigh(tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name)
         self.made_with = self.stage.made_with(execution.checkpoints)
         first = next(iter(judged.values()))
-        topics = sorted(first.loc[first["rel"] > 0, "qid"].unique())
-        self.folds = dict(zip(topics, folds(len(topics)).tolist(), strict=True))
+        self.topics = sorted(first.loc[first["rel"] > 0, "qid"].unique())
+        self.folds = self._folds(seed=0)
         self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
 
     @property
@@ -77,6 +78,19 @@ class Trial:
                 found[feature] = self.measured(self.honest(others))
         return found
 
+    def repeated(self) -> dict[str, pd.DataFrame]:
+        """The same, and of the fusion by its name, means over repetitions: a single one owes a part to what was drawn."""
+        own, recipe = self.recipe.features, self.recipe
+        without = {feature: [name for name in own if name != feature] for feature in own}
+        measured: dict[str, list[pd.DataFrame]] = {}
+        for seed in progress(range(1, REPETITIONS + 1), "repeated", "cross-validations"):
+            drawn = msgspec.structs.replace(recipe, fit=msgspec.structs.replace(recipe.fit, seed=recipe.fit.seed + seed))
+            for name, features in ({self.name: own} | without).items():
+                if any(recipe.members.get(feature) for feature in features):
+                    scores = self.fitting(features, drawn).cross_validated(self.ridge, self._folds(seed))
+                    measured.setdefault(name, []).append(self.measured(scores))
+        return {name: sum(tables[1:], start=tables[0]) / len(tables) for name, tables in measured.items()}
+
     def added(self) -> dict[str, pd.DataFrame]:
         """The measures by topic with each member that is tried, by its name."""
         tried = progress(self.recipe.tried, "tried", "members")
@@ -104,6 +118,9 @@ class Trial:
     def values(self, runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
         """The measures by topic of runs, by all judgments."""
         return {label: {run: evaluate(found, qrels) for run, found in runs.items()} for label, qrels in self.judged.items()}
+
+    def _folds(self, seed: int) -> dict[str, int]:
+        return dict(zip(self.topics, folds(len(self.topics), seed).tolist(), strict=True))
 
     def _unfitted(self, features: Collection[str]) -> Linear:
         return self.recipe.model(self.made_with, dict.fromkeys(features, 0.0), 0.0)

@@ -7,6 +7,6 @@ import numpy as np
 FOLDS = 5
 
 
-def folds(topics: int) -> np.ndarray:
-    """The number of each topic's fold (topics,): the same ones for all that is measured on them."""
-    return np.random.default_rng(0).permutation(np.arange(topics) % FOLDS)
+def folds(topics: int, seed: int = 0) -> np.ndarray:
+    """The number of each topic's fold (topics,): by the default the same ones for all that is measured on them."""
+    return np.random.default_rng(seed).permutation(np.arange(topics) % FOLDS)
