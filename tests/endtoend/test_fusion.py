@@ -64,7 +64,9 @@ def lexical(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(lexical: Path, tmp_path: Path) -> Callable[..., int]:
+def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    monkeypatch.setattr(trial, "REPETITIONS", 2)  # to be fast
+
     def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> int:
         (tmp_path / "mine.toml").write_text(text)
         places = [

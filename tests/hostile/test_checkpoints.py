@@ -167,7 +167,7 @@ NAN, INFINITY = float("nan"), float("inf")
 FUSIONS: dict[str, tuple[Change, str]] = {
     "no members": (fields("config.json", ("members",), []), "no member proposes documents"),
     "members that are a text": (fields("config.json", ("members",), "dirichlet"), "Expected `array`"),
-    "a member less": (fields("config.json", ("members", 0), ...), "was fitted with the members dirichlet, "),
+    "a member less": (fields("config.json", ("members", 0), ...), "was fitted with the members debates, dirichlet, "),
     "a member of another name": (fields("config.json", ("members", 0, "name"), "bm26"), "was fitted with the members bm26, "),
     "a member without a name": (fields("config.json", ("members", 0, "name"), ...), "`name`"),
     "a member whose name is a number": (fields("config.json", ("members", 0, "name"), 7), "Expected `str`, got `int`"),
@@ -187,13 +187,13 @@ FUSIONS: dict[str, tuple[Change, str]] = {
     "an unknown field": (fields("config.json", ("pool",), 5), "pool"),
     "no version": (fields("config.json", ("version",), ...), "unknown"),
     "another fingerprint of a member": (
-        fields("config.json", ("members", 1, "checkpoints", "dirichlet"), "0" * 64), "other checkpoints of dirichlet"
+        fields("config.json", ("members", 2, "checkpoints", "dirichlet"), "0" * 64), "other checkpoints of dirichlet"
     ),
     "a checkpoint more of a member": (
-        fields("config.json", ("members", 1, "checkpoints", "knrm"), "0" * 64), "other checkpoints of dirichlet"
+        fields("config.json", ("members", 2, "checkpoints", "knrm"), "0" * 64), "other checkpoints of dirichlet"
     ),
     "none of a member's checkpoints": (
-        fields("config.json", ("members", 1, "checkpoints"), {}), "other checkpoints of dirichlet"
+        fields("config.json", ("members", 2, "checkpoints"), {}), "other checkpoints of dirichlet"
     ),
     "checkpoints that are a list": (fields("config.json", ("members", 1, "checkpoints"), ["dirichlet"]), "Expected `object`"),
     "an empty file": (text("config.json", ""), "does not fit this one"),

@@ -18,7 +18,7 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS, find
 from submission.systems.remembered import Checkpoints
-from tests.conftest import ROOT, SAMPLE, write_reordering, write_tiny
+from tests.conftest import ROOT, SAMPLE, write_deepct, write_reordering, write_tiny
 from training.fitting.aggregate import aggregate
 from training.measuring.readme import MEASURES_SHOWN, results_table, update
 from training.paths import MEASURED
@@ -146,9 +146,10 @@ def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> No
             copy.mkdir(exist_ok=True)
             shutil.copy(source, copy / name)
     (copy / ".venv").symlink_to(sys.prefix)
-    # To be fast: BERT networks of two small layers, an ensemble with them, and three of the sample's topics.
+    # To be fast: BERT networks of two small layers or one, an ensemble with them, and three of the sample's topics.
     for seed, name in enumerate(("cedr_drmm", "cedr_knrm", "vanilla_bert", "tfr_bert")):
         write_tiny(copy / "checkpoints", name, seed)
+    write_deepct(copy / "checkpoints", "deepct")
     write_reordering(copy / "checkpoints", "quality", 7, 2.0)
     fitted = Checkpoints(copy / "checkpoints")
     aggregate(find("ensemble"), prepared, fitted, copy / "checkpoints" / "ensemble", torch.device("cpu"))
