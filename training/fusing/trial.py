@@ -71,25 +71,20 @@ class Trial:
 
     def ablated(self) -> dict[str, pd.DataFrame]:
         """The measures by topic without each feature, by its name; not of one without which no member proposes documents."""
-        found = {}
-        for feature in progress(self.recipe.features, "ablation", "features"):
-            others = [name for name in self.recipe.features if name != feature]
-            if any(self.recipe.members.get(name) for name in others):
-                found[feature] = self.measured(self.honest(others))
-        return found
+        features = progress(list(self._without().items()), "ablation", "features")
+        return {feature: self.measured(self.honest(others)) for feature, others in features}
 
     def repeated(self) -> dict[str, pd.DataFrame]:
         """The same, and of the fusion by its name, means over repetitions: a single one owes a part to what was drawn."""
-        own, recipe = self.recipe.features, self.recipe
-        without = {feature: [name for name in own if name != feature] for feature in own}
-        measured: dict[str, list[pd.DataFrame]] = {}
+        variants = {self.name: self.recipe.features} | self._without()
+        measured: dict[str, list[pd.DataFrame]] = {name: [] for name in variants}
         for seed in progress(range(1, REPETITIONS + 1), "repeated", "cross-validations"):
-            drawn = msgspec.structs.replace(recipe, fit=msgspec.structs.replace(recipe.fit, seed=recipe.fit.seed + seed))
-            for name, features in ({self.name: own} | without).items():
-                if any(recipe.members.get(feature) for feature in features):
-                    scores = self.fitting(features, drawn).cross_validated(self.ridge, self._folds(seed))
-                    measured.setdefault(name, []).append(self.measured(scores))
-        return {name: sum(tables[1:], start=tables[0]) / len(tables) for name, tables in measured.items()}
+            fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + seed)
+            drawn = msgspec.structs.replace(self.recipe, fit=fit)
+            for name, features in variants.items():
+                scores = self.fitting(features, drawn).cross_validated(self.ridge, self._folds(seed))
+                measured[name].append(self.measured(scores))
+        return {name: sum(tables[1:], start=tables[0]) / REPETITIONS for name, tables in measured.items()}
 
     def added(self) -> dict[str, pd.DataFrame]:
         """The measures by topic with each member that is tried, by its name."""
@@ -118,6 +113,12 @@ class Trial:
     def values(self, runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
         """The measures by topic of runs, by all judgments."""
         return {label: {run: evaluate(found, qrels) for run, found in runs.items()} for label, qrels in self.judged.items()}
+
+    def _without(self) -> dict[str, list[str]]:
+        """By each feature's name the others, where a member among them proposes documents."""
+        features, members = self.recipe.features, self.recipe.members
+        without = {feature: [name for name in features if name != feature] for feature in features}
+        return {feature: others for feature, others in without.items() if any(members.get(name) for name in others)}
 
     def _folds(self, seed: int) -> dict[str, int]:
         return dict(zip(self.topics, folds(len(self.topics), seed).tolist(), strict=True))
