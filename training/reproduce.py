@@ -35,6 +35,7 @@ from training.fitting.task import Task
 from training.quality.prepare import prepare_quality
 from training.quality.tables import published
 from training.quality.task import Listed
+from training.tagging.foretold import Foretold
 from training.tagging.task import Tagged
 
 log = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
             )
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.embed(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
-    start = recipe.encoder.start
+    start = recipe.start
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)
         fit.fit(start, read_recipe(start), Paired.of, work, work / "vectors", output.parent / start, device)
@@ -142,6 +143,8 @@ def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.
         return Mattering.of
     if recipe.tags:
         return Tagged.of
+    if recipe.language:
+        return Foretold.of
     if recipe.distilled:
         return Distilled.of
     return Listed.of if recipe.lists else Paired.of

@@ -107,7 +107,12 @@ class TARGER(Enricher[WrittenPassage]):
         return ids.to(device), letters.to(device), words.to(device), mask.to(device)
 
     def forward(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-        """What each word says for each state of the CRF.
+        """What each word says for each state of the CRF, emissions (B, L, S); arguments are those of `states`."""
+        emissions: Tensor = self.emission(self.output_dropout(torch.cat(self.states(ids, letters, words, mask), dim=2)))
+        return emissions
+
+    def states(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """What the recurrent layer says of each word: ahead, of it and those before it; back, of it and those behind it.
 
         Each direction begins at the passage's own end: the backward one reads it reversed within its length, so that padding
         comes last for both and touches nothing. (Packed sequences give the same; their gradient takes time that grows with the
@@ -120,7 +125,7 @@ class TARGER(Enricher[WrittenPassage]):
             mask: (B, L) bool, true on the passage's own words, one at least.
 
         Returns:
-            emissions (B, L, S).
+            two of (B, L, H).
         """
         own = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
         spelt = functional.embedding(words, self.spelt(letters))  # (B, L, F · K)
@@ -128,8 +133,7 @@ class TARGER(Enricher[WrittenPassage]):
         mirrored = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)  # (B, L)
         ahead, _ = self.ahead(inputs)  # (B, L, H)
         back, _ = self.back(_taken(inputs, mirrored))
-        emissions: Tensor = self.emission(self.output_dropout(torch.cat([ahead, _taken(back, mirrored)], dim=2)))
-        return emissions
+        return ahead, _taken(back, mirrored)
 
     def spelt(self, letters: Tensor) -> Tensor:
         """What the convolution finds in words' letters (W, 20): the most of each filter over all places, (W, F · K)."""

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from submission.enrichment.targer import TARGER
 from submission.explain import explain
 from submission.input.runs import read_run
 from submission.retrieval.lexical import Dirichlet
+from submission.scoring.stored import open_network
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
@@ -29,6 +31,9 @@ from tests.conftest import colours, contents, write_lexical, write_targer
 from tests.unit.training.tagging import write_tagged
 from training.__main__ import main
 from training.fitting import loop
+from training.fitting.network import build
+from training.fitting.recipe import read_recipe
+from training.tagging.language import LANGUAGE as LANGUAGE_MODELS
 from training.tagging.lengths import COLUMNS
 
 RECIPE = """enricher = "targer"
@@ -43,12 +48,34 @@ longest = 12
 [tags]
 data = ["essays", "webd"]
 vectors = "word2vec"
+start = "words"
 [training]
 epochs = 8
 validations = 1
 learning_rate = 0.02
 global_batch_size = 6
 micro_batch_size = 3
+"""
+
+
+LANGUAGE = """enricher = "targer"
+terms = 40
+[network]
+dimensions = 6
+letter_dimensions = 4
+filters = 3
+hidden = 12
+dropout = 0.1
+longest = 30
+[language]
+vectors = "word2vec"
+sampled = 20
+[training]
+epochs = 8
+validations = 1
+learning_rate = 0.02
+global_batch_size = 4
+micro_batch_size = 2
 """
 
 
@@ -61,6 +88,8 @@ def tables(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--written", "word2vec"]
     assert main(["embed", str(work), *flags]) == 0
     (directory / "mine.toml").write_text(RECIPE)
+    (directory / "words.toml").write_text(LANGUAGE)
+    assert main(["fit", str(directory / "words.toml"), "--work", str(work), "--device", "cpu"]) == 0
     return work
 
 
@@ -92,6 +121,11 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert set(provenance["trained on"]["input"]) == {"essays.parquet", "webd.parquet"}
     assert provenance["vectors"]["written"] == "word2vec"
+    assert provenance["start"]["name"] == "words"
+    assert (metrics["last epoch"], metrics["validation"]) == (
+        8,
+        {name: metrics["log"][-1][name] for name in metrics["validation"]},
+    )
     assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
     opened = open_enricher(checkpoint)
@@ -104,13 +138,40 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert opened.enricher.frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
+def test_what_it_starts_from_learned_to_guess_words(tables: Path) -> None:
+    checkpoint = tables / "checkpoints" / "words"
+    metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
+    assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"]
+    assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0
+    assert metrics["best epoch"] == max(metrics["log"], key=lambda row: row["both"])["epoch"]
+    assert "The enricher `targer` before it has seen a tag, trained by `python -m training fit words`" in card
+    assert "Trained on the words of args.me arguments (Webis, CC BY 4.0); these files" in card
+    assert colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
+
+
+def test_a_tagger_begins_with_what_was_learned(tables: Path) -> None:
+    recipe = read_recipe(str(tables.parent / "mine.toml"))
+    begun = build(recipe, tables / "vectors-word2vec", tables / "checkpoints").network.state_dict()
+    untaught = build(
+        replace(recipe, tags=replace(recipe.tags, start="")), tables / "vectors-word2vec", tables
+    ).network.state_dict()
+    learned = open_network(tables / "checkpoints" / "words", LANGUAGE_MODELS)[0].state_dict()
+    same = {name for name in begun if name in learned and torch.equal(begun[name], learned[name])}
+    assert same == {name for name in begun if not name.startswith(("emission.", "crf."))}
+    assert {name for name in begun if torch.equal(begun[name], untaught[name])} == {
+        "emission.weight",
+        "emission.bias",
+        "crf.transitions",
+    }
+
+
 def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = RECIPE.replace("epochs = 8", "epochs = 3")
     (work.parent / "mine.toml").write_text(text)
     assert fit(work) == 0
     whole = contents(work / "checkpoints")
     shutil.rmtree(work / "fit")
-    shutil.rmtree(work / "checkpoints")
+    shutil.rmtree(work / "checkpoints" / "mine")
     step, taken = loop.take_step, iter(range(10**6))
     stops = {25, 40, 55}  # of the steps that are taken in all: 20 are an epoch
 
@@ -142,7 +203,11 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch:
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
         (("window = 3", "window = 30"), 2, "makes no targer"),
         (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training embed WORK"),
-        (('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\n', ""), 2, "targer learns from [tags]"),
+        (('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""), 2, "targer learns from [tags]"),
+        (('start = "words"', 'start = "speech"'), 4, "speech: no such checkpoint"),
+        (("hidden = 12", "hidden = 13"), 2, "tags.start is 'words', which has other words or sizes than the recipe"),
+        (("terms = 40", "terms = 39"), 2, "which has other words or sizes than the recipe; make them alike"),
+        (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a network learns from one of them; remove the others"),
         (("[tags]", "[encoder]\nfrozen = 3\n[tags]"), 2, "targer has no encoder; remove it"),
         (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin is of pairs; remove it"),
     ],
@@ -151,7 +216,7 @@ def test_what_cannot_be_meant_is_refused(
     tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
-    output = str(tmp_path / "out")
+    output = str(tables / "checkpoints" / "refused")
     assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(tables), "-o", output, "--device", "cpu"]) == code
     assert message in capsys.readouterr().err
 

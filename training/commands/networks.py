@@ -55,7 +55,7 @@ def _fit(options: argparse.Namespace) -> None:
         raise UsageError("fit: expected a RECIPE, or --all")
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
-    vectors = options.vectors or options.work / folder_of(recipe.tags.vectors if recipe.tags else None)
+    vectors = options.vectors or options.work / folder_of(recipe.written)
     device = choose_device(options.device)
     with processes(device) as own, nullcontext() if own.number else held_for(name, options.work):
         fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, own, teach_of(recipe))

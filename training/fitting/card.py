@@ -16,10 +16,11 @@ def card(provenance: Mapping[str, Any], metrics: Mapping[str, Any], data: str, m
     else:
         way, what = "its encoder as it comes, not trained further; made", "Validated"
     kind = "ranker" if "ranker" in recipe else "enricher"
+    network = f"{kind} `{recipe[kind]}`" + (" before it has seen a tag" if "language" in recipe else "")
     lines = [
         f"# {recipe['name']}",
         "",
-        f"The {kind} `{recipe[kind]}`, {way} by `python -m training fit {recipe['name']}`.",
+        f"The {network}, {way} by `python -m training fit {recipe['name']}`.",
         "",
         *trained_on(what, provenance, data),
         "",

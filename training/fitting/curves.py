@@ -16,22 +16,35 @@ class Curve:
 
     loss: str
     measures: tuple[str, str, str]
-    decisive: str  # the one of them that picks the checkpoint
+    decisive: str  # the one of them that picks the checkpoint, where one does
     scale: str  # of the measures, in words
     unit: str  # of what is validated on, in the plural
+    keeps_last: bool = False  # the last network, whatever is measured on the way
+
+    def kept(self, rows: list[dict[str, float]]) -> dict[str, float]:
+        """The row of the network that is kept: of the best so far, the first of equal ones, or of the last."""
+        return rows[-1] if self.keeps_last else max(rows, key=lambda row: row[self.decisive])
 
 
 PAIRS = Curve("pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "percent, 5 + 100 premises a query", "queries")
 LISTS = Curve("loss over lists", ("Pearson", "Spearman", "Kendall"), "Spearman", "percent, means over topics", "topics")
 PASSAGES = Curve("masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "percent, words of held-out passages", "passages")
 TAGS = Curve(
-    "negative log-likelihood of a passage", ("precision", "recall", "F1"), "F1", "percent, whole components", "documents"
+    "negative log-likelihood of a passage",
+    ("precision", "recall", "F1"),
+    "F1",
+    "percent, whole components",
+    "documents",
+    keeps_last=True,
+)
+GUESSES = Curve(
+    "negative log-likelihood of a word", ("ahead", "back", "both"), "both", "percent, words guessed right", "passages"
 )
 
 
 def curve_of(rows: list[dict[str, float]]) -> Curve:
     """What the rows of a training log are of."""
-    return next(curve for curve in (PAIRS, LISTS, PASSAGES, TAGS) if curve.decisive in rows[0])
+    return next(curve for curve in (PAIRS, LISTS, PASSAGES, TAGS, GUESSES) if curve.decisive in rows[0])
 
 
 def draw(title: str, rows: list[dict[str, float]]) -> bytes:
@@ -48,9 +61,10 @@ def draw(title: str, rows: list[dict[str, float]]) -> bytes:
         above.set(ylim=(0, None))
     for name, colour in zip(curve.measures, COLOURS, strict=True):
         below.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
-    best = max(rows, key=lambda row: row[curve.decisive])
-    label = f"best {curve.decisive}: {best[curve.decisive]:.1f} at epoch {best['epoch']:.2f}"
-    below.plot(best["epoch"], best[curve.decisive], "o", color="blue", markersize=8, label=label)
+    kept = curve.kept(rows)
+    which = "last" if curve.keeps_last else "best"
+    label = f"{which} {curve.decisive}: {kept[curve.decisive]:.1f} at epoch {kept['epoch']:.2f}"
+    below.plot(kept["epoch"], kept[curve.decisive], "o", color="blue", markersize=8, label=label)
     below.set(ylabel=curve.scale)
     for axes in third:
         for name, colour in sparse.items():

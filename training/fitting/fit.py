@@ -29,7 +29,7 @@ from training.fitting.task import Task
 
 log = logging.getLogger(__name__)
 
-BEST = "best"  # the best network so far, as a checkpoint
+BEST = "best"  # the best network so far, or the last, as a checkpoint
 
 
 def fit(
@@ -83,7 +83,7 @@ def fit(
     if teach:
         teach(network, recipe, work, device)
     if teach or not trains:
-        told = {"best epoch": float(recipe.training.epochs), **_baselines(task), "log": []}
+        told = {_kept(task): float(recipe.training.epochs), **_baselines(task), "log": []}
         _finish(output, network, trainee, task, told, provenance)
         return
     optimiser = trainee.optimiser(recipe)
@@ -100,22 +100,33 @@ def fit(
     if saved:
         state.resume(saved, network, optimiser)
 
-    schedule, decisive = Schedule(recipe, task.size), task.curve.decisive
+    schedule = Schedule(recipe, task.size)
     left = range(state.step, schedule.steps)
     steps = progress(left, name, "steps") if writes else left
     for row in train(network, optimiser, task, schedule, state, steps, processes):
-        is_best = state.best(decisive) is row
+        is_kept = task.curve.kept(state.rows) is row
         values = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
-        log.info("epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _words(values), " (best)" if is_best else "")
-        if is_best:  # a copy, because it is rounded to what is stored; training goes on unrounded
+        log.info(
+            "epoch %.2f: loss %.4f, %s%s",
+            row["epoch"],
+            row["loss"],
+            _words(values),
+            " (best)" if is_kept and not task.curve.keeps_last else "",
+        )
+        if is_kept:  # a copy, because it is rounded to what is stored; training goes on unrounded
             _write(folder / BEST, deepcopy(network), trainee, task, {"validation while training": row}, provenance)
         state.save(folder, network, optimiser)
     if not writes:
         return
 
     best = open_network(folder / BEST, trainee.kind)[0].to(device)  # as stored
-    told = {"best epoch": state.best(decisive)["epoch"], **baselines, "log": state.rows}
+    told = {_kept(task): task.curve.kept(state.rows)["epoch"], **baselines, "log": state.rows}
     _finish(output, best, trainee, task, told, provenance, state.step)
+
+
+def _kept(task: Task[Any]) -> str:
+    """What the epoch of the kept network is called."""
+    return "last epoch" if task.curve.keeps_last else "best epoch"
 
 
 def _baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
@@ -137,7 +148,7 @@ def _finish(
     """Write the checkpoint: its measures over all that it validates on, and what else is told of it."""
     values = task.final(network, step)
     _write(output, network, trainee, task, {"validation": values, task.curve.unit: task.number, **told}, provenance)
-    beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in told if name not in ("best epoch", "log"))
+    beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in told if name not in (_kept(task), "log"))
     log.info("%s: %s on %d %s%s", output, _words(values), task.number, task.curve.unit, beside)
 
 

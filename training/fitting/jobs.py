@@ -33,7 +33,7 @@ def recipes() -> list[str]:
 
 def start_of(name: str) -> str:
     """The checkpoint that a recipe's network starts from, if it does."""
-    return read_recipe(name).encoder.start
+    return read_recipe(name).start
 
 
 def fit_all(names: Sequence[str], flags: Sequence[str], work: Path, gpus: int) -> None:

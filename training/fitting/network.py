@@ -20,7 +20,7 @@ from submission.rankers.bert import BERTNetwork, BERTRanker
 from submission.rankers.network import Network
 from submission.scoring.checkpoint import RANKERS, open_checkpoint
 from submission.scoring.pretrained import Pretrained
-from submission.scoring.stored import Kind, N, R
+from submission.scoring.stored import Kind, N, R, open_network
 from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import WrittenReader
@@ -28,7 +28,8 @@ from training.data import vectors as word_vectors
 from training.data.conll import tags_of
 from training.data.work import made
 from training.fitting.adam import LazyAdam
-from training.fitting.recipe import Recipe
+from training.fitting.recipe import Recipe, Tags
+from training.tagging.language import LANGUAGE, LEARNED, LanguageModel
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,18 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]
     Args:
         recipe: which network.
         vectors: what `embed` wrote, for word networks.
-        checkpoints: where a BERT network's `start` is.
+        checkpoints: where a BERT network's or a tagger's `start` is.
 
     Raises:
-        InputError: no word vectors. UsageError: vectors of other dimensions, sizes that no network can have.
+        InputError: no word vectors. UsageError: vectors of other words or dimensions, sizes that no network can have.
         CheckpointError: no encoder, no start.
     """
     torch.manual_seed(recipe.seed)
     if issubclass(recipe.network_class, BERTNetwork):
         return _bert_network(recipe, checkpoints)
-    return _tagger(recipe, vectors) if recipe.tags else _word_network(recipe, vectors)
+    if recipe.tags:
+        return _tagger(recipe, recipe.tags, vectors, checkpoints)
+    return _language_model(recipe, vectors) if recipe.language else _word_network(recipe, vectors)
 
 
 def _make(recipe: Recipe, given: dict[str, Any]) -> Network:
@@ -98,25 +101,43 @@ def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
     return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
-def _tagger(recipe: Recipe, vectors: Path) -> Trainee[Any, Any]:
-    assert recipe.tags is not None
+def _tagger(recipe: Recipe, tags: Tags, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
     vocabulary, table, source = _vectors(recipe, vectors)
-    method = source["vectors"].get("written")
-    if method != recipe.tags.vectors:
-        given = f"of words as they are written, by {method}" if method else "of normalised words"
-        raise UsageError(f"{vectors}: vectors {given}; expected `embed --written {recipe.tags.vectors}`, as the recipe says")
-    network = _make(recipe, {"vocabulary": len(vocabulary), "tags": tags_of(recipe.tags.data)})
+    network = _make(recipe, {"vocabulary": len(vocabulary), "tags": tags_of(tags.data)})
     assert isinstance(network, TARGER)
     _fill(network, table)
+    if tags.start:
+        model, reader, fingerprint = open_network(checkpoints / tags.start, LANGUAGE)
+        learned = {name: value for name, value in model.state_dict().items() if name.startswith(LEARNED)}
+        shapes = {name: value.shape for name, value in network.state_dict().items() if name.startswith(LEARNED)}
+        if reader.vocabulary.terms != vocabulary.terms or {name: value.shape for name, value in learned.items()} != shapes:
+            raise UsageError(f"tags.start is {tags.start!r}, which has other words or sizes than the recipe; make them alike")
+        network.load_state_dict({**network.state_dict(), **learned})
+        source["start"] = {"name": tags.start, "fingerprint": fingerprint}
     return Trainee(ENRICHERS, network, WrittenReader(vocabulary, network.config.longest), None, source)
+
+
+def _language_model(recipe: Recipe, vectors: Path) -> Trainee[Any, Any]:
+    vocabulary, table, source = _vectors(recipe, vectors)
+    model = _make(recipe, {"vocabulary": len(vocabulary), "tags": ()})
+    assert isinstance(model, LanguageModel)
+    _fill(model, table)
+    model.guess_by(model.embedding.weight)
+    return Trainee(LANGUAGE, model, WrittenReader(vocabulary, model.config.longest), None, source)
 
 
 def _vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """The vocabulary, its vectors, and where they come from."""
     vocabulary, table = word_vectors.load(vectors)
+    record = made(vectors).decided_by
+    method, expected = record.get("written"), recipe.written
+    if method != expected:
+        given = f"of words as they are written, by {method}" if method else "of normalised words"
+        verb = f"`embed --written {expected}`" if expected else "`embed` without --written"
+        raise UsageError(f"{vectors}: vectors {given}; expected {verb}, as the recipe says")
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
-    return vocabulary, table, {"vectors": {**made(vectors).decided_by, "sha256": sha256(vectors / word_vectors.VECTORS)}}
+    return vocabulary, table, {"vectors": {**record, "sha256": sha256(vectors / word_vectors.VECTORS)}}
 
 
 def _fill(network: Network, vectors: np.ndarray) -> None:

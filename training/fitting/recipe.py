@@ -16,6 +16,7 @@ from submission.rankers.bert_config import QUERY_LENGTH
 from submission.rankers.network import Network
 from submission.text.tokenisers import Lengths
 from training.paths import RECIPES
+from training.tagging.language import LanguageModel
 
 LISTED, TAUGHT = "tfr_bert", "sbert"  # the ranker that learns from lists; the one that may learn from a teacher
 WEIGHED, TAGGER = "deepct", "targer"  # the enrichers: one learns from passages, the other from tagged documents
@@ -87,6 +88,20 @@ class Tags:
 
     data: tuple[Literal["essays", "webd"], ...]
     vectors: Literal["word2vec", "fasttext"] = "word2vec"
+    start: str = ""  # a language model's checkpoint beside the one to be written, whose layers are the start
+
+
+@dataclass(frozen=True)
+class Language:
+    """The texts whose words a tagger's layers learn to guess, each from those before and from those behind it.
+
+    An example is some passages of like length.
+    """
+
+    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+    passages: int = 30_000  # that are learned from, at most
+    together: int = 16  # of them
+    sampled: int = 1_000  # words that stand for all but the right one
 
 
 @dataclass(frozen=True)
@@ -114,13 +129,27 @@ class Recipe:
     student: Student | None = None
     passages: Passages | None = None
     tags: Tags | None = None
+    language: Language | None = None
     distilled: Distilled | None = None
     remark: str | None = None  # for the checkpoint's card
 
     @property
     def network_class(self) -> type[Network]:
         """What it trains. Raises UsageError: there is none of that name."""
+        if self.language:
+            return LanguageModel
         return rankers.find(self.ranker) if self.ranker is not None else enrichment.find(self.enricher or "")
+
+    @property
+    def written(self) -> Literal["word2vec", "fasttext"] | None:
+        """The method that made its vectors, where they are of words as they are written."""
+        learned = self.tags or self.language
+        return learned.vectors if learned else None
+
+    @property
+    def start(self) -> str:
+        """The checkpoint that its network starts from, if it does."""
+        return self.tags.start if self.tags else self.encoder.start
 
     def told(self) -> dict[str, Any]:
         """All of it, for a checkpoint's provenance; of what only some have nothing, where it is not there."""
@@ -148,6 +177,7 @@ def read_recipe(name: str) -> Recipe:
     _refuse_unknown(file, "student.", values.get("student", {}), Student)
     _refuse_unknown(file, "passages.", values.get("passages", {}), Passages)
     _refuse_unknown(file, "tags.", values.get("tags", {}), Tags)
+    _refuse_unknown(file, "language.", values.get("language", {}), Language)
     _refuse_unknown(file, "distilled.", values.get("distilled", {}), Distilled)
     try:
         recipe = msgspec.convert(values, Recipe)
@@ -206,15 +236,23 @@ def _refuse_contradictions(file: Path, recipe: Recipe) -> None:
         raise UsageError(f"{file}: {name} has no {'terms: its tokenizer decides' if is_bert else 'encoder'}; remove it")
     if (recipe.ranker == LISTED) != (recipe.lists is not None):
         raise UsageError(f"{file}: {LISTED} learns from [lists], other rankers from pairs; change the ranker or the table")
-    learned = [name for name in ("unrelated", "lists", "student", "distilled", "passages", "tags") if getattr(recipe, name)]
+    sources = ("unrelated", "lists", "student", "distilled", "passages", "tags", "language")
+    learned = [name for name in sources if getattr(recipe, name)]
     if len(learned) > 1:
         raise UsageError(f"{file}: {' and '.join(learned)}: a network learns from one of them; remove the others")
     if (recipe.enricher == WEIGHED) != (recipe.passages is not None):
         raise UsageError(f"{file}: {WEIGHED} learns from [passages], and nothing else does; change the network or the table")
-    if (recipe.enricher == TAGGER) != (recipe.tags is not None):
-        raise UsageError(f"{file}: {TAGGER} learns from [tags], and nothing else does; change the network or the table")
+    if (recipe.enricher == TAGGER) != (recipe.tags is not None or recipe.language is not None):
+        raise UsageError(
+            f"{file}: {TAGGER} learns from [tags] or, before that, [language], and nothing else does; "
+            "change the network or the table"
+        )
     if recipe.tags and (not recipe.tags.data or len(set(recipe.tags.data)) < len(recipe.tags.data)):
         raise UsageError(f"{file}: tags.data is {list(recipe.tags.data)}; expected essays, webd or both")
+    if recipe.language:
+        for name in ("passages", "together", "sampled"):
+            if getattr(recipe.language, name) < 1:
+                raise UsageError(f"{file}: language.{name} is {getattr(recipe.language, name)}; expected 1 or more")
     if recipe.student and recipe.ranker != TAUGHT:
         raise UsageError(f"{file}: {name} is no student of Augmented SBERT, {TAUGHT} is; remove [student]")
     if recipe.student:

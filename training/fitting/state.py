@@ -31,10 +31,6 @@ class State:
     losses: list[float] = field(default_factory=list)  # since the last validation
     rows: list[dict[str, float]] = field(default_factory=list)  # one a validation: the log
 
-    def best(self, decisive: str) -> dict[str, float]:
-        """The best validation so far by a measure, the first of equal ones."""
-        return max(self.rows, key=lambda row: row[decisive])
-
     def save(self, folder: Path, network: Network, optimiser: torch.optim.Optimizer) -> None:
         """Write state, log and learning curve. Raises OutputError."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []

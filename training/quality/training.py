@@ -45,7 +45,7 @@ def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torc
     schedule, state = Schedule(recipe, task.size), State("")
     best = {}
     for row in validations(ranker, trainee.optimiser(recipe), task, schedule, state, range(schedule.steps)):
-        if state.best(task.curve.decisive) is row:
+        if task.curve.kept(state.rows) is row:
             best = {name: value.detach().clone() for name, value in ranker.named_parameters() if value.requires_grad}
     ranker.load_state_dict({**ranker.state_dict(), **best})
     return trainee

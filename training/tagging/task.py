@@ -1,4 +1,4 @@
-"""Learning to tag words; F1 over the components of some documents picks the network, others tell what it is worth."""
+"""Learning to tag words; documents that are held out tell what the last network is worth, and pick none."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ class Examples:
 
 
 class Tagged(Task[TARGER]):
-    """Documents that are learned from; those that pick the network; and those that tell how well it does."""
+    """Documents that are learned from, and those that tell how well.
+
+    Labelled documents are too few to spare some that would pick a network: the learning rate falls to 0, and the last is kept.
+    """
 
     measured = "Percent, of whole components and of words, over documents that neither taught nor picked the network."
     curve = TAGS
 
     def __init__(self, documents: Split, network: TARGER, reader: WrittenReader) -> None:
         """Forbids the network what does not follow upon each other in the documents that are learned from."""
-        self._train, self._dev, self._test = (
-            Examples.of(part, reader) for part in (documents.train, documents.dev, documents.test)
-        )
+        self._train, self._test = (Examples.of(part, reader) for part in (documents.train, documents.test))
         self._numbers = {tag: number for number, tag in enumerate(network.config.tags, 1)}
         self.size, self.number = len(self._train.passages), len(documents.test)
         tags, _ = self._gold(range(self.size), network.crf.transitions.device)
@@ -92,23 +93,19 @@ class Tagged(Task[TARGER]):
         }
 
     def validated(self, network: TARGER, step: int) -> dict[str, float]:
-        """Precision, recall, F1 and accuracy over the documents that pick the network."""
-        return _measured(network, step, self._dev)
+        """Precision, recall, F1 and accuracy over the held-out documents."""
+        if not all(bool(value.isfinite().all()) for value in network.parameters()):
+            raise diverged(step, "a weight is not finite")
+        return measures(self._test.tags, tags_of(network, self._test.passages))
 
     def final(self, network: TARGER, step: int) -> dict[str, float]:
-        """The same over the documents that had no say."""
-        return _measured(network, step, self._test)
+        """The same."""
+        return self.validated(network, step)
 
     def _gold(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
         """The numbers of the tags (B, L) of examples, and the mask (B, L)."""
         tags, mask = pad([[self._numbers[tag] for tag in self._train.tags[row]] for row in rows])
         return tags.to(device), mask.to(device)
-
-
-def _measured(network: TARGER, step: int, examples: Examples) -> dict[str, float]:
-    if not all(bool(value.isfinite().all()) for value in network.parameters()):
-        raise diverged(step, "a weight is not finite")
-    return measures(examples.tags, tags_of(network, examples.passages))
 
 
 def tags_of(network: TARGER, passages: Sequence[WrittenPassage]) -> list[list[str]]:

@@ -31,7 +31,7 @@ TRAIN = [
     document("Zoos/O"),
     document("So/O zoos/B-C close/I-C ./O"),
 ]
-DEV, TEST = [document("zoos/O close/B-C")], [document("zoos/B-P"), document("cruel/O ./O")]
+TEST = [document("zoos/B-P close/O"), document("cruel/O ./O")]
 
 
 def network() -> TARGER:
@@ -48,7 +48,7 @@ def test_a_component_begins_anew_in_a_new_passage() -> None:
 
 def test_what_is_learned_from_says_what_is_forbidden() -> None:
     tagger = network()
-    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    task = Tagged(Split(TRAIN, TEST), tagger, READER)
     assert (task.size, task.number) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN
     seen = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
@@ -58,7 +58,7 @@ def test_what_is_learned_from_says_what_is_forbidden() -> None:
 
 def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
     tagger = network().eval()
-    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    task = Tagged(Split(TRAIN, TEST), tagger, READER)
     rows = np.array([3, 0, 2])
     whole = task.loss(tagger, rows, rows)
     torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), whole)
@@ -72,18 +72,18 @@ def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
     torch.testing.assert_close(torch.cat(values).mean(), whole)
 
 
-def test_some_documents_pick_the_network_and_others_tell_its_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_out_documents_tell_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network()
-    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    task = Tagged(Split(TRAIN, TEST), tagger, READER)
     said = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
     monkeypatch.setattr(
         "training.tagging.task.tags_of", lambda _, passages: [[said[word] for word in one.words] for one in passages]
     )
-    assert task.validated(tagger, 1) == {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 50.0}
-    assert task.final(tagger, 1) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
+    expected = {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 75.0}
+    assert task.validated(tagger, 1) == task.final(tagger, 1) == expected
     found = task.baselines()
-    assert found["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
-    assert found["most frequent tag of each word"]["accuracy"] == 33.33  # of equally frequent tags the first
+    assert found["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
+    assert found["most frequent tag of each word"]["accuracy"] == 25.0  # of equally frequent tags the first
 
 
 def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyP
 
 def test_a_network_that_diverged_is_refused() -> None:
     tagger = network()
-    task = Tagged(Split(TRAIN, DEV, TEST), tagger, READER)
+    task = Tagged(Split(TRAIN, TEST), tagger, READER)
     with torch.no_grad():
         tagger.emission.bias[1] = torch.nan
     with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):

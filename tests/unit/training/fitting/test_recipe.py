@@ -30,7 +30,7 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
         network_class = recipe.network_class
         bert = issubclass(network_class, BERTNetwork)
         given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
-        given |= {"tags": tags_of(recipe.tags.data)} if recipe.tags else {}
+        given |= {"tags": tags_of(recipe.tags.data) if recipe.tags else ()} if recipe.written else {}
         network_class(network_class.Config(**given, **recipe.network))
 
 
@@ -41,8 +41,15 @@ def test_the_taggers_differ_in_data_and_vectors() -> None:
         for name, data in (("essays", ("essays",)), ("webd", ("webd",)), ("both", ("essays", "webd")))
         for end, vectors in (("", "word2vec"), ("_fasttext", "fasttext"))
     }
+    taggers = [recipe for recipe in recipes.values() if recipe.tags]
     first = recipes["targer_essays"]
-    assert all((one.network, one.terms, one.seed) == (first.network, first.terms, first.seed) for one in recipes.values())
+    assert all((one.network, one.terms, one.training) == (first.network, first.terms, first.training) for one in taggers)
+    for tagger in taggers:
+        start = recipes[tagger.start]
+        assert (start.language and start.written) == tagger.written
+        assert {name for name, size in tagger.network.items() if start.network[name] != size} == {
+            *("dropout", "output_dropout", "longest")
+        }
     assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (200, "lstm", 100)
 
 
