@@ -31,9 +31,9 @@ from tests.conftest import colours, contents, write_lexical, write_targer
 from tests.unit.training.tagging import write_tagged
 from training.__main__ import main
 from training.fitting import loop
+from training.fitting.language import LANGUAGE as LANGUAGE_MODELS
 from training.fitting.network import build
 from training.fitting.recipe import read_recipe
-from training.tagging.language import LANGUAGE as LANGUAGE_MODELS
 from training.tagging.lengths import COLUMNS
 
 RECIPE = """enricher = "targer"

@@ -28,8 +28,8 @@ from training.data import vectors as word_vectors
 from training.data.conll import tags_of
 from training.data.work import made
 from training.fitting.adam import LazyAdam
+from training.fitting.language import LANGUAGE, LEARNED, LanguageModel
 from training.fitting.recipe import Recipe, Tags
-from training.tagging.language import LANGUAGE, LEARNED, LanguageModel
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from submission.rankers.bert import BERTNetwork
 from submission.rankers.bert_config import QUERY_LENGTH
 from submission.rankers.network import Network
 from submission.text.tokenisers import Lengths
+from training.fitting.language import LanguageModel
 from training.paths import RECIPES
-from training.tagging.language import LanguageModel
 
 LISTED, TAUGHT = "tfr_bert", "sbert"  # the ranker that learns from lists; the one that may learn from a teacher
 WEIGHED, TAGGER = "deepct", "targer"  # the enrichers: one learns from passages, the other from tagged documents

@@ -20,11 +20,11 @@ from training.data.seeds import Stream, generator
 from training.data.vectors import VectorSettings
 from training.data.work import made
 from training.fitting.curves import GUESSES
+from training.fitting.language import LanguageModel
 from training.fitting.network import Trainee
 from training.fitting.recipe import Language, Recipe
 from training.fitting.task import Task, diverged
 from training.fitting.validation import evaluating
-from training.tagging.language import LanguageModel
 
 HELD_OUT = 100  # one premise of so many validates
 VALIDATING = 150  # premises at most

@@ -13,9 +13,9 @@ from submission.errors import CheckpointError, InputError, TrainingError
 from submission.scoring.stored import open_network, write_network
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import WrittenReader
+from training.fitting.language import LANGUAGE, LanguageModel
 from training.fitting.recipe import Language
 from training.tagging.foretold import Foretold
-from training.tagging.language import LANGUAGE, LanguageModel
 
 READER = WrittenReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
 ZOOS, ARE, CRUEL = 2, 3, 4
