@@ -133,7 +133,8 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
     start = recipe.start
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)
-        fit.fit(start, read_recipe(start), Paired.of, work, work / "vectors", output.parent / start, device)
+        first = read_recipe(start)
+        fit.fit(start, first, task_of(first), work, work / "vectors", output.parent / start, device)
     fit.fit(output.name, recipe, task_of(recipe), work, work / "vectors", output, device, teach=teach_of(recipe))
 
 

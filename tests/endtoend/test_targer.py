@@ -36,7 +36,7 @@ from training.fitting.network import build
 from training.fitting.recipe import read_recipe
 from training.tagging.lengths import COLUMNS
 
-RECIPE = """enricher = "targer"
+NETWORK = """enricher = "targer"
 terms = 40
 [network]
 dimensions = 6
@@ -44,7 +44,9 @@ letter_dimensions = 4
 filters = 3
 hidden = 12
 dropout = 0.1
-longest = 12
+"""
+
+RECIPE = f"""{NETWORK}longest = 12
 [tags]
 data = ["essays", "webd"]
 vectors = "word2vec"
@@ -58,15 +60,7 @@ micro_batch_size = 3
 """
 
 
-LANGUAGE = """enricher = "targer"
-terms = 40
-[network]
-dimensions = 6
-letter_dimensions = 4
-filters = 3
-hidden = 12
-dropout = 0.1
-longest = 30
+LANGUAGE = f"""{NETWORK}longest = 30
 [language]
 vectors = "word2vec"
 sampled = 20
