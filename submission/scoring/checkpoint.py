@@ -1,9 +1,9 @@
-"""A ranker's checkpoint (see `stored`): config.json has the text lengths too, the probe pairs of texts and their scores."""
+"""A ranker's checkpoint (see `stored`): config.json has the text lengths and rule too, the probe texts and scores of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from submission.scoring.pairs import score_pairs
 from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import Probed, probed
 from submission.scoring.stored import Kind, PretrainedName, as_place, configured, open_network, write_network
+from submission.text.normalise import TextRule
 from submission.text.tokenisers import TOKENISERS, Lengths, Tokeniser
 
 CPU = torch.device("cpu")
@@ -29,6 +30,7 @@ class Config(msgspec.Struct, forbid_unknown_fields=True):
     ranker: str
     config: dict[str, Any]
     lengths: Lengths
+    text_rule: TextRule = 1
     pretrained: PretrainedName | None = None
 
 
@@ -58,12 +60,10 @@ class Checkpoint:
 def _built(directory: Path, given: Any) -> tuple[Ranker, Tokeniser]:
     config = msgspec.convert(given, Config)
     ranker = configured(find(config.ranker), config.config)
-    return ranker, TOKENISERS[ranker.reads].load(directory, config.lengths)
+    return ranker, TOKENISERS[ranker.reads].load(directory, config.lengths, config.text_rule)
 
 
-RANKERS: Kind[Ranker, Tokeniser] = Kind(
-    "ranker", _built, probed, Probed, settings=lambda tokeniser: {"lengths": asdict(tokeniser.lengths)}
-)
+RANKERS: Kind[Ranker, Tokeniser] = Kind("ranker", _built, probed, Probed, settings=lambda tokeniser: tokeniser.settings())
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:

@@ -30,6 +30,9 @@ PAIRS = (
     ),
     ("long " * 50, "gun control saves lives and guns " * 100),
 )
+UNIFIED_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width space
+    ("Is cafe\u0301 culture \uff5a\uff4f\uff4f\uff53?", "Teach\u00aders of E\u0301coles, zo\u200bos \uff01"),
+)
 
 
 class Probed(msgspec.Struct):
@@ -57,7 +60,7 @@ class Probed(msgspec.Struct):
 def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:
     """The pairs, their ids, and the score that the ranker gives each of them alone."""
     rows = []
-    for query, premise in PAIRS:
+    for query, premise in PAIRS if tokeniser.rule == 1 else PAIRS + UNIFIED_PAIRS:
         ids = tokeniser.query(query), tokeniser.premise(premise)
         rows.append(Probed(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
     return rows

@@ -6,11 +6,12 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import inflect
 
 from submission.paths import STOP_WORDS
+from submission.text.characters import unified
 
 # What begins with a set of characters is found several times as fast: hence the first letter of "http" or "www" apart, and the
 # letter before an apostrophe looked for after it.
@@ -21,6 +22,10 @@ BLANK = re.compile(r"\s")
 NO_LETTERS = re.compile(r"[^a-z]+")
 INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
 NUMBER = "<number>"  # a number that inflect has no words for
+
+# What the word networks' checkpoints were trained on: 1 takes characters as they are, 2 unifies them first.
+TextRule = Literal[1, 2]
+LATEST_RULE: TextRule = 2
 
 T = TypeVar("T")
 
@@ -61,24 +66,30 @@ _NAMED = _Naming()
 def normalise(text: str) -> str:
     """The normalised form of a conclusion or of a topic's title: lower-cased, no punctuation, no stop words, not stemmed.
 
-    Apostrophes are deleted, other punctuation and symbols become a blank. A text that would become empty ("To be or not to
-    be?") keeps its lower-cased form.
+    Characters are unified first. Apostrophes are deleted, other punctuation and symbols become a blank. A text that would
+    become empty ("To be or not to be?") keeps its lower-cased form.
     """
+    return without_stop_words(unified(text))
+
+
+def without_stop_words(text: str) -> str:
+    """Normalise a text whose characters are taken as they are."""
     lowered = text.lower()
     terms = [term for term in lowered.translate(_REMOVED).split() if term not in stop_words()]
     return " ".join(terms or lowered.split())
 
 
-def query_words(text: str) -> list[str]:
+def query_words(text: str, rule: TextRule = LATEST_RULE) -> list[str]:
     """The query of the word networks: the normalised conclusion or title, digits as words."""
-    return _spell_digits(normalise(text)).split()
+    return _spell_digits(without_stop_words(text if rule == 1 else unified(text))).split()
 
 
-def premise_words(text: str) -> list[str]:
+def premise_words(text: str, rule: TextRule = LATEST_RULE) -> list[str]:
     """A premise for the word networks: URLs dropped, digits as words, punctuation as named tokens, repeats collapsed.
 
     An apostrophe within a word is deleted as in conclusions, so that "women's" is the same term on both sides.
     """
+    text = text if rule == 1 else unified(text)
     text = INNER_APOSTROPHE.sub("", drop_urls(text.lower()))
     words = _spell_digits(text.translate(_NAMED)).split()
     return [word for word, before in zip(words, [None, *words], strict=False) if word != before]

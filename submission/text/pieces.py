@@ -9,7 +9,10 @@ from tokenizers import Tokenizer
 
 
 class Pieces:
-    """What reads texts by a BERT tokenizer, without special pieces, which networks themselves put in."""
+    """What reads texts by a BERT tokenizer, without special pieces, which networks themselves put in.
+
+    A premise that has "[SEP]" or "[MASK]" in its text is split there as anywhere else.
+    """
 
     file: ClassVar[str] = "tokenizer.json"
 
@@ -17,6 +20,7 @@ class Pieces:
         self._tokenizer = tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        tokenizer.encode_special_tokens = True
 
     def fits(self, terms: int) -> bool:
         """Whether a network that has vectors for so many pieces has all of them; its table may be padded to a round number."""

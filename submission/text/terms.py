@@ -1,4 +1,7 @@
-"""Texts → index terms: runs of letters and digits, lower-cased, no apostrophes, no stop words, stemmed or as they are."""
+"""Texts → index terms: runs of letters and digits, lower-cased, no apostrophes, no stop words, stemmed or as they are.
+
+Characters are unified first, see `characters`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
+from submission.text.characters import unified
 from submission.text.normalise import APOSTROPHES, stop_words
 
 Stemmer = Literal["porter", "none"]
@@ -37,7 +41,7 @@ class Terms(dict[bytes, tuple[str, ...]]):
         self._stem = _porter() if stemmer == "porter" else str
 
     def __missing__(self, token: bytes) -> tuple[str, ...]:
-        words = [token.decode()] if token.isascii() else _WORD.findall(_APOSTROPHE.sub("", token.decode().lower()))
+        words = [token.decode()] if token.isascii() else _WORD.findall(_APOSTROPHE.sub("", unified(token.decode()).lower()))
         self[token] = terms = tuple(self._stem(word) for word in words if word not in stop_words())
         return terms
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tokenizers import Tokenizer
 
 from submission.text.ids import Reads
-from submission.text.normalise import beginning, drop_urls, premise_words, query_words
+from submission.text.normalise import LATEST_RULE, TextRule, beginning, drop_urls, premise_words, query_words
 from submission.text.pieces import Pieces, load_tokenizer
 from submission.text.vocabulary import Vocabulary
 
@@ -31,11 +32,12 @@ class Tokeniser(ABC):
     file: ClassVar[str]  # in a checkpoint, what `dumps` gives
     lengths: Lengths
     reading: str  # tokenisers of the same reading get the same from `read`
+    rule: TextRule = 1  # by which it reads words; pieces have had a single one yet
 
     @classmethod
     @abstractmethod
-    def load(cls, directory: Path, lengths: Lengths) -> Self:
-        """From a directory that has its file. Raises OSError, ValueError."""
+    def load(cls, directory: Path, lengths: Lengths, rule: TextRule) -> Self:
+        """Load a tokeniser from a directory that has its file. Raises OSError, ValueError."""
 
     @abstractmethod
     def fits(self, terms: int) -> bool:
@@ -65,20 +67,29 @@ class Tokeniser(ABC):
         """The ids of a premise, as written."""
         return self.ids(self.read(text))
 
+    def settings(self) -> dict[str, Any]:
+        """What a checkpoint's config.json says of it."""
+        return {"lengths": asdict(self.lengths)}
+
 
 class WordTokeniser(Tokeniser):
     """For the word networks."""
 
     file = "vocabulary.txt"
 
-    def __init__(self, vocabulary: Vocabulary, lengths: Lengths) -> None:
+    def __init__(self, vocabulary: Vocabulary, lengths: Lengths, rule: TextRule = LATEST_RULE) -> None:
         self.vocabulary = vocabulary
         self.lengths = lengths
-        self.reading = f"{lengths.premise} words"
+        self.rule = rule
+        self.reading = f"{lengths.premise} words by text rule {rule}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: Lengths) -> WordTokeniser:
-        return cls(Vocabulary.load(directory / cls.file), lengths)
+    def load(cls, directory: Path, lengths: Lengths, rule: TextRule) -> WordTokeniser:
+        return cls(Vocabulary.load(directory / cls.file), lengths, rule)
+
+    def settings(self) -> dict[str, Any]:
+        """A checkpoint of the first text rule, which has none of this key, goes on to be read by it."""
+        return super().settings() | ({} if self.rule == 1 else {"text_rule": self.rule})
 
     def fits(self, terms: int) -> bool:
         """All of them, and no more."""
@@ -86,11 +97,11 @@ class WordTokeniser(Tokeniser):
 
     def query(self, text: str) -> list[int]:
         """The ids of the words of a conclusion or title."""
-        return self.vocabulary.ids(query_words(text)[: self.lengths.query])
+        return self.vocabulary.ids(query_words(text, self.rule)[: self.lengths.query])
 
     def read(self, text: str) -> list[str]:
         """The words of a premise, each a single object in memory however often it occurs."""
-        return [sys.intern(word) for word in beginning(text, self.lengths.premise, premise_words)]
+        return [sys.intern(word) for word in beginning(text, self.lengths.premise, partial(premise_words, rule=self.rule))]
 
     def ids(self, read: list[str]) -> list[int]:
         """The ids of words."""
@@ -114,7 +125,8 @@ class PieceTokeniser(Pieces, Tokeniser):
         self.reading = f"{lengths.premise} pieces of {hashlib.sha256(self.dumps()).hexdigest()}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: Lengths) -> PieceTokeniser:
+    def load(cls, directory: Path, lengths: Lengths, rule: TextRule = 1) -> PieceTokeniser:
+        """Load BERT's tokenizer, which unifies characters in its own way. Raises OSError, ValueError."""
         return cls(load_tokenizer(directory), lengths)
 
     def query(self, text: str) -> list[int]:

@@ -20,7 +20,9 @@ def texts(docnos: Iterable[str]) -> pd.DataFrame:
 
 def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    monkeypatch.setattr("submission.text.tokenisers.premise_words", lambda text: read.append(text) or text.lower().split())
+    monkeypatch.setattr(
+        "submission.text.tokenisers.premise_words", lambda text, rule: read.append(text) or text.lower().split()
+    )
     tokens = ReadTokens(TOPICS, texts, Stopwatch())
 
     def ids(tokeniser: WordTokeniser, docnos: list[str]) -> dict[str, list[int]]:
