@@ -43,8 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     what = "repeatable; the first is the primary one (default: all whose checkpoints are there, fusion primary)"
     verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=what)
     verb.add_argument("--team", default="aragorn", help="run files and tags are named <team>-<system>")
-    what = "documents a topic in a run, at most 1000"
-    verb.add_argument("--depth", type=whole_number(1, 1000), default=100, metavar="N", help=what)
+    what = "documents a topic in a run, at most 1000 (default: 100, or as many as the list has that was handed over)"
+    verb.add_argument("--depth", type=whole_number(1, 1000), metavar="N", help=what)
     add_device(verb)
     add_engine(verb)
     add_checkpoints(verb)
@@ -106,7 +106,7 @@ def _explain(options: argparse.Namespace) -> None:
     from submission.systems.remembered import Checkpoints
 
     system, device = find(options.system), choose_device(options.device)
-    source = Input(options.input, options.input_run, options.topic)
+    source = Input(options.input, options.input_run, options.topic, options.order)
     with Work(options.work, Path()) as work:
         execution = Execution(source, Checkpoints(options.checkpoints), device, work)
         print(explain(system, options.document, execution, sys.stdout.isatty()), end="")

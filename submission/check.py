@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from submission.disk.files import write_whole
-from submission.errors import CheckpointError, FaultsError, InputError
+from submission.errors import CheckpointError, FaultsError, InputError, counted
 from submission.input.args_me import ArgsMe
 from submission.input.argument_ids import differing
 from submission.input.collection import long_enough, refuse_empty
 from submission.input.directory import Input
-from submission.output.faults import run_faults
+from submission.output.faults import TIRA, by_kind, run_faults
 from submission.progress import progress
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import walk
@@ -41,16 +41,16 @@ class Report:
     def refuse_faults(self) -> None:
         """Raises FaultsError: something is wrong; its exit code is that of the first kind of fault."""
         if self.number:
-            raise FaultsError(f"{self.number} faults, listed above", self.exit_code)
+            raise FaultsError(f"{counted(self.number, 'fault')}, listed above", self.exit_code)
 
-    def faults(self, found: list[str], exit_code: int) -> None:
-        """What is wrong; of many faults the first ones."""
+    def faults(self, found: list[str], exit_code: int, number: int | None = None) -> None:
+        """What is wrong; of many faults the first ones. `number`: of what these lines tell, where a line tells of several."""
         self.lines += [f"FAULT  {fault}" for fault in found[:FAULTS_SHOWN]]
         if len(found) > FAULTS_SHOWN:
             self.lines.append(f"FAULT  … and {len(found) - FAULTS_SHOWN} more of this kind")
         if found:
             self.exit_code = self.exit_code or exit_code
-            self.number += len(found)
+            self.number += len(found) if number is None else number
 
 
 def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> Report:
@@ -70,8 +70,19 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
     _check_checkpoints(Checkpoints(checkpoints), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
-        _report(report, str(run), run_faults(run, topics, docnos), InputError.exit_code)
+        _check_run(run, topics, docnos, report)
     return report
+
+
+def _check_run(run: Path, topics: list[str] | None, docnos: set[str] | None, report: Report) -> None:
+    faults = run_faults(run, topics, docnos)
+    if faults:
+        refused = sum(fault.level == TIRA for fault in faults)
+        ours = len(faults) - refused
+        report.note(f"{run}: {counted(refused, 'fault')} that TIRA refuses, {ours:,} where we are stricter; by kind:")
+        report.faults(by_kind(run, faults), InputError.exit_code, number=len(faults))
+    else:
+        report.ok(f"{run}")
 
 
 def _check_input(directory: Path, differing_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from submission.errors import EXIT_CODES, SubmissionError, short, shown
+from submission.input.order import ORDERS, RULE
 from submission.logs import log_to_stderr
 from submission.paths import CHECKPOINTS, SAMPLE
 
@@ -71,6 +72,13 @@ def add_input_run(verb: argparse.ArgumentParser) -> None:
     default = from_environment(["inputRun"], None)
     what = "a run (run.txt), or the directory that holds it, of whose documents every system ranks exactly these"
     verb.add_argument("--input-run", type=folder, default=default, metavar="DIR", help=what)
+    add_order(verb)
+
+
+def add_order(verb: argparse.ArgumentParser) -> None:
+    """The flag --order."""
+    what = f"how runs and lists order a topic's documents; auto: {RULE}"
+    verb.add_argument("--order", choices=ORDERS, default=ORDERS[0], help=what)
 
 
 def add_checkpoints(verb: argparse.ArgumentParser) -> None:

@@ -80,6 +80,11 @@ def shown(text: str) -> str:
     return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural but for 1: `1 fault`, `1,343 faults`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def unreadable(error: OSError) -> InputError:
     """What to raise where an input file cannot be read."""
     return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 COLUMNS = ["qid", "docno", "rank", "score"]
+DEPTH = 100  # documents a topic that a run has by default
 DEEPEST = 1000  # documents a topic that a run can have
 
 

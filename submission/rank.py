@@ -14,7 +14,8 @@ from submission.engine.choice import open_engine
 from submission.engine.engine import Engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
 from submission.input.directory import Input
-from submission.lists import cut
+from submission.input.order import Order
+from submission.lists import DEEPEST, DEPTH, cut
 from submission.output.directory import RUN_FILE, Output
 from submission.output.metadata import earlier_entries, run_entry, write_metadata
 from submission.output.runs import check_tag, run_text
@@ -36,7 +37,8 @@ class Job:
     output: Path
     systems: list[str]
     team: str
-    depth: int
+    depth: int | None  # None: that of the list that was handed over, else DEPTH
+    order: Order
     device: str
     engine: str | None
     checkpoints: Path
@@ -67,12 +69,13 @@ def _rank(job: Job, engine: Engine) -> None:
     primary = catalogue.find(job.systems[0] if job.systems else catalogue.PRIMARY_SYSTEM)
     device = choose_device(job.device, engine)
     log.info("computing on %s with %d threads, parts in %s", device.type, limit_threads(), engine.about)
-    source = Input(job.input, job.input_run)
+    source = Input(job.input, job.input_run, order=job.order)
     log.info("%s", source.note)
+    depth = _depth(job, source)
     failed: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as work:
         execution = Execution(source, checkpoints, device, work, engine)
-        settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(job.depth)}
+        settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         earlier = earlier_entries(job.output)
         entries = {tag: entry for tag, entry in earlier.items() if output.holds(f"{tag}.txt")}
@@ -80,7 +83,7 @@ def _rank(job: Job, engine: Engine) -> None:
             start = time.monotonic()
             try:
                 with source.stopwatch.stage(system.name):
-                    reused = _one(system, job, execution, output, system == primary)
+                    reused, left_out = _one(system, job, depth, execution, output, system == primary)
             except (InputError, OutputError):
                 raise  # not this system's fault: the others would fail alike
             except Exception as error:
@@ -89,7 +92,8 @@ def _rank(job: Job, engine: Engine) -> None:
             else:
                 log.info("%s: %s (%.1f s)", system.name, "already there" if reused else "done", time.monotonic() - start)
                 if not reused or _tag(job, system) not in entries:
-                    entries[_tag(job, system)] = run_entry(system, execution, source.stopwatch.seconds[system.name])
+                    seconds = source.stopwatch.seconds[system.name]
+                    entries[_tag(job, system)] = run_entry(system, execution, seconds, depth, left_out)
         if entries != earlier:  # otherwise the file tells of the execution that made the runs
             write_metadata(job.output, job.team, job.called, primary, entries, execution)
     if failed and len(failed) == len(chosen):
@@ -99,16 +103,32 @@ def _rank(job: Job, engine: Engine) -> None:
     log.info("%d runs in %s", len(chosen), job.output)
 
 
-def _one(system: System, job: Job, execution: Execution, output: Output, primary: bool) -> bool:
-    """Make sure that a system's run is there; true if it was already."""
+def _depth(job: Job, source: Input) -> int:
+    """How many documents of a topic a run may have: as asked for, else as many as the list has that was handed over."""
+    longest = source.longest_list
+    depth = job.depth or min(longest or DEPTH, DEEPEST)
+    if longest and longest > depth:
+        log.warning("%s: lists up to %d documents a topic, runs are cut at %d (--depth)", source.list_file, longest, depth)
+    return depth
+
+
+def _one(system: System, job: Job, depth: int, execution: Execution, output: Output, primary: bool) -> tuple[bool, int]:
+    """Make sure that a system's run is there; whether it was already, and how many documents were found beyond its depth."""
     key, name = execution.key(system.stage), f"{_tag(job, system)}.txt"
-    reused = output.finished(name, key)
-    text = output.read(name) if reused else run_text(cut(execution.lists(system.stage), job.depth), _tag(job, system))
-    if not reused:
+    reused, left_out = output.finished(name, key), 0
+    if reused:
+        text = output.read(name)
+    else:
+        found = execution.lists(system.stage)
+        listed = cut(found, depth)
+        left_out = len(found) - len(listed)
+        if left_out:
+            log.info("%s: cut at %d documents a topic, %d behind them are left out", system.name, depth, left_out)
+        text = run_text(listed, _tag(job, system))
         output.write(name, text, key)
     if primary:
         output.write(RUN_FILE, text, f"{name} {key}")
-    return reused
+    return reused, left_out
 
 
 def _tag(job: Job, system: System) -> str:

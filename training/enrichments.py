@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,24 +12,25 @@ from submission.errors import UsageError
 from submission.retrieval.terms import Settings
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
+from training.measuring.evaluate import BPREF, HEADLINES
 from training.measuring.significance import against_baseline, holm, intervals
 from training.tune import COLUMNS, Grid, cross_validated, deciding, judgments, read_grid, values_of
 
 PLAIN = "plain"  # the texts as they are
 INDEX = Settings(stemmer="porter")  # of all, so that the words alone differ
 MODELS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # grids
-MEASURES = ("nDCG@5 all", "nDCG@5 judged", "nDCG@25 all", "nDCG@25 judged", "Bpref")
+MEASURES = (*HEADLINES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
 
 
 def compare(
-    enrichments: Sequence[str], models: Sequence[str], qrels_files: Sequence[Path], execution: Execution, measure: str
+    enrichments: Sequence[str], models: Sequence[str], qrels_files: Mapping[str, Path], execution: Execution, measure: str
 ) -> pd.DataFrame:
     """Tune each model for each enrichment and for the texts as they are, on the same grid; what is finished is kept.
 
     Args:
         enrichments: checkpoints.
         models: grids, as `tune` reads them; what they say of the index is not looked at.
-        qrels_files: of one, the topics are five folds; of several, those of each are one.
+        qrels_files: by their names; of one, the topics are five folds; of several, those of each are one.
         execution: on the input that they judge.
         measure: by whose mean points are compared.
 

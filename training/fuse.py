@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from submission.disk.files import make_directory, write_whole
-from submission.disk.fingerprint import input_hashes
+from submission.disk.fingerprint import hashes_by_name
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import UsageError
+from submission.input.qrels import read_qrels
 from submission.systems.catalogue import MEMBERS, missing
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
@@ -22,9 +23,10 @@ from training.fusing.recipe import RIDGE, Recipe
 from training.fusing.ridge import Weights
 from training.fusing.trial import Trial
 from training.measuring import results
-from training.measuring.evaluate import read_qrels
+from training.measuring.evaluate import HEADLINES
+from training.measuring.figures import rounded
+from training.measuring.meeting import meet_input
 from training.measuring.plots import ablation_plot
-from training.measuring.results import TESTED
 from training.measuring.significance import CONFIDENCE, against_baseline, intervals
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,8 @@ def fuse(
         raise UsageError(f"{name}: has the name of one of its baselines or features; rename the fusion")
     documents = set(execution.input.documents["docno"])
     judged = {label: read_qrels(file, documents) for label, file in files.items()}
+    for label, qrels in judged.items():
+        meet_input(execution.input, qrels, label)
     trial = Trial(name, recipe, judged, execution)
     fitting = trial.fitting(recipe.features)
     weights = trial.ridge(fitting.labelled())
@@ -91,7 +95,7 @@ def fuse(
         **{way: _rounded(figures, name) for way, figures in zip(WAYS, (values, fitted), strict=True)},
     }
     provenance = {
-        "trained on": {"input": execution.input.hashes | input_hashes(list(files.values()))},
+        "trained on": {"input": execution.input.hashes | hashes_by_name(files)},
         "recipe": msgspec.to_builtins(recipe),
     }
     contents = {
@@ -137,7 +141,7 @@ def _against(measured: Mapping[str, pd.DataFrame], name: str, what: str) -> pd.D
     if len(measured) < 2:
         return pd.DataFrame(columns=first)
     parts = []
-    for measure in TESTED:
+    for measure in HEADLINES:
         of = pd.DataFrame({other: values[measure] for other, values in measured.items()})
         bounds = intervals(of.sub(of[name], axis=0)).rename(columns={"mean": "difference"})
         tests = against_baseline({other: of[other] for other in measured}, name).drop(columns="difference")
@@ -159,7 +163,5 @@ def _weights(weights: Weights, drawn: list[Weights]) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(low=low, high=high)
 
 
-def _rounded(values: Mapping[str, Mapping[str, pd.DataFrame]], run: str) -> dict[str, dict[str, float]]:
-    return {
-        label: {measure: round(float(tables[run][measure].mean()), 4) for measure in TESTED} for label, tables in values.items()
-    }
+def _rounded(values: Mapping[str, Mapping[str, pd.DataFrame]], run: str) -> dict[str, dict[str, float | None]]:
+    return {label: rounded(HEADLINES, tables[run][list(HEADLINES)].mean().to_numpy()) for label, tables in values.items()}

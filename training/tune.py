@@ -16,27 +16,31 @@ import numpy as np
 import pandas as pd
 
 from submission import __version__, lists
-from submission.disk.files import make_directory, sha256
-from submission.disk.fingerprint import code_fingerprint
+from submission.disk.files import make_directory
+from submission.disk.fingerprint import code_fingerprint, hashes_by_name
 from submission.disk.kept import Kept
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import InputError, UsageError, nearest, short
+from submission.input.qrels import read_qrels
+from submission.lists import DEPTH
 from submission.progress import progress
 from submission.retrieval.lexical import asked, search
 from submission.retrieval.parameters import Parameters
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import index_of
-from training.measuring.evaluate import BPREF, evaluate, read_qrels
-from training.measuring.folds import folds
+from training.measuring.evaluate import BPREF, HEADLINES, evaluate, judged_topics
+from training.measuring.figures import defined_mean, rounded, shown
+from training.measuring.folds import few, folds
+from training.measuring.meeting import meet_input
 from training.measuring.plots import grid_plot
 from training.paths import GRIDS
 
 log = logging.getLogger(__name__)
 
-DEPTH = 100  # documents a topic: as many as a run has by default
-MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # one of them decides
-COLUMNS = (*MEASURES, "nDCG@25 all", "nDCG@25 judged", BPREF)  # kept of every point and topic
+MEASURES = (*HEADLINES, "MAP all")  # one of them decides
+COLUMNS = (*MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # kept of every point and topic
+CROSS_VALIDATED, CHOSEN_ON = "cross-validated", "on the topics that it was chosen on"
 TIES = "MAP all"  # decides between points whose measure is the same; then the earlier point
 
 
@@ -74,7 +78,9 @@ def _point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Map
     return msgspec.convert({"expansion": None, **at, "enrichment": enrichment, "version": __version__}, Parameters)
 
 
-def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Execution, output: Path, measure: str) -> pd.DataFrame:
+def tune(
+    name: str, grid: Grid, qrels_files: Mapping[str, Path], execution: Execution, output: Path, measure: str
+) -> pd.DataFrame:
     """Search all points, write the best as a checkpoint, which has the whole grid too, as grid.csv and grid.png.
 
     What is finished is kept in the execution's working directory.
@@ -82,7 +88,7 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
     Args:
         name: of the checkpoint.
         grid: what is tried.
-        qrels_files: of one, the topics are five folds; of several, those of each are one.
+        qrels_files: by their names; of one, the topics are five folds; of several, those of each are one.
         execution: on the input that they judge.
         output: the checkpoint's directory.
         measure: one of MEASURES, by whose mean points are compared.
@@ -98,16 +104,16 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
     decisive = deciding(measure)
     best = best_of(values[:, :, decisive])
     chosen, honest = cross_validated(values, judged.fold_of, decisive)
-    metrics = {
+    metrics: dict[str, Any] = {
         "topics": len(judged.topics),
         "points": len(grid.points),
         "decided by": measure,
-        "cross-validated": dict(zip(MEASURES, honest.mean(axis=0).round(4).tolist(), strict=True)),
+        **({CROSS_VALIDATED: rounded(MEASURES, defined_mean(honest, 0))} if chosen else {}),
         "folds": [_axes(grid, point) for point in chosen],
-        "on the topics that it was chosen on": dict(zip(MEASURES, values[best].mean(axis=0).round(4).tolist(), strict=True)),
+        CHOSEN_ON: rounded(MEASURES, defined_mean(values[best], 0)),
     }
     table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
-    table[list(MEASURES)] = values.mean(axis=1)
+    table[list(MEASURES)] = defined_mean(values, 1)
     provenance: dict[str, Any] = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
     enrichment = enrichment_of(grid.points[best])
     if enrichment:
@@ -122,7 +128,8 @@ def tune(name: str, grid: Grid, qrels_files: Sequence[Path], execution: Executio
         contents["grid.png"] = grid_plot(table, list(grid.axes), measure)
     write_with_provenance(output, contents, provenance)
     log.info("%s: %s", output, grid.points[best].formula())
-    log.info("%s: %.3f cross-validated, %.3f on all topics", measure, honest.mean(axis=0)[decisive[0]], table[measure][best])
+    on_others = f"{metrics[CROSS_VALIDATED][measure]:.3f} cross-validated" if chosen else "not cross-validated"
+    log.info("%s: %s, %.3f on all topics", measure, on_others, table[measure][best])
     return table
 
 
@@ -142,20 +149,22 @@ class Judgments:
     fold_of: np.ndarray  # (topics,)
 
 
-def judgments(files: Sequence[Path], execution: Execution) -> Judgments:
-    """What some files judge of an execution's input; of one, the topics are five folds; of several, those of each are one.
+def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
+    """Read what some files judge of an execution's input; of one, the topics are five folds; of several, those of each are one.
 
     Raises:
-        InputError: malformed files, topics that are judged twice.
+        InputError: malformed files, topics that are judged twice, none that the input has.
     """
     documents = set(execution.input.documents["docno"])
-    judged = {file.stem: read_qrels(file, documents) for file in files}
+    judged = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(judged.values(), ignore_index=True)
-    if qrels.duplicated(["qid", "docno"]).any() or len(judged) < len(files):
-        raise InputError(f"{files[-1]}: judges documents that another file judges for the same topic; give each file once")
-    topics = sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique())
-    fold_of = _folds(topics, {file: set(frame["qid"]) for file, frame in judged.items()})
-    return Judgments(qrels, {file.name: sha256(file) for file in files}, topics, fold_of)
+    if qrels.duplicated(["qid", "docno"]).any():
+        raise InputError(f"{[*files.values()][-1]}: judges documents that another file judges too; give each judgment once")
+    topics = judged_topics(qrels).tolist()
+    for name, frame in judged.items():
+        meet_input(execution.input, frame, name)
+    fold_of = _folds(topics, {name: set(frame["qid"]) for name, frame in judged.items()})
+    return Judgments(qrels, hashes_by_name(files), topics, fold_of)
 
 
 def values_of(name: str, grid: Grid, judged: Judgments, execution: Execution) -> np.ndarray:
@@ -183,13 +192,18 @@ def deciding(measure: str) -> list[int]:
 
 
 def cross_validated(values: np.ndarray, fold_of: np.ndarray, decisive: Sequence[int]) -> tuple[list[int], np.ndarray]:
-    """For each fold the best point on the others, and the values (topics, columns) of each topic at its fold's.
+    """Find for each fold the best point on the others, and the values (topics, columns) of each topic at its fold's.
 
     Args:
         values: (points, topics, columns).
         fold_of: (topics,).
         decisive: the columns that decide.
+
+    Returns:
+        Both; of a single fold no points, and NaN: there are no others to choose on.
     """
+    if len(set(fold_of.tolist())) < 2:
+        return [], np.full(values.shape[1:], np.nan)
     chosen = [best_of(values[:, fold_of != fold][:, :, decisive]) for fold in range(fold_of.max() + 1)]
     return chosen, values[np.array(chosen)[fold_of], np.arange(len(fold_of))]
 
@@ -214,12 +228,14 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
     """The number of each topic's fold."""
     if len(files) > 1:
         return np.array([next(number for number, own in enumerate(files.values()) if topic in own) for topic in topics])
+    if words := few(len(topics)):
+        log.warning("%s", words)
     return folds(len(topics))
 
 
 def best_of(values: np.ndarray) -> int:
     """The first point with the highest mean of the first measure, among such of the second: (points, topics, 2)."""
-    means = values.mean(axis=1).round(9)
+    means = defined_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])
 
 
@@ -235,8 +251,9 @@ def _card(name: str, best: Parameters, metrics: Mapping[str, Any], provenance: M
         "| | " + " | ".join(MEASURES) + " |",
         "|---|" + "---|" * len(MEASURES),
         *(
-            f"| {what} | " + " | ".join(f"{metrics[what][measure]:.3f}" for measure in MEASURES) + " |"
-            for what in ("cross-validated", "on the topics that it was chosen on")
+            f"| {what} | " + " | ".join(shown(metrics[what][measure]) for measure in MEASURES) + " |"
+            for what in (CROSS_VALIDATED, CHOSEN_ON)
+            if what in metrics
         ),
         "",
         "`grid.csv` and `grid.png` have all points.",

@@ -19,13 +19,17 @@ from submission import lists
 from submission.disk.files import sha256
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import UsageError
+from submission.input.qrels import read_qrels
+from submission.lists import DEPTH
 from submission.progress import progress
 from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.stages import Reorder
 from submission.text.normalise import normalise
-from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import HEADLINES, evaluate
+from training.measuring.figures import defined_mean, rounded, shown
+from training.measuring.meeting import meet_input
 from training.measuring.plots import grid_plot
 from training.measuring.significance import intervals
 from training.quality import rerank
@@ -36,8 +40,8 @@ from training.quality.tables import published
 
 log = logging.getLogger(__name__)
 
-DEPTH = 100  # documents a topic: as many as a run has by default
-MEASURES = ("nDCG@5 all", "nDCG@5 judged", "MAP all")  # of the judged topics; the first decides
+MEASURES = (*HEADLINES, "MAP all")  # of the judged topics
+DECIDES = MEASURES.index("nDCG@5 all")
 WEBIS = tuple(f"Webis {name}" for name in rerank.MEASURES)
 AXES = ["documents", "weight"]
 
@@ -68,6 +72,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     quality = network.scores(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
     on_webis = rerank.values(judged, quality)[:, :ALONE]
     qrels = read_qrels(qrels_file, set(execution.input.documents["docno"]))
+    meet_input(execution.input, qrels, qrels_file.name)
     on_topics, qids = _on_topics(stage, qrels, execution)
 
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
@@ -91,7 +96,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         "on the topics that it was chosen on": _means(on_topics[:, best], on_webis[:, best]),
     }
     table = pd.DataFrame([_axes(point) for point in range(ALONE)])
-    table[[*MEASURES, *WEBIS]] = np.hstack([on_topics.mean(axis=0), on_webis.mean(axis=0)])
+    table[[*MEASURES, *WEBIS]] = np.hstack([defined_mean(on_topics, 0), on_webis.mean(axis=0)])
     inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
     provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
     contents = {
@@ -125,18 +130,17 @@ def _on_topics(stage: Reorder, qrels: pd.DataFrame, execution: Execution) -> tup
 
 def _chosen(on_topics: np.ndarray, on_webis: np.ndarray) -> int:
     """The point that raises quality most and costs no relevance, neither here nor there."""
-    here, there = on_topics.mean(axis=0), on_webis.mean(axis=0)
-    return rerank.chosen(there[:, RAISED], there[:, HELD], here[:, 0])
+    here, there = defined_mean(on_topics, 0), on_webis.mean(axis=0)
+    return rerank.chosen(there[:, RAISED], there[:, HELD], here[:, DECIDES])
 
 
 def _axes(point: int) -> dict[str, Any]:
     return {name: getattr(POINTS[point], name) for name in AXES}
 
 
-def _means(on_topics: np.ndarray, on_webis: np.ndarray) -> dict[str, float]:
+def _means(on_topics: np.ndarray, on_webis: np.ndarray) -> dict[str, float | None]:
     """Of (topics, MEASURES) and (topics, WEBIS)."""
-    means = np.concatenate([on_topics.mean(axis=0), on_webis.mean(axis=0)])
-    return dict(zip((*MEASURES, *WEBIS), means.round(4).tolist(), strict=True))
+    return rounded((*MEASURES, *WEBIS), np.concatenate([defined_mean(on_topics, 0), on_webis.mean(axis=0)]))
 
 
 def _gained(on_topics: np.ndarray, on_webis: np.ndarray) -> dict[str, dict[str, float]]:
@@ -158,12 +162,12 @@ def _card(name: str, best: int, metrics: Mapping[str, Any]) -> str:
         f"score = {POINTS[best].formula()}.",
         "",
         f"Of {len(POINTS)} points the one with the best quality among those that cost no more than {rerank.LOSS} of relevance",
-        f"({MEASURES[0]} and {WEBIS[HELD]}), on topics: {topics}; made by `python -m training tune-quality`.",
+        f"({MEASURES[DECIDES]} and {WEBIS[HELD]}), on topics: {topics}; made by `python -m training tune-quality`.",
         "",
         f"| | {' | '.join(ways)} | gained, cross-validated |",
         "|---|---|---|---|---|",
         *(
-            f"| {measure} | {' | '.join(f'{metrics[way][measure]:.3f}' for way in ways)} | {_interval(gained)} |"
+            f"| {measure} | {' | '.join(shown(metrics[way][measure]) for way in ways)} | {_interval(gained)} |"
             for measure, gained in metrics["gained"].items()
         ),
         "",

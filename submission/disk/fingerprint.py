@@ -33,6 +33,18 @@ def input_hashes(files: list[Path]) -> dict[str, str]:
         raise unreadable(error) from None
 
 
+def hashes_by_name(files: Mapping[str, Path]) -> dict[str, str]:
+    """The SHA-256 of input files by their own names or, where two have the same, by those given. Raises InputError."""
+    own = [file_name(file) for file in files.values()]
+    hashes = [*map(_sha256, files.values())]
+    return dict(zip(own if len({*own}) == len(own) else files, hashes, strict=True))
+
+
+def _sha256(file: Path) -> str:
+    [found] = input_hashes([file]).values()
+    return found
+
+
 @cache
 def code_fingerprint(places: tuple[Path, ...] = (PACKAGE,), libraries: tuple[str, ...] = LIBRARIES) -> str:
     """The hash of everything in files and folders of the project that decides results, and of libraries' versions.

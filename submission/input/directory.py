@@ -13,8 +13,10 @@ from submission.disk.fingerprint import fingerprint, input_hashes
 from submission.errors import InputError, UsageError, nearest, short
 from submission.input.collection import long_enough
 from submission.input.form import find_form
-from submission.input.given import given_lists, run_file
-from submission.input.runs import read_run
+from submission.input.given import given_lists
+from submission.input.order import Order
+from submission.input.ordered import in_order
+from submission.input.runs import read_run, run_file
 from submission.stopwatch import Stopwatch
 
 
@@ -27,19 +29,20 @@ def refuse(faults: list[str]) -> None:
 class Input:
     """What is ranked."""
 
-    def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None) -> None:
+    def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
         """Find the files.
 
         Args:
             directory: with topics and documents, in any form.
             input_run: a run whose documents are ranked, or the directory that holds it.
             qid: of the only topic that is asked for; None: all are.
+            order: by what a list that is handed over is ordered, see `in_order`.
 
         Raises:
             InputError: files are missing.
         """
         self.directory, self.stopwatch = directory, Stopwatch()
-        self.form, self._qid = find_form(directory), qid
+        self.form, self._qid, self._order = find_form(directory), qid, order
         self._run = None if input_run is None else run_file(input_run)
         self.list_file = self._run or self.form.reranking  # whose documents every system ranks, and no others
         ranked = f"exactly those of {self.list_file}" if self.list_file else "those that each system retrieves"
@@ -74,9 +77,19 @@ class Input:
 
     @cached_property
     def listed(self) -> pd.DataFrame | None:
-        """`qid docno score` of the list that was handed over; None: there is none. Raises InputError."""
-        listed = read_run(self._run) if self._run else self.form.listed()
-        return listed if listed is None or self._qid is None else listed[listed["qid"] == self._qid]
+        """`qid docno rank score` of the list that was handed over, in order; None: there is none. Raises InputError."""
+        if self._run:
+            listed = read_run(self._run, self._order)
+        elif (lines := self.form.listed()) is not None:
+            listed = in_order(lines, self._order, self.list_file)
+        else:
+            return None
+        return listed if self._qid is None else listed[listed["qid"] == self._qid]
+
+    @property
+    def longest_list(self) -> int | None:
+        """How many documents the longest topic of the list has that was handed over; None: there is none. Raises InputError."""
+        return None if self.listed is None else int(self.listed["rank"].max())
 
     def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
         """The list that was handed over, as lists; None: there is none.
@@ -105,5 +118,7 @@ class Input:
 
     @property
     def fingerprint(self) -> str:
-        """The hash of all input files' names and bytes, and of the topic that is asked for."""
-        return fingerprint(self.hashes if self._qid is None else {**self.hashes, "topic": self._qid})
+        """The hash of all input files' names and bytes, of the topic that is asked for, and of how a list is ordered."""
+        asked = {"topic": self._qid} if self._qid is not None else {}
+        ordered = {"order": self._order} if self.list_file and self._order != "auto" else {}
+        return fingerprint(self.hashes | asked | ordered)

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from submission.errors import InputError, short
-from submission.input.files import named
+from submission.input.joining import joined_by, share
+from submission.input.ordered import with_falling_scores
 from submission.lists import in_given_order
 
 log = logging.getLogger(__name__)
 
-RUNS = ("run.txt", "run.txt.gz")  # as TIRA hands them over
-
-
-def run_file(path: Path) -> Path:
-    """The run file that a path names or, in a directory, TIRA's run.txt or run.txt.gz. Raises InputError."""
-    place = short(str(path), 300)
-    try:
-        files = named(path, *RUNS) if path.is_dir() else [path]
-        if files and (path.is_dir() or path.exists()):
-            return files[0]
-    except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be listed
-        raise InputError(f"{place}: no run found ({short(str(error))}); expected a run file, or a directory with one") from None
-    raise InputError(f"{place}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
-
 
 def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[str], source: object) -> pd.DataFrame:
-    """A list `qid docno score` as lists: by score descending, ties in the list's order.
+    """Check a list in its order `qid docno rank score` at the border, and give it as lists of all topics.
 
     All of its documents, those too short for the collection too: what an earlier stage has chosen is not ours to drop.
 
@@ -42,22 +27,27 @@ def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[
         source: the file it comes from, for messages.
 
     Raises:
-        InputError: a topic or document that the input does not have, a pair that occurs twice, a score that is no number.
+        InputError: a topic or document that the input does not have, a pair that occurs twice.
     """
+    known = set(topics["qid"])
     for faulty, column, what in (
-        (~listed["qid"].isin(set(topics["qid"])), "qid", "topic"),
+        (~listed["qid"].isin(known), "qid", "topic"),
         (listed["docno"].isin(unknown), "docno", "document"),
     ):
         others = listed[column][faulty]
         if len(others):
+            number, total = others.nunique(), listed[column].nunique()
+            rule = joined_by(sorted(set(others)), known) if column == "qid" and number == total else ""
             raise InputError(
-                f"{source}: {what} {short(others.iloc[0])} and {others.nunique() - 1} more are not in the input; "
-                "expected a list made from it: is it of another version?"
+                f"{source}: {share(number, total, what)} in the input, the first is {short(others.iloc[0])}; "
+                f"expected a list made from this input: is it of another version?{rule}"
             )
-    faulty = listed[listed.duplicated(["qid", "docno"]) | ~np.isfinite(listed["score"])]
-    if len(faulty):
-        qid, docno = faulty["qid"].iloc[0], faulty["docno"].iloc[0]
-        raise InputError(f"{source}: document {short(docno)} of topic {short(qid)} occurs twice or has no finite score")
-    for qid in topics["qid"][~topics["qid"].isin(set(listed["qid"]))]:
-        log.warning("topic %s: %s has no documents for it; its list is empty", qid, source)
-    return in_given_order(listed, topics)
+    repeated = listed[listed.duplicated(["qid", "docno"])]
+    if len(repeated):
+        qid, docno = repeated["qid"].iloc[0], repeated["docno"].iloc[0]
+        raise InputError(f"{source}: document {short(docno)} occurs twice in topic {short(qid)}; remove one of them")
+    without = topics["qid"][~topics["qid"].isin(set(listed["qid"]))]
+    if len(without):
+        named = ", ".join(map(short, without[:5])) + (", …" if len(without) > 5 else "")
+        log.warning("%s: no documents for %d of %d topics (%s): empty lists", source, len(without), len(topics), named)
+    return in_given_order(with_falling_scores(listed, source), topics)

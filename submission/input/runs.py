@@ -1,58 +1,162 @@
-"""TREC run files `qid Q0 docno rank score tag` → frame."""
+"""TREC run files `qid Q0 docno rank score tag`: the one reader of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from submission.errors import InputError, short
-from submission.input.files import text
-from submission.lists import by_topic
+from submission.input.columns import Line, column_lines, number, whole_number
+from submission.input.files import named, unfit
+from submission.input.order import Order
+from submission.input.ordered import in_order
+
+RUNS = ("run.txt", "run.txt.gz")  # in a directory, as TIRA hands runs over
+COLUMNS = "`qid Q0 docno rank score tag`"
+FIELDS, RANK, SCORE, IDENTIFIER, TWICE = (  # kinds of faults
+    "another number of fields than six", "a rank that is no whole number", "a score that is no finite number",
+    "an id with blanks or invisible characters", "a document twice in a topic",
+)  # fmt: skip
 
 
-def read_run(file: Path) -> pd.DataFrame:
-    """Read a run, plain or .gz, as `qid docno rank score tag`: topics in the file's order, ranks ascending.
+class Row(NamedTuple):
+    """A line of a run."""
+
+    line: Line
+    rank: int
+    score: float
+
+    @property
+    def number(self) -> int:
+        """The line's number in the file, from 1."""
+        return self.line.number
+
+    @property
+    def qid(self) -> str:
+        """The topic's id."""
+        return self.line.fields[0]
+
+    @property
+    def docno(self) -> str:
+        """The document's id."""
+        return self.line.fields[2]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a line."""
+
+    kind: str  # faults of one kind are counted together
+    line: int
+    words: str
+    value: str = ""  # of the field that is wrong
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A run file's lines, and what is wrong with them."""
+
+    file: Path
+    rows: list[Row]  # of all lines of six fields with a rank; a score that is none is NaN, and among the faults
+    faults: list[Fault]  # by line
+    skipped: list[Line]  # blank lines and comments
+
+
+def run_file(path: Path) -> Path:
+    """Find the run that a path names or, in a directory, TIRA's run.txt or run.txt.gz. Raises InputError: there is none."""
+    place = short(str(path), 300)
+    try:
+        files = named(path, *RUNS) if path.is_dir() else [path]
+        if files and (path.is_dir() or path.exists()):
+            return files[0]
+    except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be listed
+        raise InputError(f"{place}: no run found ({short(str(error))}); expected a run file, or a directory with one") from None
+    raise InputError(f"{place}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
+
+
+def parse_run(path: Path) -> RunFile:
+    """Parse a run file, plain or .gz, or that of a directory. Raises InputError: it cannot be read at all."""
+    run = RunFile(run_file(path), [], [], [])
+    first: dict[tuple[str, str], int] = {}
+    for line in column_lines(run.file):
+        if line.is_skipped:
+            run.skipped.append(line)
+            continue
+        row, fault = _row(line)
+        if row:
+            run.rows.append(row)
+            before = first.setdefault((row.qid, row.docno), row.number)
+            if before != row.number:
+                words = (
+                    f"document {short(row.docno)} is in topic {short(row.qid)} twice, first in line {before}; remove one line"
+                )
+                fault = Fault(TWICE, row.number, words)
+        if fault:
+            run.faults.append(fault)
+    return run
+
+
+def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
+    """Read a run, plain or .gz, or that of a directory, as `qid docno rank score tag`.
+
+    Topics come in the file's order, a topic's documents in that of `in_order`, with ranks 1..n.
 
     Raises:
-        InputError: a malformed line, a document twice in a topic, no line.
+        InputError: a malformed line, a document twice in a topic, no line, ranks and scores that contradict each other.
     """
-    rows = []
-    for place, line in numbered_lines(file):
-        match line.split():
-            case [qid, _, docno, rank, score, tag] if is_rank(rank) and is_number(score):
-                rows.append((qid, docno, int(rank), float(score), tag))
-            case _:
-                raise InputError(f"{place}: expected `topic Q0 docno rank score tag`, found '{short(line)}'")
-    run = pd.DataFrame(rows, columns=["qid", "docno", "rank", "score", "tag"])
-    refuse_repeated(file, run)
-    if run.empty:
-        raise InputError(f"{file}: an empty run")
-    return by_topic(run, run[["qid"]].drop_duplicates(), ["rank"], ascending=[True])
+    run = parse_run(path)
+    if run.faults:
+        more = (
+            f" ({len(run.faults) - 1} more lines are faulty; `check --run` lists them by kind)" if len(run.faults) > 1 else ""
+        )
+        raise InputError(f"{run.file}, line {run.faults[0].line}: {run.faults[0].words}{more}")
+    if not run.rows:
+        raise InputError(f"{run.file}: an empty run; expected lines of {COLUMNS}")
+    listed = pd.DataFrame(
+        {
+            "qid": [row.qid for row in run.rows],
+            "docno": [row.docno for row in run.rows],
+            "rank": [row.rank for row in run.rows],
+            "score": [row.score for row in run.rows],
+            "tag": [row.line.fields[5] for row in run.rows],
+            "line": [row.number for row in run.rows],
+        }
+    )
+    return in_order(listed, order, run.file)
 
 
-def numbered_lines(file: Path) -> list[tuple[str, str]]:
-    """The lines of a text file, plain or .gz, that are not blank, each with its place for messages. Raises InputError."""
-    found = enumerate(text(file).splitlines(), 1)
-    return [(f"{file}, line {number}", line) for number, line in found if line.strip()]
+def _row(line: Line) -> tuple[Row | None, Fault | None]:
+    """A line's row, as far as it has one, and what is wrong with the line."""
+    fields = line.fields
+    if len(fields) != 6:
+        return None, Fault(FIELDS, line.number, _fields(fields))
+    rank, score = whole_number(fields[3]), number(fields[4])
+    if rank is None:
+        words = f"rank {short(fields[3])!r}; expected a whole number in the fourth of {COLUMNS}"
+        return None, Fault(RANK, line.number, words, fields[3])
+    row, fault = Row(line, rank, nan if score is None else score), None
+    if score is None:
+        words = f"score {short(fields[4])!r}; expected a finite number in the fifth of {COLUMNS}"
+        fault = Fault(SCORE, line.number, words, fields[4])
+    for name, identifier in (("qid", fields[0]), ("docno", fields[2])):
+        if unfit(identifier):
+            words = f"{name} {short(identifier)!r}; expected one without blanks and characters that cannot be seen"
+            fault = Fault(IDENTIFIER, line.number, words, identifier)
+    return row, fault
 
 
-def refuse_repeated(file: Path, frame: pd.DataFrame) -> None:
-    """Raises InputError where a frame `qid docno` of a file has a pair twice."""
-    repeated = frame[frame.duplicated(["qid", "docno"])]
-    if len(repeated):
-        qid, docno = repeated["qid"].iloc[0], repeated["docno"].iloc[0]
-        raise InputError(f"{file}: document {short(docno)} occurs twice in topic {short(qid)}; remove one line")
-
-
-def is_rank(word: str) -> bool:
-    """Whether a text is a rank."""
-    return word.isascii() and word.isdecimal() and len(word) < 10
-
-
-def is_number(word: str) -> bool:
-    """Whether a text is a finite number."""
-    try:
-        return abs(float(word)) < float("inf")
-    except ValueError:
-        return False
+def _fields(fields: Sequence[str]) -> str:
+    """What is wrong with a line of other than six fields."""
+    expected = f"{len(fields)} fields; expected six, {COLUMNS}"
+    if len(fields) < 6:
+        lacks = " (the tag is missing)" if len(fields) == 5 and whole_number(fields[3]) is not None else ""
+        return f"{expected}{lacks}"
+    if whole_number(fields[3]) is not None and number(fields[4]) is not None:
+        return f"{expected}: remove {short(' '.join(fields[6:]))!r} behind the tag, or begin comments with #"
+    if whole_number(fields[-3]) is not None and number(fields[-2]) is not None:
+        return f"{expected}: docno {short(' '.join(fields[2:-3]))!r} has blanks; replace them in run and collection"
+    return expected

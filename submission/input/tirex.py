@@ -92,8 +92,10 @@ class Tirex:
         return pd.DataFrame({"docno": texts["docno"], "conclusion": texts["text"], "premise": texts["text"]}), []
 
     def listed(self) -> pd.DataFrame | None:
-        """`qid docno score` of the list to be re-ranked; None: there is none. Raises InputError."""
-        return self._list[["qid", "docno", "score"]] if self.reranking else None
+        """`qid docno rank score line` of the list to be re-ranked; None: there is none. Raises InputError."""
+        if not self.reranking:
+            return None
+        return self._list[["qid", "docno", "score"]].assign(rank=float("nan"), line=range(1, len(self._list) + 1))
 
     @cached_property
     def _list(self) -> pd.DataFrame:

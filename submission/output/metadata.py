@@ -92,9 +92,20 @@ def write_metadata(
     write_whole(directory / METADATA, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
 
 
-def run_entry(system: System, execution: Execution, seconds: float) -> dict[str, Any]:
-    """What is told of a run; seconds are those of the system alone, without what all of them share."""
+def run_entry(system: System, execution: Execution, seconds: float, depth: int, left_out: int) -> dict[str, Any]:
+    """Describe a run.
+
+    Args:
+        system: whose it is.
+        execution: what made it.
+        seconds: of the system alone, without what all of them share.
+        depth: how many documents of a topic it has at most.
+        left_out: how many documents of all topics were listed behind these.
+    """
     entry: dict[str, Any] = {"method": system.name, "description": system.about, "seconds": round(seconds, 1)}
+    entry["depth"] = depth
+    if left_out:
+        entry["cut"] = f"{left_out} documents behind the first {depth} of their topics"
     list_file, checkpoints = execution.input.list_file, execution.checkpoints
     entry |= {"ranks": system.stage.of_list(list_file)} if list_file else system.stage.metadata(name_of)
     opened = {part.checkpoint: part.opened(checkpoints) for part in walk(system.stage)}

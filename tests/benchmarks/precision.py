@@ -15,6 +15,7 @@ from torch import nn
 
 from submission.disk.kept import Kept
 from submission.input.directory import Input
+from submission.input.qrels import read_qrels
 from submission.lists import cut, ranked
 from submission.paths import CHECKPOINTS
 from submission.progress import progress
@@ -22,7 +23,7 @@ from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.documents import score
 from tests.benchmarks.measure import Result
 from tests.benchmarks.rankers import candidates_of
-from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import evaluate
 
 NAME = "vanilla_bert"
 MEASURES = ("nDCG@5 judged", "nDCG@5 all")

@@ -15,13 +15,14 @@ import pytest
 from submission.__main__ import main as submission
 from submission.disk.files import sha256
 from submission.input.directory import Input
+from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from tests.conftest import documents_of
 from training.__main__ import main as training
-from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import evaluate
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 

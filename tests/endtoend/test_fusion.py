@@ -15,6 +15,7 @@ import pytest
 from submission.__main__ import main as submission
 from submission.errors import CheckpointError
 from submission.fusion.linear import open_linear
+from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from submission.lists import cut
 from submission.paths import CHECKPOINTS
@@ -28,7 +29,7 @@ from training.__main__ import main
 from training.fusing import recipe, trial
 from training.fusing.fitting import Fitting
 from training.fusing.lambdamart import lambdamart
-from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import evaluate
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """

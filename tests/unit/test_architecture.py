@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/fusion", "submission/input",
         "submission/rankers", "submission/retrieval", "submission/scoring",
     },
-    "submission/output": {"submission", "submission/disk", "submission/systems"},
+    "submission/output": {"submission", "submission/disk", "submission/input", "submission/systems"},
     "submission's commands": {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/input", "submission/output",
         "submission/scoring", "submission/systems",
@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training/deepct": {
         "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/scoring",
-        "submission/text", "training/data", "training/fitting", "training/measuring",
+        "submission/text", "training/data", "training/fitting",
     },
     "training/quality": {
         "submission", "submission/disk", "submission/fusion", "submission/rankers", "submission/retrieval",

@@ -21,6 +21,7 @@ from submission.systems.remembered import Checkpoints
 from tests.conftest import ROOT, SAMPLE, write_deepct, write_reordering, write_tiny
 from training.fitting.aggregate import aggregate
 from training.measuring.readme import MEASURES_SHOWN, results_table, update
+from training.measuring.results import COMMON, JUDGED
 from training.paths import MEASURED
 
 
@@ -92,12 +93,17 @@ def test_what_is_generated_is_up_to_date(tmp_path: Path) -> None:
 
 def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
     (tmp_path / "means.csv").write_text(
-        "qrels,run,measure,mean,low,high\n"
-        + "".join(f"q,team-{s},{m},{v},{v / 2},{v * 1.5}\n" for s, v in (("bm25", 0.2), ("knrm", 0.4)) for m in MEASURES_SHOWN)
+        "qrels,run,over,measure,topics,mean,low,high\n"
+        + "".join(
+            f"q,team-{s},{JUDGED},{m},9,{v},{v / 2},{v * 1.5}\n"
+            for s, v in (("bm25", 0.2), ("knrm", 0.4))
+            for m in MEASURES_SHOWN
+        )
+        + f"q,team-knrm,{COMMON},{MEASURES_SHOWN[0]},2,0.9,,\n"
     )
     (tmp_path / "fusion.csv").write_text(
-        "qrels,run,measure,mean,low,high\n"
-        + "".join(f"{q},{r},{m},0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in MEASURES_SHOWN)
+        "qrels,run,over,measure,topics,mean,low,high\n"
+        + "".join(f"{q},{r},{JUDGED},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in MEASURES_SHOWN)
     )
     sections = ("commands", "systems", "results")
     marks = "\n".join(f"<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nbetween" for name in sections)
@@ -109,9 +115,9 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         assert "old" not in lines
         start = lines.index("<!-- results: generated -->")
         assert lines[start + 4 : start + 8] == [
-            "| knrm | 86.3 | 0.400 (0.20–0.60) | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
-            "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
-            "| bm25 |  | 0.200 (0.10–0.30) | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
+            "| knrm | 86.3 | 0.400 (0.20–0.60) | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
+            "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
+            "| bm25 |  | 0.200 (0.10–0.30) | 0.200 | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
             "",
         ]
     (tmp_path / "README.md").write_text("no marks\n")

@@ -9,9 +9,9 @@ import pytest
 
 from submission.input.args_me import corpus_files
 from submission.input.collection import long_enough
+from submission.input.qrels import read_qrels
 from submission.input.topics import topic_files
 from tests.conftest import REAL, SAMPLE, documents_of, topics_of
-from training.measuring.evaluate import read_qrels
 
 QRELS = SAMPLE.parent / "sample.qrels"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from submission.command import Verbs, add_checkpoints, add_device, add_input, add_processes, folder
-from training.commands.shared import COUNT, MEASURES, SEED, computing
+from training.commands.shared import COUNT, MEASURES, QRELS, SEED, by_name, computing, named
 from training.paths import MEASURED
 
 AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
@@ -17,8 +17,8 @@ def add(verbs: Verbs) -> None:
     """The flags of these verbs."""
     verb = verbs.add("compare-enrichments", _compare_enrichments, "enrichers × models, tuned alike, against plain texts")
     verb.add_argument("enrichments", nargs="+", metavar="NAME", help="the checkpoint of an enricher")
-    what = "TREC qrels, -2 counts as 0; one: five folds over its topics; several: each is a fold"
-    verb.add_argument("--qrels", type=folder, action="append", required=True, metavar="FILE", help=what)
+    what = f"{QRELS}; one: five folds over its topics; several: each is a fold"
+    verb.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=what)
     add_input(verb)
     verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points are compared")
     what = "a grid of one model; repeatable (default: those of the four systems over whole arguments)"
@@ -74,9 +74,10 @@ def _compare_enrichments(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from training.enrichments import MODELS, compare
 
+    qrels = by_name(options.qrels, "qrels")
     make_directory(options.output.parent)
     with computing(options, options.output.parent) as execution:
-        table = compare(options.enrichments, options.grids or MODELS, options.qrels, execution, options.measure)
+        table = compare(options.enrichments, options.grids or MODELS, qrels, execution, options.measure)
     write_whole(options.output, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
     print(table.to_string(index=False, float_format="%.4f", na_rep=""))
 

@@ -19,6 +19,7 @@ from submission.disk.kept import Kept
 from submission.input.args_me import corpus_files, read_documents
 from submission.input.collection import long_enough, refuse_empty
 from submission.input.directory import refuse
+from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from submission.paths import PACKAGE
 from submission.progress import progress
@@ -29,7 +30,6 @@ from training.deepct.contexts import topics_of
 from training.deepct.labels import Labels
 from training.deepct.paper import EMPTY
 from training.deepct.table import PASSAGES, SCHEMA, place, taken, words
-from training.measuring.evaluate import read_qrels
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from submission.fusion.linear import Linear
 from training.fusing.recipe import RIDGE
-from training.measuring.results import TESTED
+from training.measuring.evaluate import HEADLINES
+from training.measuring.figures import shown
 
 PICTURE = "ablation.png"
 WAYS = ("cross-validated", "on the topics that it was fitted on")
@@ -45,10 +46,10 @@ def card(
         f"On {metrics['topics']} topics; cross-validated: each by weights that were fitted without its fold. The members' own",
         "parameters were chosen on all topics.",
         "",
-        f"| judgments | | {' | '.join(TESTED)} |",
-        "|---|---|" + "---|" * len(TESTED),
+        f"| judgments | | {' | '.join(HEADLINES)} |",
+        "|---|---|" + "---|" * len(HEADLINES),
         *(
-            f"| {label} | {way} | {' | '.join(f'{found[measure]:.3f}' for measure in TESTED)} |"
+            f"| {label} | {way} | {' | '.join(shown(found[measure]) for measure in HEADLINES)} |"
             for way in WAYS
             for label, found in metrics[way].items()
         ),
@@ -74,8 +75,8 @@ def _models(table: pd.DataFrame) -> list[str]:
     return [
         "Other models by the same folds; in brackets the difference to the ridge regression, 95 % of drawn topics:",
         "",
-        f"| model | {' | '.join(TESTED)} |",
-        "|---|" + "---|" * len(TESTED),
-        *(f"| {name} | {' | '.join(cells[measure, name] for measure in TESTED)} |" for name in table["model"].unique()),
+        f"| model | {' | '.join(HEADLINES)} |",
+        "|---|" + "---|" * len(HEADLINES),
+        *(f"| {name} | {' | '.join(cells[measure, name] for measure in HEADLINES)} |" for name in table["model"].unique()),
         "",
     ]

@@ -22,12 +22,11 @@ from training.fusing.lambdamart import lambdamart
 from training.fusing.ranknet import ranknet
 from training.fusing.recipe import RIDGE, LambdaMART, Recipe
 from training.fusing.ridge import Weights, ridge
-from training.measuring.evaluate import evaluate
+from training.measuring.evaluate import evaluate, judged_topics
 from training.measuring.folds import folds
 
 log = logging.getLogger(__name__)
 
-DEPTH = 100  # documents a topic: as many as a run has by default
 REPETITIONS = 10  # of the cross-validation, by other folds and other unjudged documents
 JUDGED_ALONE = "fitted to judged documents alone"
 
@@ -41,7 +40,7 @@ class Trial:
         self.stage = Weigh(tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name)
         self.made_with = self.stage.made_with(execution.checkpoints)
         first = next(iter(judged.values()))
-        self.topics = sorted(first.loc[first["rel"] > 0, "qid"].unique())
+        self.topics = judged_topics(first).tolist()
         self.folds = self._folds(seed=0)
         self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
 
@@ -67,7 +66,7 @@ class Trial:
         alone = msgspec.structs.replace(self.recipe, fit=msgspec.structs.replace(self.recipe.fit, unjudged=0))
         own = {self.name: self.run(self.honest()), JUDGED_ALONE: self.run(self.honest(recipe=alone))}
         baselines = {name: self.execution.lists(SYSTEMS[name].stage) for name in self.recipe.baselines}
-        return own | {name: lists.cut(found, DEPTH) for name, found in baselines.items()}
+        return own | {name: lists.cut(found, lists.DEPTH) for name, found in baselines.items()}
 
     def ablated(self) -> dict[str, pd.DataFrame]:
         """The measures by topic without each feature, by its name; not of one without which no member proposes documents."""
@@ -84,7 +83,7 @@ class Trial:
             for name, features in variants.items():
                 scores = self.fitting(features, drawn).cross_validated(self.ridge, self._folds(seed))
                 measured[name].append(self.measured(scores))
-        return {name: sum(tables[1:], start=tables[0]) / REPETITIONS for name, tables in measured.items()}
+        return {name: pd.concat(tables).groupby(level=0).mean() for name, tables in measured.items()}
 
     def added(self) -> dict[str, pd.DataFrame]:
         """The measures by topic with each member that is tried, by its name."""
@@ -104,7 +103,7 @@ class Trial:
 
     def run(self, scores: pd.DataFrame) -> pd.DataFrame:
         """The lists of scores `qid docno score`, as deep as a run."""
-        return lists.cut(lists.ranked(scores, self.execution.topics), DEPTH)
+        return lists.cut(lists.ranked(scores, self.execution.topics), lists.DEPTH)
 
     def measured(self, scores: pd.DataFrame) -> pd.DataFrame:
         """The measures by topic of scores `qid docno score`, by the first judgments."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from itertools import combinations_with_replacement
+from collections.abc import Mapping
+from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import pandas as pd
 from scipy.stats import ConstantInputWarning, spearmanr
 
 from submission.disk.files import make_directory, write_whole
-from submission.errors import InputError
+from submission.errors import InputError, counted
+from submission.input.order import Order
 from submission.input.runs import read_run
+from training.measuring.meeting import refuse_strangers
 from training.pictures import figure, png
 
 log = logging.getLogger(__name__)
@@ -22,24 +25,33 @@ DEPTH = 100  # documents a topic
 FEWEST = 3  # documents in both lists, for a correlation
 
 
-def analyse(directory: Path, output: Path) -> dict[str, pd.DataFrame]:
+def analyse(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
     """Compare all runs of a directory, every two of them; write tables (CSV) and heat maps (PNG).
 
     Args:
         directory: with `<team>-<system>.txt` runs, as `rank` writes them.
         output: gets `jaccard.csv`, `spearman.csv`, `spearman-topics.csv` (the number of topics that have a correlation) and
             `jaccard.png`, `spearman.png`.
+        order: by what runs are ordered, see `in_order`.
 
     Returns:
         The tables by name, systems × systems.
 
     Raises:
-        InputError: fewer than two runs, or runs of different teams' tags. OutputError: it cannot be written.
+        InputError: fewer than two runs, two of one system, or two without a topic in common. OutputError: it cannot be written.
     """
-    runs = {file.stem: read_run(file) for file in sorted(directory.glob("*-*.txt"))}
-    if len(runs) < 2:
-        raise InputError(f"{directory}: {len(runs)} runs named <team>-<system>.txt; expected at least two to compare")
-    tables = similarities({system(name): lists(run) for name, run in runs.items()})
+    files = {file.stem: file for file in sorted(directory.glob("*-*.txt"))}
+    if len(files) < 2:
+        raise InputError(
+            f"{directory}: {counted(len(files), 'run')} named <team>-<system>.txt; expected two or more to compare"
+        )
+    runs = {system(name): read_run(file, order) for name, file in files.items()}
+    if len(runs) < len(files):
+        raise InputError(
+            f"{directory}: two runs of one system, of different teams; compare those of one team: {', '.join(files)}"
+        )
+    _meet(runs)
+    tables = similarities({name: lists(run) for name, run in runs.items()})
     make_directory(output)
     for name, table in tables.items():
         write_whole(output / f"{name}.csv", table.to_csv(float_format="%.4f", lineterminator="\n"))
@@ -47,6 +59,18 @@ def analyse(directory: Path, output: Path) -> dict[str, pd.DataFrame]:
         write_whole(output / f"{name}.png", picture)
     log.info("%d systems compared: %s", len(runs), output)
     return tables
+
+
+def _meet(runs: Mapping[str, pd.DataFrame]) -> None:
+    """Log how many topics all runs have; topics that some lack count as empty lists. Raises InputError: two have none."""
+    topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
+    for (one, first), (other, second) in combinations(topics.items(), 2):
+        if not set(first) & set(second):
+            refuse_strangers(first, second, one, other)
+    every, common = set().union(*topics.values()), set.intersection(*map(set, topics.values()))
+    lacking = {name: len(every) - len(own) for name, own in topics.items() if len(own) < len(every)}
+    words = f"; of {counted(len(every), 'topic')} in any, {lacking} are missing" if lacking else ""
+    log.log(logging.WARNING if lacking else logging.INFO, "%d topics in common%s", len(common), words)
 
 
 def similarities(lists: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:

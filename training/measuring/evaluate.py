@@ -1,21 +1,17 @@
-"""Runs + qrels → measures, with trectools, both ways: unjudged documents as 0, and dropped as Touché scored."""
+"""Runs + qrels → measures per topic: Touché's own, and trectools' with unjudged documents dropped and counted as 0."""
 
 from __future__ import annotations
 
-import logging
 import re
 import warnings
-from collections.abc import Callable, Set
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
-from submission.errors import InputError
-from submission.input.runs import is_number, numbered_lines, read_run, refuse_repeated
-
-log = logging.getLogger(__name__)
+from submission.errors import InputError, short
+from training.measuring import touche
 
 # trec_eval=True in nDCG means linear gain, elsewhere it means ordering by score; our lines come in rank order, the order
 # that Touché's script takes, so everything but nDCG gets False.
@@ -28,6 +24,8 @@ MEASURES: dict[str, Callable[[TrecEval], pd.DataFrame]] = {
     "P@5": lambda e: e.get_precision(depth=5, per_query=True, trec_eval=False),
     "Rprec": lambda e: e.get_rprec(depth=1000, per_query=True, trec_eval=False),
 }
+ALL, CONDENSED = "all", "condensed"  # unjudged documents count as 0; or are dropped before a list is cut
+HEADLINES = (touche.NAME, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # what is told of every run, in this order
 BPREF = "Bpref"  # looks at judged documents only: the same both ways
 JUDGED_DEPTHS = (5, 10)
 
@@ -38,7 +36,7 @@ VERSIONS = {  # what ids look like
 
 
 def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Measures of a run per topic.
+    """Measure a run, topic by topic.
 
     Args:
         run: `qid docno rank score`, as `read_run` gives it.
@@ -46,14 +44,15 @@ def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row for each topic of the qrels that has a relevant document, 0 where the run lists none; columns
-        `<measure> all` with unjudged documents counted as 0, `<measure> judged` with unjudged documents dropped, `Bpref`, and
-        `judged@5`, `judged@10`, the shares of judged documents among the first ones.
+        `nDCG@5 (Touché)`, NaN where no judged document is among the first five, `<measure> condensed` with unjudged documents
+        dropped, `<measure> all` with unjudged documents counted as 0, `Bpref`, and `judged@5`, `judged@10`, the shares of
+        judged documents among the first ones.
     """
-    topics = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique()), name="qid")
+    topics = judged_topics(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
     judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
-    columns = {}
-    for way, documents in (("all", run), ("judged", judged)):
+    columns = {touche.NAME: touche.touche_ndcg(run, qrels, topics)}
+    for way, documents in ((CONDENSED, judged), (ALL, run)):
         for name, measure in MEASURES.items():
             columns[f"{name} {way}"] = _values(measure, documents, qrels, topics)
     columns[BPREF] = _bpref(judged, qrels, topics)
@@ -64,59 +63,28 @@ def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: Path) -> None:
+def judged_topics(qrels: pd.DataFrame) -> pd.Index:
+    """The topics that are measured, ascending: those with a relevant document."""
+    topics: pd.Index = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique()), name="qid")
+    return topics
+
+
+def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: object) -> None:
     """Raises InputError where the qrels judge none of a run's documents: scores of 0 would say nothing about the run."""
     if run["docno"].isin(set(qrels["docno"])).any():
         return
     of_run, of_qrels = (_version(frame["docno"].iloc[0]) for frame in (run, qrels))
     raise InputError(
-        f"{file}: none of its documents is judged; they are of {of_run} ({run['docno'].iloc[0]}), the judged ones of "
-        f"{of_qrels} ({qrels['docno'].iloc[0]}); take the qrels of the corpus that was ranked"
+        f"{file}: none of its documents is judged; they are of {of_run} ({short(run['docno'].iloc[0])}), the judged ones of "
+        f"{of_qrels} ({short(qrels['docno'].iloc[0])}); take the qrels of the corpus that was ranked"
     )
 
 
-def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
-    """Read qrels as `qid docno rel`; -2 (spam) becomes 0.
-
-    Args:
-        file: four columns, labels whole or like `4.0`.
-        documents: docnos; judgments of other documents are left out.
-
-    Raises:
-        InputError: a malformed line, a document judged twice for a topic, nothing relevant left.
-    """
-    rows = []
-    for place, line in numbered_lines(file):
-        match line.split():
-            case [qid, _, docno, label] if is_number(label) and float(label).is_integer():
-                rows.append((qid, docno, max(0, int(float(label)))))
-            case _:
-                raise InputError(f"{place}: expected `topic 0 docno label`, found {line!r}")
-    qrels = pd.DataFrame(rows, columns=["qid", "docno", "rel"])
-    refuse_repeated(file, qrels)
-    if documents is not None:
-        present = qrels["docno"].isin(documents)
-        log.info("%s: %d of %d judgments are of documents in the input", file.name, present.sum(), len(qrels))
-        qrels = qrels[present].reset_index(drop=True)
-    if not (qrels["rel"] > 0).any():
-        raise InputError(f"{file}: no relevant document; are these the qrels of this corpus version?")
-    return qrels
-
-
-def evaluate_files(files: list[Path], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The measures of runs per topic, by the files' names without ending.
-
-    Raises:
-        InputError: a malformed run, one of another collection, two of the same name.
-    """
-    values = {}
-    for file in files:
-        run = read_run(file)
-        refuse_other_collection(run, qrels, file)
-        if file.stem in values:
-            raise InputError(f"{file}: a second run of the name {file.stem}; rename one")
-        values[file.stem] = evaluate(run, qrels)
-    return values
+def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Measure runs by their names. Raises InputError: one of another collection."""
+    for name, run in runs.items():
+        refuse_other_collection(run, qrels, name)
+    return {name: evaluate(run, qrels) for name, run in runs.items()}
 
 
 def _values(measure: Callable[[TrecEval], pd.DataFrame], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:

@@ -15,9 +15,11 @@ from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from submission.systems.remembered import Checkpoints
 from training.measuring.analysis import system as system_of
+from training.measuring.evaluate import HEADLINES
+from training.measuring.results import JUDGED
 from training.paths import MEASURED, README
 
-MEASURES_SHOWN = ("nDCG@5 judged", "nDCG@5 all", "nDCG@10 all", "MAP all", "judged@5")
+MEASURES_SHOWN = (*HEADLINES, "nDCG@10 all", "MAP all", "judged@5")
 
 
 def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: Path = README) -> None:
@@ -65,6 +67,7 @@ def results_table(measured: Path, checkpoints: Path) -> str:
     """The table in Markdown, the best system first. Raises InputError: the measured file is missing or another kind of file."""
     try:
         rows = pd.concat([pd.read_csv(measured), *_cross_validated(measured.parent)])
+        rows = rows[rows["over"] == JUDGED]
         means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high"])
         means = means.sort_values(("mean", MEASURES_SHOWN[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:

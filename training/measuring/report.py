@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from submission.disk.kept import read_record
 from submission.disk.provenance import METRICS, PROVENANCE
 from submission.errors import InputError
 from submission.input.directory import Input
+from submission.input.order import Order
+from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from submission.output.directory import RECORD, RUN_FILE
 from submission.progress import progress
@@ -30,11 +32,14 @@ from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
 from submission.systems.stages import Reorder
 from training.fitting.curves import curve_of, draw
-from training.measuring import analysis, evaluate
+from training.measuring import analysis
+from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate_runs
 from training.measuring.marking import Marked, marked
+from training.measuring.meeting import meet, meet_input
 from training.measuring.plots import coverage_plot, differences_plot
+from training.measuring.results import SHARES
 from training.measuring.shading import LEVELS, Shaded, shaded
-from training.measuring.significance import against_baseline, intervals
+from training.measuring.significance import against_baseline, intervals, limits
 from training.paths import REPORT
 
 log = logging.getLogger(__name__)
@@ -44,7 +49,7 @@ EXCERPT = 240  # characters of a premise in the table; the whole one is below it
 MEASURE = "nDCG@5"
 ARGUMENTS = "bm25_arguments"  # what bm25 over conclusions is held against
 CANDIDATES = name_of(CONCLUSIONS)
-WAYS = {"judged": "unjudged documents dropped, as Touché scored", "all": "unjudged documents count as 0"}
+WAYS = {CONDENSED: "unjudged documents dropped before a list is cut", ALL: "unjudged documents count as 0"}
 COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 
 
@@ -64,7 +69,7 @@ class Topic:
     texts: list[dict[str, str | None]]
 
 
-def report(directory: Path, qrels_file: Path, execution: Execution, output: Path) -> None:
+def report(directory: Path, qrels_file: Path, execution: Execution, output: Path, order: Order = "auto") -> None:
     """Write a report on the runs of a directory.
 
     Args:
@@ -73,21 +78,22 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         qrels_file: the judgments; those of documents that the input does not have are left out.
         execution: on the input that the runs were made from; the learning curves of its checkpoints are shown.
         output: the HTML file.
+        order: by what runs are ordered, see `in_order`.
 
     Raises:
-        InputError: no runs, none of them run.txt, runs of another input, malformed files.
+        InputError: no runs, none of them run.txt, runs of another input, malformed files, no topic in common.
         OutputError: it cannot be written.
     """
     source = execution.input
     files = {analysis.system(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
     primary, [judged_by] = _primary(directory, files), input_hashes([qrels_file]).values()
     _refuse_other_input(directory, source)
-    qrels = evaluate.read_qrels(qrels_file, set(source.documents["docno"]))
-    runs = {system: read_run(file) for system, file in files.items()}
-    for system, file in files.items():
-        evaluate.refuse_other_collection(runs[system], qrels, file)
-    values = {system: evaluate.evaluate(run, qrels) for system, run in runs.items()}
-    systems = sorted(runs, key=lambda system: -values[system][f"{MEASURE} judged"].mean())
+    qrels = read_qrels(qrels_file, set(source.documents["docno"]))
+    runs = {system: read_run(file, order) for system, file in files.items()}
+    meetings = [meet(run, qrels, (system, qrels_file.name), (files[system], qrels_file)) for system, run in runs.items()]
+    meet_input(source, qrels, qrels_file.name)
+    values = evaluate_runs(runs, qrels)
+    systems = _best_first(runs, HEADLINES[0], values)
     coverage = _coverage(qrels, execution)
     lists = {system: analysis.lists(run) for system, run in runs.items()}
     similarity = analysis.similarities({system: lists[system] for system in systems})
@@ -110,12 +116,16 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         systems=systems,
         primary=primary,
         fitted=[system for system in systems if _is_fitted(system, judged_by, execution)],
-        results=[_results(way, words, systems, primary, values) for way, words in WAYS.items()],
+        meetings=[meeting.line() for meeting in meetings],
+        limits=limits(len(coverage)),
+        headlines=HEADLINES,
+        rows=_headlines(systems, primary, values),
+        results=[_results(way, words, systems, values) for way, words in WAYS.items()],
         coverage=coverage.to_dict("index"),
         covered=coverage["found"].sum() / coverage["relevant"].sum(),
         coverage_plot=_image(coverage_plot(coverage)),
         against=_against(qrels, lists) if {CANDIDATES, ARGUMENTS} <= set(runs) else [],
-        differences_plot=_image(differences_plot(differences)),
+        differences_plot=_image(differences_plot(differences)) if differences else None,
         similarity={
             name: {"image": _image(picture), "table": similarity[name].to_dict("index")}
             for name, picture in analysis.heat_maps(similarity).items()
@@ -138,9 +148,9 @@ def _primary(directory: Path, files: Mapping[str, Path]) -> str:
     file = directory / RUN_FILE
     own = file.read_bytes() if file.is_file() else None
     found = [system for system, one in files.items() if one.read_bytes() == own]
-    if not found or len(files) < 2:
+    if not found:
         raise InputError(
-            f"{directory}: expected {RUN_FILE}, that run as <team>-<system>.txt, and other runs, as `rank` writes them"
+            f"{directory}: expected {RUN_FILE}, and that run among those named <team>-<system>.txt, as `rank` writes them"
         )
     return found[0]
 
@@ -162,20 +172,31 @@ def _refuse_other_input(directory: Path, source: Input) -> None:
         raise InputError(f"{directory}: the runs were made from another input than {source.directory}; give theirs with -i")
 
 
-def _results(way: str, words: str, systems: list[str], primary: str, values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """A table of results, the best first: means, the interval of the first measure, its tests against the primary system."""
-    measure = f"{MEASURE} {way}"
-    systems = sorted(systems, key=lambda system: -values[system][measure].mean())
-    tested = against_baseline({system: values[system][measure] for system in systems}, primary)
+def _best_first(systems: Iterable[str], measure: str, values: Mapping[str, pd.DataFrame]) -> list[str]:
+    return sorted(systems, key=lambda system: -values[system][measure].fillna(0.0).mean())
+
+
+def _headlines(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    """The table of nDCG@5 by its three definitions: means, intervals, and tests against the primary system."""
+    tested = {measure: against_baseline({one: values[one][measure] for one in systems}, primary) for measure in HEADLINES}
     rows = []
     for system in systems:
-        table = values[system]
-        bounds = intervals(table[[measure]]).loc[measure]
-        row = {"system": system, "mean": bounds["mean"], "low": bounds["low"], "high": bounds["high"]}
-        row["others"] = [table[f"{column} {way}"].mean() for column in COLUMNS]
-        row |= {name: table[name].mean() for name in (evaluate.BPREF, "judged@5", "judged@10")}
-        row["p"] = None if system == primary else tested.loc[system, "randomisation (Holm)"]
-        rows.append(row)
+        table, cells = values[system], []
+        for measure, (mean, low, high) in zip(HEADLINES, intervals(table[[*HEADLINES]]).to_numpy().tolist(), strict=True):
+            p = None if system == primary else tested[measure].loc[system, "randomisation (Holm)"]
+            cells.append({"mean": mean, "low": low, "high": high, "p": p})
+        shares = {name: table[name].mean() for name in SHARES}
+        defined = int(table[HEADLINES[0]].notna().sum())
+        rows.append({"system": system, "is_primary": system == primary, "cells": cells, "topics": defined, **shares})
+    return rows
+
+
+def _results(way: str, words: str, systems: Sequence[str], values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """A table of the other measures by one way of counting what is unjudged, the best first by nDCG@5 so."""
+    rows = [
+        {"system": system, "figures": [values[system][name].mean() for name in (*(f"{one} {way}" for one in COLUMNS), BPREF)]}
+        for system in _best_first(systems, f"{MEASURE} {way}", values)
+    ]
     return {"way": way, "words": words, "rows": rows}
 
 

@@ -8,24 +8,28 @@ import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap, permutation_test, ttest_rel
 
+from submission.errors import counted
+
 SAMPLES = 10_000  # of topics for an interval, of signs for the randomisation test
 CONFIDENCE = 0.95
 SEED = 0
+FEWEST = 2  # topics for an interval or a test
+TELLING = 6  # topics from which on a randomisation test can give p below .05: 2 of 2^6 signs are .031
 
 
 def intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
-    """Means of measures over topics (rows), with 95 % bootstrap intervals (percentiles, over topics that are drawn anew).
+    """Compute means of measures over topics (rows), with 95 % bootstrap intervals (percentiles, over topics drawn anew).
+
+    A topic on which a measure is not defined (NaN) is left out of its mean.
 
     Returns:
-        One row a measure: `mean low high`.
+        One row a measure: `mean low high`; low and high are NaN for fewer than two topics, or where all have the same value.
     """
     rows = {}
     for measure, column in values.items():
-        drawn = bootstrap(
-            (column.to_numpy(),), np.mean, n_resamples=SAMPLES, confidence_level=CONFIDENCE, method="percentile",
-            rng=np.random.default_rng(seed),
-        ).confidence_interval  # fmt: skip
-        rows[measure] = {"mean": column.mean(), "low": drawn.low, "high": drawn.high}
+        own = column.dropna().to_numpy(float)
+        low, high = _interval(own, seed) if len(own) >= FEWEST and _varies(own) else (np.nan, np.nan)
+        rows[measure] = {"mean": own.mean() if len(own) else np.nan, "low": low, "high": high}
     return pd.DataFrame(rows).T
 
 
@@ -33,45 +37,64 @@ def against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int =
     """Test each run against a baseline, in one measure.
 
     Args:
-        values: by the runs' names, the measure per topic, the same topics in all.
+        values: by the runs' names, the measure per topic, the same topics in all; NaN where it is not defined.
         baseline: one of the names.
         seed: of the randomisation.
 
     Returns:
-        One row for each other run: `difference` of the means, two-sided p of the paired t-test (`t`) and of the paired
-        randomisation test on the difference of the means (`randomisation`; Smucker, Allan, Carterette 2007), and both after
-        Holm's correction for the number of runs.
+        One row for each other run, over the topics on which the measure is defined for both: their number `topics`, the
+        `difference` of the means, two-sided p of the paired t-test (`t`) and of the paired randomisation test on the
+        difference of the means (`randomisation`; Smucker, Allan, Carterette 2007), and both after Holm's correction for the
+        number of runs. p is NaN for fewer than two topics, or where all differences are the same.
     """
-    own = values[baseline].to_numpy()
     rows = {}
     for name, column in values.items():
         if name == baseline:
             continue
-        other = column.to_numpy()
+        both = pd.DataFrame({"other": column, "own": values[baseline]}).dropna()
+        other, own = both["other"].to_numpy(float), both["own"].to_numpy(float)
+        tested = len(both) >= FEWEST and _varies(other - own)
         rows[name] = {
-            "difference": (other - own).mean(),
-            "t": _t(other, own),
-            "randomisation": _randomisation(other, own, seed),
+            "topics": len(both),
+            "difference": (other - own).mean() if len(both) else np.nan,
+            "t": float(ttest_rel(other, own).pvalue) if tested else np.nan,
+            "randomisation": _randomisation(other, own, seed) if tested else np.nan,
         }
-    table = pd.DataFrame(rows).T
+    table = pd.DataFrame(rows, index=["topics", "difference", "t", "randomisation"]).T.astype({"topics": int})
     for test in ("t", "randomisation"):
-        table[f"{test} (Holm)"] = holm(table[test].to_numpy())
+        table[f"{test} (Holm)"] = holm(table[test].to_numpy(float))
     return table
 
 
+def limits(topics: int) -> str:
+    """Say what so few topics cannot tell; "" if there are enough."""
+    if topics < FEWEST:
+        return f"{counted(topics, 'topic')}: no intervals and no tests, which take {FEWEST} or more"
+    if topics < TELLING:
+        least = f"{2 / 2**topics:.3f}".lstrip("0")
+        return f"{topics} topics: no randomisation test can give p below {least}, intervals are rough"
+    return ""
+
+
 def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's step-down correction of p values (Holm 1979)."""
-    order = np.argsort(p, kind="stable")
-    corrected = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    result = np.empty_like(corrected)
-    result[order] = corrected
+    """Correct p values by Holm's step-down procedure (Holm 1979); NaN is no test, and stays."""
+    result = np.full(len(p), np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    result[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)))
     return result
 
 
-def _t(one: np.ndarray, other: np.ndarray) -> float:
-    if np.ptp(one - other) < 1e-12:  # no variance: the test is not defined
-        return 1.0 if np.allclose(one, other, rtol=0, atol=1e-12) else 0.0
-    return float(ttest_rel(one, other).pvalue)
+def _varies(values: np.ndarray) -> bool:
+    return bool(np.ptp(values) >= 1e-12)
+
+
+def _interval(values: np.ndarray, seed: int) -> tuple[float, float]:
+    drawn = bootstrap(
+        (values,), np.mean, n_resamples=SAMPLES, confidence_level=CONFIDENCE, method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval  # fmt: skip
+    return drawn.low, drawn.high
 
 
 def _randomisation(one: np.ndarray, other: np.ndarray, seed: int) -> float:

@@ -115,8 +115,8 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
         ("queries.jsonl", "\udcff", "line 1"),
         ("documents.jsonl.gz", "not gzip", "damaged gzip file"),
         ("documents.jsonl", '{"docno": "d", "text": "a"}\n{"docno": "d", "text": "b"}\n', "docno d occurs again with another"),
-        ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "document d1 of topic 2 occurs twice"),
-        ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), "document d9 and 0 more are not in the input"),
+        ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "document d1 occurs twice in topic 2"),
+        ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), "1 of its 4 documents is not in the input, the first is d9"),
         ("rerank.jsonl", lines(listed()).replace("9.5", "1e999"), "line 2: Number out of range"),
     ],
 )

@@ -1,63 +1,104 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
-from submission.output.faults import run_faults
+from submission.output.faults import OURS, TIRA, RunFault, by_kind, run_faults
 from tests.conftest import argument
 
 GOOD = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
+EXTRA = ["3 Q0 a1 3 0.5 me-knrm"]  # enough for TIRA without one of the others
 TOPICS, CORPUS = ["1", "2", "3"], {"a1", "a2", "a3"}
 
 
-def faults(tmp_path: Path, lines: list[str]) -> list[str]:
+def faults(tmp_path: Path, lines: list[str]) -> list[RunFault]:
     (tmp_path / "run.txt").write_text("".join(f"{line}\n" for line in lines))
-    return [fault.removeprefix(f"{tmp_path / 'run.txt'}") for fault in run_faults(tmp_path / "run.txt", TOPICS, CORPUS)]
+    return run_faults(tmp_path / "run.txt", TOPICS, CORPUS)
 
 
 def test_a_good_run_has_none(tmp_path: Path) -> None:
     assert faults(tmp_path, GOOD) == []
+    (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
+    assert run_faults(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
+    [both] = run_faults(tmp_path, TOPICS, CORPUS)
+    assert (both.level, both.words) == (TIRA, "run.txt and run.txt.gz; remove one of them")
+    (tmp_path / "run.txt").unlink()
+    assert run_faults(tmp_path, TOPICS, CORPUS) == []
 
 
 @pytest.mark.parametrize(
-    ("number", "line", "words"),
+    ("level", "number", "line", "words"),
     [
-        (1, "1 Q0 a1 1 nan me-knrm", "score nan; expected a number"),
-        (1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected a number"),
-        (2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 after 3.5; expected strictly falling"),
-        (2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
-        (2, "1 Q0 a1 2 1.0 me-knrm", "document a1 occurs again in topic 1"),
-        (2, "1 Q0 a9 2 1.0 me-knrm", "document a9 is not in the input"),
-        (1, "1 0 a1 1 3.5 me-knrm", "'0' in the second field"),
-        (3, "9 Q0 a1 1 3.5 me-knrm", "topic 9 is not in the input"),
-        (5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 goes on after another one"),
-        (4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected one tag"),
-        (1, "1 Q0 a1 1 3.5", "5 fields"),
-        (1, "1  Q0 a1 1 3.5 me-knrm", "single blanks"),
+        (OURS, 1, "1 Q0 a1 1 nan me-knrm", "score 'nan'; expected a finite number"),
+        (TIRA, 1, "1 Q0 a1 1 high me-knrm", "score 'high'; expected a finite number"),
+        (OURS, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected digits and a point"),
+        (OURS, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 after 3.5; evaluators differ"),
+        (OURS, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
+        (TIRA, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected it without a decimal point"),
+        (TIRA, 2, "1 Q0 a2 second 1.0 me-knrm", "rank 'second'; expected a whole number"),
+        (TIRA, 2, "1 Q0 a1 2 1.0 me-knrm", "document a1 is in topic 1 twice, first in line 1"),
+        (OURS, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; is it of another corpus version?"),
+        (OURS, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"),
+        (OURS, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
+        (OURS, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 goes on after another one"),
+        (OURS, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected one tag"),
+        (TIRA, 1, "1 Q0 a1 1 3.5", "5 fields; expected six"),
+        (TIRA, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected six"),
+        (TIRA, 1, "# a comment", "'# a comment'; remove it before you submit"),
+        (TIRA, 2, "", "''; remove it before you submit"),
+        (OURS, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one blank between two fields"),
+        (OURS, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one blank between two fields"),
+        (OURS, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "expected one without blanks and characters that cannot be seen"),
+        (TIRA, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "expected one without blanks and characters that cannot be seen"),
     ],
 )
-def test_faults_of_a_line(tmp_path: Path, number: int, line: str, words: str) -> None:
-    found = faults(tmp_path, [*GOOD[: number - 1], line, *GOOD[number:]])
-    assert any(fault.startswith(f", line {number}: ") and words in fault for fault in found), found
+def test_faults_of_a_line(tmp_path: Path, level: str, number: int, line: str, words: str) -> None:
+    lines = [*GOOD[: number - 1], line, *GOOD[number:], *EXTRA]
+    found = faults(tmp_path, lines)
+    assert any((fault.level, fault.line) == (level, number) and words in fault.words for fault in found), found
+    # TIRA's own checker is of the same opinion.
+    status, _ = check_format(tmp_path, "run.txt")
+    assert (status == _fmt.ERROR) == any(fault.level == TIRA for fault in found), found
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     found = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
-    assert len(found) == 5  # unknown document, rank, score; fields; too few lines and topics
+    assert [(fault.level, fault.kind) for fault in found] == [
+        (TIRA, "another number of fields than six"),
+        (TIRA, "too few lines"),
+        (TIRA, "too few topics"),
+        (OURS, "a score that is no finite number"),
+        (OURS, "a document that is not in the input"),
+        (OURS, "ranks that do not rise by one from 1"),
+    ]
     found = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
-    assert found == [": topics in another order than the input's"]
+    assert [fault.kind for fault in found] == ["topics in another order than the input's"]
+    found = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
+    assert "1.1 without what follows the first `.` would be 1" in found[-1].words
+
+
+def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
+    lines = ["\t".join(line.split()) for line in GOOD]
+    lines[3] = lines[3].replace("a3", "a9")
+    told = by_kind(tmp_path / "run.txt", faults(tmp_path, lines))
+    assert [line.removeprefix(f"{tmp_path / 'run.txt'}: ") for line in told] == [
+        "we are stricter: separators other than single blanks in 5 lines: line 1: expected one blank between two fields",
+        "we are stricter: a document that is not in the input in line 4: document a9; is it of another corpus version?",
+    ]
 
 
 def test_more_than_1000_documents(tmp_path: Path) -> None:
     lines = [f"1 Q0 d{rank} {rank} {2000 - rank} x" for rank in range(1, 1002)]
     (tmp_path / "run.txt").write_text("\n".join([*lines, "2 Q0 a 1 1 x", "3 Q0 a 1 1 x"]))
-    assert run_faults(tmp_path / "run.txt", None, None) == [f"{tmp_path / 'run.txt'}: 1001 documents in topic 1; "
-                                                            "expected at most 1000"]  # fmt: skip
+    [fault] = run_faults(tmp_path / "run.txt", None, None)
+    assert (fault.level, fault.words) == (OURS, "1001 documents in topic 1; expected at most 1000")
 
 
 def test_what_is_right_is_said(
@@ -69,9 +110,9 @@ def test_what_is_right_is_said(
     runs = [flag for name in ("bm25", "knrm") for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))]
     assert main(["check", *place, *runs]) == 3  # 4 documents are too few for TIRA
     out = capsys.readouterr().out
-    assert [line.split()[0] for line in out.splitlines()] == ["note", "ok", "note", "ok", "note", "ok", "FAULT", "FAULT"]
+    assert [line.split()[0] for line in out.splitlines()] == ["note", "ok", "note", "ok", "note", "ok", *["note", "FAULT"] * 2]
     assert "checkpoint knrm" in out
-    assert out.count("4 lines, 3 topics; TIRA expects") == 2
+    assert out.count("TIRA refuses: too few lines: 4 lines; expected 5 or more") == 2
 
 
 def test_all_faults_of_an_input(make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,13 +13,14 @@ import pytest
 from submission import lists
 from submission.errors import UsageError
 from submission.fusion.reordering import open_reordering
+from submission.input.qrels import read_qrels
 from submission.systems.catalogue import find
 from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
 from tests.conftest import colours
 from tests.unit.training.quality import write_quality
 from training import tune_quality as module
-from training.measuring.evaluate import evaluate, read_qrels
+from training.measuring.evaluate import evaluate
 from training.quality import webis
 from training.quality.prepare import prepare_quality
 from training.quality.rerank import GIVEN, POINTS

@@ -46,5 +46,19 @@ def test_heat_maps_are_the_same_each_time() -> None:
 def test_one_run_is_nothing_to_compare(tmp_path: Path) -> None:
     (tmp_path / "me-bm25.txt").write_text("1 Q0 a 1 1.0 me-bm25\n")
     (tmp_path / "run.txt").write_text("1 Q0 a 1 1.0 me-bm25\n")
-    with pytest.raises(InputError, match="1 runs named"):
+    with pytest.raises(InputError, match="1 run named"):
+        analyse(tmp_path, tmp_path / "analysis")
+
+
+def test_runs_must_share_a_topic_and_what_they_lack_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for system, qids in (("bm25", "12"), ("knrm", "2")):
+        lines = (f"{qid} Q0 {docno} {rank} {-rank} me\n" for qid in qids for rank, docno in enumerate("abc", 1))
+        (tmp_path / f"me-{system}.txt").write_text("".join(lines))
+    assert analyse(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
+    assert "1 topics in common; of 2 topics in any, {'knrm': 1} are missing" in caplog.text
+    (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
+    with pytest.raises(InputError, match=r"no topic in common.* 01 without leading zeros would be 1"):
+        analyse(tmp_path, tmp_path / "analysis")
+    (tmp_path / "you-knrm.txt").write_text("1 Q0 a 1 1.0 you\n")
+    with pytest.raises(InputError, match="two runs of one system"):
         analyse(tmp_path, tmp_path / "analysis")

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import gzip
 from math import log2
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
 from submission.errors import InputError
 from submission.input.directory import Input
+from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from tests.conftest import REAL, argument
-from training.measuring.evaluate import BPREF, evaluate, evaluate_files, read_qrels
+from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate, evaluate_runs
+from training.measuring.touche import NAME as TOUCHE
 
 QRELS = """1 0 a 2
 1 0 b 0
@@ -32,6 +38,7 @@ RUN = """1 Q0 d 1 9 t
 2 Q0 z 1 1 t
 3 Q0 g 1 1 t
 """
+MEASURES = {**{f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}, "MAP": AP, "MRR": RR, "P@5": P @ 5, "Rprec": Rprec}
 
 
 @pytest.fixture
@@ -46,34 +53,101 @@ def test_against_values_by_hand(files: tuple[Path, Path]) -> None:
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
     ideal = 2 + 1 / log2(3) + 1 / log2(4)
     expected = {
+        TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # nothing is behind the first five that could move up
         "nDCG@5 all": (1 / log2(4) + 2 / log2(6)) / ideal,
-        "nDCG@5 judged": (1 / log2(3) + 2 / log2(4)) / ideal,
+        "nDCG@5 condensed": (1 / log2(3) + 2 / log2(4)) / ideal,
         "MAP all": (1 / 3 + 2 / 5) / 3,
-        "MAP judged": (1 / 2 + 2 / 3) / 3,
+        "MAP condensed": (1 / 2 + 2 / 3) / 3,
         "MRR all": 1 / 3,
-        "MRR judged": 1 / 2,
+        "MRR condensed": 1 / 2,
         "P@5 all": 2 / 5,
-        "P@5 judged": 2 / 5,
+        "P@5 condensed": 2 / 5,
         "judged@5": 3 / 5,
         "judged@10": 3 / 5,
         "Rprec all": 1 / 3,  # of the first three one is relevant
-        "Rprec judged": 2 / 3,
+        "Rprec condensed": 2 / 3,
         "Bpref": (1 - 1 / 2 + 1 - 1 / 2) / 3,  # one of two irrelevant ones before both that are found
     }
     assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
-    assert (result.loc[["2", "4"]] == 0).all(axis=None)
-    means = evaluate_files([files[0]], read_qrels(files[1]))["run"].mean()
-    assert means["nDCG@5 judged"] == pytest.approx(expected["nDCG@5 judged"] / 3)
+    assert result.columns[0] == TOUCHE
+    assert (result.loc[["2", "4"]].drop(columns=TOUCHE) == 0).all(axis=None)
+    assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document among the first five: not in the mean
+    means = evaluate_runs({"run": read_run(files[0])}, read_qrels(files[1]))["run"].mean()
+    assert means["nDCG@5 condensed"] == pytest.approx(expected["nDCG@5 condensed"] / 3)
+    assert means[TOUCHE] == pytest.approx(expected[TOUCHE])
 
 
-def test_the_rank_column_orders_not_the_score_or_the_line(files: tuple[Path, Path], tmp_path: Path) -> None:
-    qrels = read_qrels(files[1])
-    lines = RUN.splitlines()
-    (tmp_path / "shuffled").write_text("\n".join(reversed(lines)) + "\n")
-    pd.testing.assert_frame_equal(evaluate(read_run(tmp_path / "shuffled"), qrels), evaluate(read_run(files[0]), qrels))
-    tied = "\n".join(" ".join([*line.split()[:4], "1", "t"]) for line in lines)
-    (tmp_path / "tied").write_text(tied)
-    pd.testing.assert_frame_equal(evaluate(read_run(tmp_path / "tied"), qrels), evaluate(read_run(files[0]), qrels))
+def test_three_definitions_differ_by_what_stands_behind_the_first_five() -> None:
+    """u are unjudged. Touché: u1 a u2 b u3 | c d → a b; condensed: a b c d; all: 0 a 0 b 0."""
+    run = pd.DataFrame({"qid": "1", "docno": ["u1", "a", "u2", "b", "u3", "c", "d"]}).assign(rank=range(1, 8), score=-1.0)
+    qrels = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c", "d"], "rel": [1, 2, 2, 0]})
+    ideal = 2 / log2(2) + 2 / log2(3) + 1 / log2(4)
+    found = evaluate(run, qrels).loc["1", [*HEADLINES]].tolist()
+    assert found == pytest.approx(
+        [
+            (1 / log2(2) + 2 / log2(3)) / ideal,
+            (1 / log2(2) + 2 / log2(3) + 2 / log2(4)) / ideal,
+            (1 / log2(3) + 2 / log2(5)) / ideal,
+        ]
+    )
+
+
+GRADES = st.sampled_from([-2, -1, 0, 1, 2, 3, 0.5])
+
+
+@given(
+    grades=st.lists(GRADES, min_size=1, max_size=12),
+    order=st.permutations(range(16)),
+    length=st.integers(min_value=0, max_value=16),
+)
+def test_touches_definition_against_a_plain_second_one(grades: list[float], order: list[int], length: int) -> None:
+    judged = {f"d{number}": max(0, grade) for number, grade in enumerate(grades) if grade != -1}
+    listed = [f"d{number}" for number in order[:length]]
+    qrels = pd.DataFrame({"qid": "1", "docno": [*judged], "rel": [float(grade) for grade in judged.values()]})
+    qrels = qrels.astype({"docno": object, "qid": object})
+    run = pd.DataFrame({"qid": "1", "docno": listed, "rank": range(1, length + 1), "score": 0.0}).astype(
+        {"docno": object, "qid": object}
+    )
+    table = evaluate(run, qrels)
+    ideal = sum(grade / log2(place + 2) for place, grade in enumerate(sorted(judged.values(), reverse=True)[:5]))
+    if not ideal:
+        assert table.empty
+        return
+    gains = [judged[docno] for docno in listed[:5] if docno in judged]
+    expected = sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / ideal if gains else np.nan
+    assert table.loc["1", TOUCHE] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    if listed[:5] and all(docno in judged for docno in listed[:5]):
+        assert table.loc["1", [*HEADLINES]].tolist() == pytest.approx([expected] * 3, abs=1e-12)
+
+
+SEPARATORS = (" ", "\t", "   ", " \t ")
+
+
+@given(
+    data=st.data(), scores=st.lists(st.integers(-50, 50), min_size=1, max_size=8), ending=st.sampled_from(["\n", "\r\n", "\r"])
+)
+def test_one_list_whatever_the_lines_look_like(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
+    """Any permutation of lines, any ranks that agree with the scores, any separator, any notation."""
+    scores.sort(reverse=True)
+    docnos = [f"d{number}" for number in range(len(scores))]
+    start = data.draw(st.sampled_from([0, 1, 7]))
+    distinct = data.draw(st.booleans())
+    ranks = list(range(start, start + len(scores))) if distinct else [start] * len(scores)
+    expected = docnos if distinct else [docno for _, docno in sorted(zip(scores, docnos, strict=True), reverse=True)]
+    notation = data.draw(st.sampled_from(["{}", "{}.0", "{:e}", "{:+}"]))
+    lines = []
+    for place in data.draw(st.permutations(range(len(scores)))):
+        between = data.draw(st.sampled_from(SEPARATORS))
+        lines.append(between.join(["1", "Q0", docnos[place], str(ranks[place]), notation.format(scores[place]), "t"]))
+    content = "".join(f"{line}{ending}" for line in ["# a comment", *lines]).encode()
+    plain, packed = tmp_path / "run.txt", tmp_path / "run.txt.gz"
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content))
+    for file in (plain, packed):
+        run = read_run(file)
+        assert run["docno"].tolist() == expected
+        assert run["rank"].tolist() == list(range(1, len(scores) + 1))
+        assert run["score"].tolist() == scores
 
 
 def test_labels_like_4_0_and_spam(tmp_path: Path) -> None:
@@ -90,11 +164,14 @@ def test_restricted_to_a_collection(tmp_path: Path, make_input: object) -> None:
 @pytest.mark.parametrize(
     ("qrels", "words"),
     [
-        ("1 0 a 1\n1 0 b\n", "line 2: expected"),
-        ("1 0 a high\n", "line 1: expected"),
-        ("1 0 a 0.9\n", "line 1: expected"),
-        ("1 0 a 1\n1 0 a 0\n", "a occurs twice in topic 1"),
-        ("1 0 a 0\n", "no relevant document"),
+        ("1 0 a 1\n1 0 b\n", "line 2: 3 fields; expected four.*BEIR"),
+        ("1 0 a high\n", "line 1: grade 'high'; expected a number"),
+        ("1 0 a nan\n", "line 1: grade 'nan'; expected a number"),
+        ("1 0 a 1 2020\n", "line 1: 5 fields.*remove '2020' behind the grade"),
+        ("1 0 a b 1\n", "line 1: 5 fields.*docno 'a b' has blanks"),
+        ("1 0 a\u00a0b 1\n", "line 1: docno"),
+        ("1 0 a 1\n1 0 a 0\n", "line 2: document a is judged twice for topic 1, first in line 1"),
+        ("1 0 a 0\n", "no document with a grade above 0"),
     ],
 )
 def test_bad_qrels(tmp_path: Path, qrels: str, words: str) -> None:
@@ -106,10 +183,20 @@ def test_bad_qrels(tmp_path: Path, qrels: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        ("1 Q0 a 1 2\n", "line 1: expected"),
-        ("1 Q0 a first 2 t\n", "line 1: expected"),
-        ("1 Q0 a 1 nan t\n", "line 1: expected"),
-        ("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n", "a occurs twice"),
+        ("1 Q0 a 1 2\n", "line 1: 5 fields; expected six.*the tag is missing"),
+        ("1 Q0 a first 2 t\n", "line 1: rank 'first'; expected a whole number"),
+        ("1 Q0 a 1.5 2 t\n", "line 1: rank '1.5'; expected a whole number"),
+        ("1 Q0 a 1 nan t\n", "line 1: score 'nan'; expected a finite number"),
+        ("1 Q0 a 1 1_0 t\n", "line 1: score '1_0'; expected a finite number"),
+        ("1 Q0 a 1 0,5 t\n", "line 1: score '0,5'; expected a finite number"),
+        ("1 Q0 a 1 2 t more words\n", "line 1: 8 fields.*remove 'more words' behind the tag"),
+        ("1 Q0 a b 1 2 t\n", "line 1: 7 fields.*docno 'a b' has blanks"),
+        ("1 Q0 a\u200bb 1 2 t\n", "line 1: docno 'a.*b'; expected one without blanks"),
+        ("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n", "line 2: document a is in topic 1 twice, first in line 1"),
+        (
+            "1 Q0 a 1 1 t\n1 Q0 b 2 2 t\n",
+            "line 2: ranks and scores contradict each other in 1 of 1 topics.*b has rank 2 and score 2",
+        ),
         ("", "an empty run"),
     ],
 )
@@ -137,7 +224,7 @@ def test_negative_labels_are_judged_not_unjudged(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b -2\n")
     (tmp_path / "run").write_text("1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
     found = evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))
-    assert found.loc["1", ["judged@5", "MRR judged", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
+    assert found.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
 
 
 def test_means_are_over_the_topics_of_the_qrels(tmp_path: Path) -> None:
@@ -147,32 +234,88 @@ def test_means_are_over_the_topics_of_the_qrels(tmp_path: Path) -> None:
     assert evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"))["nDCG@5 all"].tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_against_ir_measures(seed: int, tmp_path: Path) -> None:
-    """trec_eval's own code; random graded lists with unjudged, irrelevant, spam, and topics found by nothing."""
+def a_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
+    """Random lists, and judgments of other topics too, with unjudged, irrelevant, spam, ties, and topics found by nothing."""
     rng = np.random.default_rng(seed)
     documents = [f"d{number:03}" for number in range(120)]
-    lines, judgments = [], []
+    rows: list[tuple[str, str, int, float]] = []
+    judgments = []
     for topic in map(str, range(1, 13)):
         judged = rng.choice(documents, 40, replace=False)
-        judgments += [(topic, d, int(label)) for d, label in zip(judged, rng.integers(-2, 4, 40), strict=True) if label != -1]
-        for rank, d in enumerate(rng.permutation(documents)[: rng.integers(1, 80)], 1):
-            lines.append((topic, d, rank, 1000.0 - rank))
+        labels = rng.integers(-2, 7, 40)
+        if topic != "11":  # nobody judged it
+            judgments += [(topic, d, int(label)) for d, label in zip(judged, labels, strict=True)]
+        if topic != "12":  # the run does not have it
+            scores = np.sort(rng.integers(0, 60, rng.integers(1, 80)))[::-1].tolist()
+            found = rng.permutation(documents)[: len(scores)].tolist()
+            order = sorted(zip(scores, found, strict=True), reverse=True)  # trec_eval's: ties by docno descending
+            rows += [(topic, d, rank, float(score)) for rank, (score, d) in enumerate(order, 1)]
+    return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
+
+
+@pytest.fixture(params=range(6))
+def task(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[pd.DataFrame, list[tuple[str, str, int]], pd.DataFrame]:
+    """Such a run, its judgments, and what `evaluate` makes of their files: with ranks all 1 in every second one."""
+    run, judgments = a_task(request.param)
+    written = run if request.param % 2 else run.assign(rank=1).sample(frac=1, random_state=request.param)
     (tmp_path / "qrels").write_text("".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments))
-    (tmp_path / "run").write_text("".join(f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in lines))
-    run, qrels = read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels")
-    found = evaluate(run, qrels)
-    measures = {f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}
-    measures |= {"MAP": AP, "MRR": RR, "P@5": P @ 5, "Rprec": Rprec, BPREF: Bpref}
-    known = [Qrel(t, d, max(0, label)) for t, d, label in judgments]
-    judged_pairs = {(t, d) for t, d, _ in judgments}
-    everything = [ScoredDoc(t, d, s) for t, d, _, s in lines]
-    for way, listed in (("all", everything), ("judged", [x for x in everything if (x.query_id, x.doc_id) in judged_pairs])):
-        values = pd.DataFrame(iter_calc(list(measures.values()), known, listed))
-        for name, measure in measures.items():
+    (tmp_path / "run").write_text(
+        "".join(f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in written.itertuples(index=False))
+    )
+    read = read_run(tmp_path / "run")
+    assert dict(iter(read.groupby("qid")["docno"].apply(list).items())) == run.groupby("qid")["docno"].apply(list).to_dict()
+    return run, judgments, evaluate(read, read_qrels(tmp_path / "qrels"))
+
+
+def test_against_ir_measures(task: tuple[pd.DataFrame, list[tuple[str, str, int]], pd.DataFrame]) -> None:
+    run, judgments, found = task
+    known = [Qrel(t, d, max(0, label)) for t, d, label in judgments if label != -1]
+    pairs = {(t, d) for t, d, label in judgments if label != -1}
+    everything = [ScoredDoc(t, d, s) for t, d, _, s in run.itertuples(index=False)]
+    for way, listed in ((ALL, everything), (CONDENSED, [x for x in everything if (x.query_id, x.doc_id) in pairs])):
+        values = pd.DataFrame(iter_calc([*MEASURES.values(), Bpref], known, listed))
+        for name, measure in (MEASURES | {BPREF: Bpref}).items():
             column = name if name == BPREF else f"{name} {way}"
             own = values[values["measure"] == measure].set_index("query_id")["value"].reindex(found.index).fillna(0.0)
             np.testing.assert_allclose(found[column], own, rtol=0, atol=1e-9, err_msg=column)
+
+
+def test_against_pytrec_eval(task: tuple[pd.DataFrame, list[tuple[str, str, int]], pd.DataFrame]) -> None:
+    run, judgments, found = task
+    qrels: dict[str, dict[str, int]] = {}
+    for topic, docno, label in judgments:
+        if label != -1:
+            qrels.setdefault(topic, {})[docno] = max(0, label)
+    names = {
+        "nDCG@5": "ndcg_cut_5",
+        "nDCG@10": "ndcg_cut_10",
+        "MAP": "map",
+        "MRR": "recip_rank",
+        "P@5": "P_5",
+        "Rprec": "Rprec",
+    }
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, {*names.values(), "bpref"})
+    for way in (ALL, CONDENSED):
+        listed = {
+            qid: {d: s for d, s in zip(group["docno"], group["score"], strict=True) if way == ALL or d in qrels.get(qid, {})}
+            for qid, group in run.groupby("qid")
+        }
+        values = evaluator.evaluate(listed)
+        for name, key in (names | {BPREF: "bpref"}).items():
+            own = [values.get(qid, {}).get(key, 0.0) for qid in found.index]
+            column = name if name == BPREF else f"{name} {way}"
+            np.testing.assert_allclose(found[column], own, rtol=0, atol=1e-9, err_msg=column)
+
+
+def test_fractions_are_grades(tmp_path: Path) -> None:
+    """Halved grades change no measure: gains are linear, and any grade above 0 is relevant."""
+    run, judgments = a_task(9)
+    for name, factor in (("whole", 1), ("halves", 0.5)):
+        lines = (f"{t} 0 {d} {label * factor}\n" for t, d, label in judgments if label not in (-1, -2))
+        (tmp_path / name).write_text("".join(lines))
+    whole, halves = read_qrels(tmp_path / "whole"), read_qrels(tmp_path / "halves")
+    assert set(halves["rel"]) == {grade / 2 for grade in set(whole["rel"])}
+    pd.testing.assert_frame_equal(evaluate(run, whole), evaluate(run, halves))
 
 
 @pytest.mark.parametrize(
@@ -195,6 +338,7 @@ def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str
     (tmp_path / "qrels").write_text(f"1 0 {judged} 1\n1 0 b 0\n")
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n")
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
-        evaluate_files([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))
+        evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
-    assert evaluate_files([tmp_path / "run.txt"], read_qrels(tmp_path / "qrels"))["run"]["MRR all"].tolist() == [0.0]
+    found = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
+    assert found["run"]["MRR all"].tolist() == [0.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.measuring.significance import against_baseline, holm, intervals
+from training.measuring.significance import against_baseline, holm, intervals, limits
 
 
 def test_holm_by_hand() -> None:
@@ -36,10 +36,14 @@ def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
     values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
     found = against_baseline(values, "base")
     assert list(found.index) == ["same", "better", "noise"]
-    assert found.loc["same"].tolist() == [0.0, 1.0, 1.0, 1.0, 1.0]
-    assert found.loc["better", "randomisation (Holm)"] < 0.001
-    assert found.loc["noise", "t (Holm)"] == pytest.approx(min(1, 2 * found.loc["noise", "t"]))
-    assert against_baseline(values, "base").equals(found)  # seeded
+    assert found.loc["same", ["topics", "difference"]].tolist() == [40, 0.0]
+    assert found.loc[["same", "better"]].drop(columns=["topics", "difference"]).isna().all(axis=None)  # nothing varies
+    assert found.loc["noise", "t (Holm)"] == pytest.approx(found.loc["noise", "t"])  # the only test
+    values["another"] = values["noise"] + 0.5
+    both = against_baseline(values, "base")
+    assert both.loc["another", "randomisation (Holm)"] == pytest.approx(2 * both.loc["another", "randomisation"])
+    assert both.loc["another", "randomisation (Holm)"] < 0.001
+    assert against_baseline(values, "base").equals(both)  # seeded
 
 
 def test_intervals_of_means() -> None:
@@ -50,4 +54,36 @@ def test_intervals_of_means() -> None:
     half = 1.96 * values["m"].std() / 20
     assert found.loc["m", "low"] == pytest.approx(values["m"].mean() - half, abs=0.002)
     assert found.loc["m", "high"] == pytest.approx(values["m"].mean() + half, abs=0.002)
-    assert found.loc["constant"].tolist() == [0.25, 0.25, 0.25]
+    assert found.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
+
+
+def test_a_topic_without_a_value_is_left_out_of_both_sides() -> None:
+    base = pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3])
+    other = pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8])
+    found = against_baseline({"base": base, "other": other}, "base").loc["other"]
+    whole = against_baseline({"base": base[[0, 3, 4, 5]], "other": other[[0, 3, 4, 5]]}, "base").loc["other"]
+    assert found["topics"] == 4
+    assert found["difference"] == pytest.approx((0.2 - 0.1 + 0.4 + 0.5) / 4)
+    assert found.tolist() == whole.tolist()
+    assert (
+        intervals(pd.DataFrame({"m": base})).loc["m"].tolist()
+        == intervals(pd.DataFrame({"m": base.dropna()})).loc["m"].tolist()
+    )
+
+
+@pytest.mark.parametrize("topics", [0, 1])
+def test_fewer_than_two_topics_have_no_interval_and_no_test(topics: int) -> None:
+    values = pd.Series([0.5] * topics, dtype=float)
+    assert intervals(pd.DataFrame({"m": values}))[["low", "high"]].isna().all(axis=None)
+    found = against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
+    assert found["topics"] == topics
+    assert found[["t", "randomisation", "t (Holm)"]].isna().all()
+
+
+def test_what_few_topics_cannot_tell_is_said() -> None:
+    assert limits(1) == "1 topic: no intervals and no tests, which take 2 or more"
+    assert limits(3) == "3 topics: no randomisation test can give p below .250, intervals are rough"
+    differences = np.array([0.1, 0.2, 0.3])
+    found = against_baseline({"base": pd.Series(0 * differences), "other": pd.Series(differences)}, "base")
+    assert found.loc["other", "randomisation"] == pytest.approx(0.25)  # all signs alike: the least that three topics can give
+    assert limits(6) == ""
