@@ -22,7 +22,8 @@ from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from tests.conftest import documents_of
 from training.__main__ import main as training
-from training.measuring.evaluate import evaluate
+from training.measuring.evaluate import HEADLINES, evaluate
+from training.measuring.figures import shown
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
@@ -125,11 +126,16 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     judgments = judgments[judgments["docno"] != "elsewhere"]
     for system in SYSTEMS:
         values = evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments).mean()
-        for way in ("judged", "all"):
-            row = re.search(rf'scope="row">{system}</th><td><strong>([\d.]+)</strong>', html[html.index(f"<caption>{way}:") :])
-            assert row is not None
-            assert row[1] == f"{values[f'nDCG@5 {way}']:.3f}"
-        assert re.search(rf'class="baseline"><th scope="row">{PRIMARY_SYSTEM}</th>', html[html.index(f"<caption>{way}:") :])
+        headlines = html[html.index("<caption>nDCG@5</caption>") :].split("</table>")[0]
+        row = headlines[headlines.index(f'scope="row">{system}</th>') :].split("</tr>")[0]
+        assert re.findall(r"<strong>(.*?)</strong>", row) == [shown(values[measure]) for measure in HEADLINES]
+        for way in ("condensed", "all"):
+            others = html[html.index(f"<caption>Other measures, {way}:") :].split("</table>")[0]
+            [figures] = re.findall(rf'scope="row">{system}</th>(.*?)</tr>', others)
+            expected = [values[f"{name} {way}"] for name in ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")]
+            assert re.findall(r"<td>(.*?)</td>", figures) == [f"{value:.3f}" for value in [*expected, values["Bpref"]]]
+    assert html.count(f'class="baseline"><th scope="row">{PRIMARY_SYSTEM}</th>') == 3
+    assert page.text.count("of 3 topics, ") == len(SYSTEMS)  # what each run and the judgments have in common
     assert "Topics against fusion" in page.text
     assert "Fitted or tuned to these very judgments" not in page.text
     assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
@@ -150,11 +156,10 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     counts = len(conclusions & arguments), len(conclusions - arguments), len(arguments - conclusions), len(relevant)
     words = "{} by both, {} by conclusions alone, {} by arguments alone, of {}.".format(*counts)
     assert words in " ".join(page.text.split())
-    for way in ("judged", "all"):  # the best first
-        table = html[html.index(f"<caption>{way}:") :].partition("</table>")[0]
-        means = [float(mean) for mean in re.findall(r"<td><strong>([\d.]+)</strong>", table)]
-        assert len(means) == len(SYSTEMS)
-        assert means == sorted(means, reverse=True)
+    table = html[html.index("<caption>nDCG@5</caption>") :].partition("</table>")[0]  # the best first
+    means = [float(mean) for mean in re.findall(r'<th scope="row">\w+</th>\n<td><strong>([\d.]+)</strong>', table)]
+    assert len(means) == len(SYSTEMS)
+    assert means == sorted(means, reverse=True)
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
 
 
@@ -198,7 +203,7 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
     assert training(["report", str(directory), *flags]) == 0
     html = (directory / "report.html").read_text(encoding="utf-8")
-    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru", "gru"]
+    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
     assert "Topics against gru" in html
     [fitted] = re.findall(r"less is to be expected: ([\w, ]+)\.", html)
     found = {name for name in SYSTEMS if "dirichlet" in made_with(name)}
@@ -206,7 +211,19 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert set(fitted.split(", ")) == found
     (directory / "run.txt").unlink()
     assert training(["report", str(directory), *flags]) == 3
-    assert "expected run.txt, that run as <team>-<system>.txt, and other runs" in capsys.readouterr().err
+    assert "expected run.txt, and that run among those named <team>-<system>.txt" in capsys.readouterr().err
+
+
+def test_a_report_on_a_single_run(reported: tuple[Path, Path], topics: Path, all_checkpoints: Path, tmp_path: Path) -> None:
+    directory, qrels = reported
+    (tmp_path / "alone").mkdir()
+    for name in ("aragorn-bm25.txt", "run.txt"):
+        shutil.copyfile(directory / "aragorn-bm25.txt", tmp_path / "alone" / name)
+    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
+    assert training(["report", str(tmp_path / "alone"), *flags]) == 0
+    html = (tmp_path / "alone" / "report.html").read_text(encoding="utf-8")
+    assert "There is no other run." in html
+    assert "3 topics: no randomisation test can give p below .250" in html
 
 
 def made_with(system: str) -> set[str | None]:
@@ -240,7 +257,8 @@ def test_evaluate_writes_its_tables(
     flags = ["--qrels", f"relevance={qrels}", "--qrels", f"quality={qrels}", "--baseline", "aragorn-bm25"]
     assert training(["evaluate", *flags, "-o", str(tmp_path / "tables"), *runs]) == 0
     out = capsys.readouterr().out
-    assert "relevance: nDCG@5 judged, against aragorn-bm25" in out
+    assert "relevance: nDCG@5 (Touché), against aragorn-bm25" in out
+    assert "relevance: nDCG@5 condensed, against aragorn-bm25" in out
     assert "quality: nDCG@5 all, against aragorn-bm25" in out
     topics_table = pd.read_csv(tmp_path / "tables" / "topics.csv")
     assert len(topics_table) == 2 * 3 * 3
@@ -255,4 +273,4 @@ def test_evaluate_writes_its_tables(
     assert (restricted.set_index("qid")["Bpref"] > whole.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found
     capsys.readouterr()
     assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
-    assert "baseline 'bm25': expected one of two runs or more; did you mean" in capsys.readouterr().err
+    assert "baseline 'bm25': expected one of the runs; did you mean" in capsys.readouterr().err

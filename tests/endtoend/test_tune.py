@@ -131,8 +131,10 @@ def test_an_unknown_grid_and_judgments_twice(
 ) -> None:
     assert main(["tune", "dirichlett", "--qrels", str(judged[0])]) == 2
     assert "did you mean 'dirichlet'?" in capsys.readouterr().err
-    assert run("mine", [judged[0], judged[0]]) == 3
-    assert "give each file once" in capsys.readouterr().err
+    assert run("mine", [judged[0], judged[0]]) == 2
+    assert "several qrels of the name 'first'; name them: NAME=FILE" in capsys.readouterr().err
+    assert run("mine", [judged[0], f"again={judged[0]}"]) == 3
+    assert "judges documents that another file judges too; give each judgment once" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", sorted(tune.GRIDS.glob("*.toml")), ids=lambda file: file.stem)
