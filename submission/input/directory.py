@@ -24,6 +24,13 @@ def refuse(faults: list[str]) -> None:
         raise InputError(faults[0])
 
 
+def _scored(listed: pd.DataFrame | None) -> pd.DataFrame | None:
+    """A list without scores with some that fall in its order: n, n-1, …, 1 in a topic."""
+    if listed is None:
+        return None
+    return listed.assign(score=listed["score"].fillna(listed.groupby("qid").cumcount(ascending=False) + 1.0))
+
+
 class Input:
     """What is ranked."""
 
@@ -67,15 +74,19 @@ class Input:
 
     @cached_property
     def collection(self) -> pd.DataFrame:
-        """`docno conclusion premise`, long enough premises only: what is retrieved from; it may be empty. Raises InputError."""
+        """`docno conclusion premise`: what is retrieved from, premises that the form takes for long enough; it may be empty.
+
+        Raises:
+            InputError: the documents cannot be read.
+        """
         documents = self.documents
         with self.stopwatch.stage("collection"):
-            return long_enough(documents)
+            return long_enough(documents, self.form.shortest_premise)
 
     @cached_property
     def listed(self) -> pd.DataFrame | None:
         """`qid docno score` of the list that was handed over; None: there is none. Raises InputError."""
-        listed = read_run(self._run) if self._run else self.form.listed()
+        listed = read_run(self._run) if self._run else _scored(self.form.listed())
         return listed if listed is None or self._qid is None else listed[listed["qid"] == self._qid]
 
     def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
