@@ -15,10 +15,11 @@ SHORTEST_PREMISE = 15  # whitespace tokens, of args.me; thesis 3.3: shorter ones
 
 
 def long_enough(documents: pd.DataFrame, shortest: int = SHORTEST_PREMISE) -> pd.DataFrame:
-    """The documents whose premise has at least so many whitespace tokens; 0: all of them. Logs what it leaves out."""
+    """The documents whose premise has at least so many whitespace tokens; 0: all, if any has a text. Logs what is left out."""
     if not shortest:
-        log.info("collection: all %d documents (%d texts empty)", len(documents), empty(documents))
-        return documents.reset_index(drop=True)
+        without = empty(documents)
+        log.info("collection: all %d documents (%d texts empty)", len(documents), without)
+        return documents[: 0 if without == len(documents) else None].reset_index(drop=True)
     tokens = np.array([_tokens(premise, shortest) for premise in documents["premise"]], dtype=int)
     collection = documents[tokens >= shortest].reset_index(drop=True)
     log.info(

@@ -261,6 +261,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
         tirex(documents='{"docno": 4, "text": "x", "original_document": {"year": NaN}}'),
         "line 1 (docno 4): original_document.year is NaN",
     ),
+    "no documents": (tirex(documents=""), "none of 0 documents has a text"),
     "no texts": (tirex(documents='{"docno": "d", "text": " "}'), "none of 1 documents has a text"),
     "a comment for a topic": (
         {**touche(argument("a")), "topics_xml": TOPICS.format("#1")},
@@ -288,6 +289,8 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
     ),
     "a score that is NaN": (listed({"score": NAN}), "rerank.jsonl, line 1 (qid 1, docno d1): score is NaN; JSON has no NaN"),
     "a score that is NaN in a text": (listed({"score": "nan"}), "rerank.jsonl, line 1 (qid 1, docno d1): score holds 'nan'"),
+    "a score in words": (listed({"score": "high"}), "rerank.jsonl, line 1 (qid 1, docno d1): score holds 'high'"),
+    "a score of Python's": (listed({"score": "1_0"}), "rerank.jsonl, line 1 (qid 1, docno d1): score holds '1_0'"),
     "a score of null": (
         listed({"score": None}),
         "rerank.jsonl, line 1 (qid 1, docno d1): score holds null; expected a finite number",
@@ -317,6 +320,8 @@ def test_what_is_read(name: str, tmp_path: Path) -> None:
     assert source.topics.to_numpy().tolist() == topics
     assert source.documents[["docno", "premise"]].to_numpy().tolist() == documents
     assert all(type(docno) is str for docno in source.documents["docno"])
+    given = source.given(lambda docnos: set(docnos) - set(source.documents["docno"]))
+    assert (given is None) == ("rerank_jsonl" not in files)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -373,6 +378,18 @@ def test_systems_rank_a_collection_of_few_words(tmp_path: Path, all_checkpoints:
     assert set(found["bm25"]) == set(found["knrm"]) == set(found["dirichlet"]) == {"0", "3", "4", "6"}
 
 
+@pytest.mark.parametrize("system", ["bm25", "knrm", "dirichlet", "snrm"])
+def test_each_system_refuses_a_collection_without_words(
+    system: str, tmp_path: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "blank").mkdir()
+    place = str(write(tmp_path / "blank", **tirex(documents=lines({"docno": 1, "text": ""}, {"docno": 2, "text": " "}))))
+    flags = ["-i", place, "--checkpoints", str(all_checkpoints), "--system", system, "--device", "cpu"]
+    for work in ([], ["--work", str(tmp_path / "work")], ["--work", str(tmp_path / "work")]):
+        assert main(["rank", *flags, *work, "-o", str(tmp_path / "runs")]) == 3
+        assert "none of 2 documents has a text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("files", "note"),
     [
@@ -403,6 +420,11 @@ def test_check_says_how_much_is_in_the_collection(
         (
             touche({**argument("a"), "x": [INFINITE, NAN]}, argument("c"), {"id": "b"}),
             ["number 1 (id a): x[0] is Infinity", "number 1 (id a): x[1] is NaN", "number 3 (id b): Object missing"],
+        ),
+        (touche(argument("a"), {**argument("b"), "id": NAN}), ["number 2: id is NaN"]),
+        (
+            {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": "a"x", "conclusion": "b, NaN, c"}]}'},
+            ["number 1, line 1, column 26: malformed JSON"],
         ),
         (
             {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": NaN}, {"id": "b", "conclusion": "NaN, '},
