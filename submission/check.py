@@ -11,7 +11,7 @@ from submission.disk.files import write_whole
 from submission.errors import CheckpointError, FaultsError, InputError, counted
 from submission.input.args_me import ArgsMe
 from submission.input.argument_ids import differing
-from submission.input.collection import long_enough, refuse_empty
+from submission.input.collection import empty, long_enough, refuse_empty
 from submission.input.directory import Input
 from submission.output.faults import TIRA, by_kind, run_faults
 from submission.progress import progress
@@ -98,7 +98,7 @@ def _check_input(directory: Path, differing_file: Path | None, report: Report) -
     _report(report, f"{len(topics)} topics", faults, InputError.exit_code)
     documents, more = form.documents()
     if not more and not source.list_file:
-        more = _collection_faults(documents, report)
+        more = _collection_faults(documents, form.shortest_premise, report)
     _report(report, f"{len(documents)} documents in {len(form.corpus_files)} files", more, InputError.exit_code)
     if not faults and not more:
         _report(report, "the list", _list_faults(source, documents), InputError.exit_code) if source.list_file else None
@@ -107,14 +107,17 @@ def _check_input(directory: Path, differing_file: Path | None, report: Report) -
     return None if faults else topics["qid"].tolist(), None if more else documents
 
 
-def _collection_faults(documents: pd.DataFrame, report: Report) -> list[str]:
-    collection = long_enough(documents)
+def _collection_faults(documents: pd.DataFrame, shortest: int, report: Report) -> list[str]:
+    collection = long_enough(documents, shortest)
     try:
-        refuse_empty(collection, len(documents))
+        refuse_empty(collection, len(documents), shortest)
     except InputError as error:
         return [str(error)]
-    words = f"{len(collection)} of {len(documents)} arguments are in the collection"
-    report.note(f"{words}, the premises of the others are too short")
+    if shortest:
+        words = f"{len(collection)} of {len(documents)} arguments are in the collection"
+        report.note(f"{words}, the premises of the others have less than {shortest} words")
+    else:
+        report.note(f"all {len(documents)} documents are in the collection; {empty(documents)} have no text")
     return []
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
-import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -16,39 +14,18 @@ import numpy as np
 import pandas as pd
 
 from submission.errors import InputError, short
+from submission.input import arguments_lines
+from submission.input.arguments import Argument, Corpus
+from submission.input.arguments_faults import file_faults
+from submission.input.collection import SHORTEST_PREMISE
 from submission.input.files import BOM, content, named, unfit
+from submission.input.other_forms import other_corpus
 from submission.input.topics import read_topics, topic_files
 
 log = logging.getLogger(__name__)
 
 PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
-
-
-class _Premise(msgspec.Struct, gc=False):
-    text: str
-
-
-class _Argument(msgspec.Struct, gc=False):
-    id: str
-    conclusion: str
-    premises: tuple[_Premise, ...]
-
-
-class _Corpus(msgspec.Struct, gc=False):
-    arguments: list[_Argument]
-
-
-class _Loose(msgspec.Struct):
-    """A corpus whose arguments are looked at one by one."""
-
-    arguments: list[msgspec.Raw]
-
-
-class _Named(msgspec.Struct):
-    id: str
-
-
-EXPECTED = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
+ENDINGS = (".json", ".json.gz", *arguments_lines.ENDINGS)
 
 
 class ArgsMe:
@@ -56,6 +33,7 @@ class ArgsMe:
 
     name = "Touché's form"
     reranking: Path | None = None
+    shortest_premise = SHORTEST_PREMISE
 
     def __init__(self, directory: Path) -> None:
         """Find the files. Raises InputError: there are none."""
@@ -74,15 +52,19 @@ class ArgsMe:
 
 
 def corpus_files(directory: Path) -> list[Path]:
-    """The corpus files of an input directory, sorted: the portals' files or any args-me*.json, plain or .gz.
+    """The corpus files of an input directory, sorted: the portals' files or any args-me*, as .json or .jsonl, plain or .gz.
 
     Raises:
-        InputError: the directory is missing, or holds no corpus.
+        InputError: the directory is missing, or holds no corpus, or one in a form that is not read.
     """
-    files = named(directory, *(f"{name}.{ending}" for name in (*PORTALS, "args-me*") for ending in ("json", "json.gz")))
+    files = named(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in ENDINGS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
-        raise InputError(f"{directory}: no corpus found; expected args-me*.json or {expected} there (or .json.gz)")
+        raise InputError(
+            other_corpus(directory)
+            or f"{directory}: no corpus found; expected args-me*.json or {expected} there "
+            "(or .jsonl with an argument a line; each plain or .gz)"
+        )
     return files
 
 
@@ -106,10 +88,10 @@ def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
         What can be read, and all that is wrong: unreadable, malformed, truncated or non-UTF-8 JSON, a missing field, an id that
         cannot stand in a run, an id that is repeated with different text.
     """
-    arguments: list[_Argument] = []
+    arguments: list[Argument] = []
     sizes, faults = [], []
     for file in files:
-        found, own = _arguments(file)
+        found, own = arguments_lines.read(file) if arguments_lines.has_lines(file) else _arguments(file)
         log.info("%s: %d arguments", file.name, len(found))
         arguments += found
         sizes.append(len(found))
@@ -126,7 +108,7 @@ def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     return documents, faults
 
 
-def _frame(arguments: list[_Argument]) -> pd.DataFrame:
+def _frame(arguments: list[Argument]) -> pd.DataFrame:
     columns: dict[str, Iterator[str]] = {
         "docno": map(attrgetter("id"), arguments),
         "conclusion": map(attrgetter("conclusion"), arguments),
@@ -141,7 +123,7 @@ def _frame(arguments: list[_Argument]) -> pd.DataFrame:
     return pd.DataFrame(arrays, copy=False)
 
 
-def _arguments(file: Path) -> tuple[list[_Argument], list[str]]:
+def _arguments(file: Path) -> tuple[list[Argument], list[str]]:
     """The arguments of a file, or all that is wrong with it."""
     try:
         data = content(file)
@@ -150,54 +132,9 @@ def _arguments(file: Path) -> tuple[list[_Argument], list[str]]:
     except InputError as error:
         return [], [str(error)]
     try:
-        return msgspec.json.decode(data, type=_Corpus).arguments, []
+        return msgspec.json.decode(data, type=Corpus).arguments, []
     except (ValueError, RecursionError, MemoryError) as error:
-        return [], _faults(file, data, short(str(error), 200))
-
-
-def _faults(file: Path, data: bytes | bytearray | mmap.mmap, message: str) -> list[str]:
-    """All that is wrong with a file that was refused with a message: each of its arguments, as far as it is JSON."""
-    try:
-        arguments = msgspec.json.decode(data, type=_Loose).arguments
-        faults = [
-            f"{file}, argument number {number}{fault}" for number, raw in enumerate(arguments, 1) if (fault := _fault(raw))
-        ]
-        if faults:
-            return faults
-    except msgspec.ValidationError as error:
-        return [f"{file}: {short(str(error), 200)}; {EXPECTED}"]
-    except (ValueError, RecursionError, MemoryError):
-        pass
-    return [f"{file}, {_where(bytes(data))}: malformed JSON ({message}); {EXPECTED}; copy the file again"]
-
-
-def _fault(raw: msgspec.Raw) -> str:
-    """What is wrong with an argument, behind its id if it has one; "" for nothing. Raises ValueError, RecursionError."""
-    try:
-        msgspec.json.decode(raw, type=_Argument)
-    except msgspec.ValidationError as error:
-        try:
-            name = f" (id {short(msgspec.json.decode(raw, type=_Named).id)})"
-        except (ValueError, RecursionError):
-            name = ""
-        return f"{name}: {short(str(error), 200)}; {EXPECTED}"
-    return ""
-
-
-def _where(data: bytes) -> str:
-    """Line and column of the first fault in bytes that msgspec has refused: bad UTF-8 or bad JSON."""
-    try:
-        json.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return f"line {line}, byte {error.start} (not UTF-8)"
-    except json.JSONDecodeError as error:
-        return f"line {error.lineno}, column {error.colno}"
-    except RecursionError:
-        return "nested too deeply"
-    except (ValueError, MemoryError):
-        pass
-    return "place unknown"
+        return [], file_faults(file, data, error)
 
 
 def _id_faults(documents: pd.DataFrame, files: list[str], owners: np.ndarray) -> Iterator[str]:

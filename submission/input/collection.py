@@ -11,29 +11,40 @@ from submission.errors import InputError
 
 log = logging.getLogger(__name__)
 
-SHORTEST_PREMISE = 15  # whitespace tokens; thesis 3.3: shorter ones are no arguments
+SHORTEST_PREMISE = 15  # whitespace tokens, of args.me; thesis 3.3: shorter ones are no arguments
 
 
-def long_enough(documents: pd.DataFrame) -> pd.DataFrame:
-    """The documents whose premise has at least 15 whitespace tokens (thesis 3.3). Counts what it leaves out."""
-    tokens = np.array([_tokens(premise) for premise in documents["premise"]], dtype=int)
-    collection = documents[tokens >= SHORTEST_PREMISE].reset_index(drop=True)
+def long_enough(documents: pd.DataFrame, shortest: int = SHORTEST_PREMISE) -> pd.DataFrame:
+    """The documents whose premise has at least so many whitespace tokens; 0: all, if any has a text. Logs what is left out."""
+    if not shortest:
+        without = empty(documents)
+        log.info("collection: all %d documents (%d texts empty)", len(documents), without)
+        return documents[: 0 if without == len(documents) else None].reset_index(drop=True)
+    tokens = np.array([_tokens(premise, shortest) for premise in documents["premise"]], dtype=int)
+    collection = documents[tokens >= shortest].reset_index(drop=True)
     log.info(
         "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)",
-        len(collection), len(documents), (tokens == 0).sum(), ((tokens > 0) & (tokens < SHORTEST_PREMISE)).sum(),
-        SHORTEST_PREMISE,
+        len(collection), len(documents), (tokens == 0).sum(), ((tokens > 0) & (tokens < shortest)).sum(), shortest,
     )  # fmt: skip
     return collection
 
 
-def refuse_empty(collection: pd.DataFrame, documents: int) -> None:
-    """Raises InputError: nothing is left of so many documents, or nothing with a conclusion."""
-    if not collection["conclusion"].str.strip().any():
-        expected = f"expected some with a conclusion and a premise of {SHORTEST_PREMISE} words or more"
-        raise InputError(f"no argument is left of {documents}; {expected}: is this the args.me corpus?")
+def empty(documents: pd.DataFrame) -> int:
+    """The number of documents without a premise."""
+    return sum(not premise.strip() for premise in documents["premise"])
 
 
-def _tokens(premise: str) -> int:
-    """The number of whitespace tokens of a premise, counted up to 15 only; of a long one the beginning tells."""
-    beginning = len(premise[:150].split(None, SHORTEST_PREMISE - 1))
-    return beginning if beginning == SHORTEST_PREMISE else len(premise.split(None, SHORTEST_PREMISE - 1))
+def refuse_empty(collection: pd.DataFrame, documents: int, shortest: int = SHORTEST_PREMISE) -> None:
+    """Raises InputError: of so many documents nothing is left to retrieve, or nothing with a conclusion."""
+    if collection["conclusion"].str.strip().any():
+        return
+    if not shortest:
+        raise InputError(f"none of {documents} documents has a text; expected some with words to retrieve them by")
+    expected = f"expected some with a conclusion and a premise of {shortest} words or more"
+    raise InputError(f"no argument is left of {documents}; {expected}: is this the args.me corpus?")
+
+
+def _tokens(premise: str, most: int) -> int:
+    """The number of whitespace tokens of a premise, counted up to so many only; of a long one the beginning tells."""
+    beginning = len(premise[: 10 * most].split(None, most - 1))
+    return beginning if beginning == most else len(premise.split(None, most - 1))

@@ -70,10 +70,14 @@ class Input:
 
     @cached_property
     def collection(self) -> pd.DataFrame:
-        """`docno conclusion premise`, long enough premises only: what is retrieved from; it may be empty. Raises InputError."""
+        """`docno conclusion premise`: what is retrieved from, premises that the form takes for long enough; it may be empty.
+
+        Raises:
+            InputError: the documents cannot be read.
+        """
         documents = self.documents
         with self.stopwatch.stage("collection"):
-            return long_enough(documents)
+            return long_enough(documents, self.form.shortest_premise)
 
     @cached_property
     def listed(self) -> pd.DataFrame | None:
@@ -89,7 +93,7 @@ class Input:
     @property
     def longest_list(self) -> int | None:
         """How many documents the longest topic of the list has that was handed over; None: there is none. Raises InputError."""
-        return None if self.listed is None else int(self.listed["rank"].max())
+        return None if self.listed is None else int(self.listed["rank"].max() if len(self.listed) else 0)
 
     def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
         """The list that was handed over, as lists; None: there is none.

@@ -30,6 +30,8 @@ COLUMNS = ["docno", "conclusion", "premise"]
 class Documents(ABC):
     """All documents, and which of them are the collection."""
 
+    shortest: int  # words that a premise in the collection has at least, see `Form`
+
     @property
     @abstractmethod
     def size(self) -> int:
@@ -40,14 +42,14 @@ class Documents(ABC):
         """The docnos of what is retrieved from, the long enough documents, ascending. Raises InputError: there are none."""
         found = self._docnos()
         if not found:
-            refuse_empty(self._collected(), self.size)
+            refuse_empty(self._collected(), self.size, self.shortest)
         return found
 
     def collected(self, may_be_empty: bool = False) -> pd.DataFrame:
         """The collection `docno conclusion premise`, in no particular order. Raises InputError: there is nothing in it."""
         found = self._collected()
         if not may_be_empty:
-            refuse_empty(found, self.size)
+            refuse_empty(found, self.size, self.shortest)
         return found
 
     @abstractmethod
@@ -73,7 +75,7 @@ class ReadDocuments(Documents):
 
     def __init__(self, source: Input) -> None:
         """Nothing is read before it is asked for."""
-        self._source = source
+        self._source, self.shortest = source, source.form.shortest_premise
 
     @property
     def size(self) -> int:
@@ -99,9 +101,9 @@ class ReadDocuments(Documents):
 class KeptDocuments(Documents):
     """From the working directory."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Kept, shortest: int) -> None:
         """Both files must be there."""
-        self._kept = kept
+        self._kept, self.shortest = kept, shortest
 
     @cached_property
     def size(self) -> int:
@@ -143,7 +145,7 @@ def open_documents(source: Input, work: Work) -> Documents:
         return ReadDocuments(source)
     kept = work.place("documents", f"{source.corpus_fingerprint} {code_fingerprint()}")
     if kept.key(DOCUMENTS) is not None and kept.key(COLLECTION) is not None:
-        return KeptDocuments(kept)
+        return KeptDocuments(kept, source.form.shortest_premise)
     read = ReadDocuments(source)
     kept.make([DOCUMENTS], lambda file: _write(source.documents, file))
     kept.write(COLLECTION, msgspec.msgpack.encode(read._docnos()))

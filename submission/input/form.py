@@ -18,6 +18,7 @@ class Form(Protocol):
     topic_files: list[Path]
     corpus_files: list[Path]
     reranking: Path | None  # the file of a list to be re-ranked
+    shortest_premise: int  # words that a document of the collection has at least; 0: all documents are retrieved
 
     def topics(self) -> tuple[pd.DataFrame, list[str]]:
         """`qid query`, and all that is wrong with them."""
@@ -26,7 +27,7 @@ class Form(Protocol):
         """`docno conclusion premise`, and all that is wrong with them."""
 
     def listed(self) -> pd.DataFrame | None:
-        """`qid docno score` of that list. Raises InputError."""
+        """`qid docno rank score line` of that list in the order of its lines; NaN: it has none. Raises InputError."""
 
 
 def find_form(directory: Path) -> Form:

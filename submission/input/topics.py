@@ -22,10 +22,20 @@ def topic_files(directory: Path) -> list[Path]:
 def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     """Read topics: one row a topic, `qid` (str) and `query` (the title), numbers ascending; and all that is wrong with them.
 
-    Malformed XML, a document type declaration, a topic without number or title, a number that occurs twice.
+    Malformed XML, a document type declaration, a topic without number or title, a number that no run can hold or that occurs
+    twice.
     """
     rows, faults = _read(files)
     return in_order(pd.DataFrame({"qid": rows.keys(), "query": rows.values()}, dtype=object)), faults
+
+
+def qid_expected(qid: str) -> str:
+    """What to expect of a topic's id that a run cannot hold; "": it can hold this one."""
+    if unfit(qid):
+        return "expected one without blanks and control characters"
+    if qid.startswith("#"):
+        return "expected one that does not begin with #: a run's line that does is a comment; rename the topic"
+    return ""
 
 
 def in_order(topics: pd.DataFrame) -> pd.DataFrame:
@@ -54,8 +64,8 @@ def _read(files: list[Path]) -> tuple[dict[str, str], list[str]]:
             qid, title = _text(topic, "number") or _text(topic, "num"), _text(topic, "title")
             if not qid:
                 faults.append(f"{place}: a topic without a number; expected <number>1</number> (or <num>)")
-            elif unfit(qid):
-                faults.append(f"{place}: number '{short(qid)}'; expected one without blanks and control characters")
+            elif expected := qid_expected(qid):
+                faults.append(f"{place}: number '{short(qid)}'; {expected}")
             elif not title:
                 faults.append(f"{place}: topic {short(qid)} has no title; expected a question in <title>…</title>")
             elif qid in rows:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, argument
+from tests.conftest import ROOT, WORDS, argument
 from tests.hostile.harness import ARGUMENTS, TOPICS, Damage, Program, write_input
 
 MANY_DIGITS = "7" * 6000
@@ -109,6 +109,10 @@ def queries(text: str | bytes) -> Damage:
     return tirex(queries_jsonl=text, documents_jsonl=DOCUMENTS)
 
 
+HUB = [
+    json.dumps({"id": f"h{n}", "conclusion": text, "stance": "PRO", "argument": WORDS})
+    for n, text in enumerate(("zoos", "golf", "ox"))
+]
 LONG = " ".join(f"word{number}" for number in range(20))
 QUERIES = '{"qid": "1", "query": "zoos"}\n{"qid": "2", "query": "golf"}\n'
 DOCUMENTS = "".join(
@@ -178,6 +182,16 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "TIREx with CRLF": tirex(queries_jsonl=QUERIES.replace("\n", "\r\n"), documents_jsonl=DOCUMENTS.replace("\n", "\r\n")),
     "TIREx with numbers as ids": queries('{"qid": 1, "query": "zoos"}\n'),
     "TIREx with an escape in the query": queries('{"qid": 1, "query": "zoos \\u001b[2J"}\n'),
+    "TIREx with short texts": documents('{"docno": 0, "text": "zoos"}\n{"docno": 1, "text": ""}\n{"docno": 2, "text": "ox"}\n'),
+    "TIREx as ir_datasets names it": tirex(
+        queries_jsonl=QUERIES.replace("qid", "query_id").replace('"query"', '"text"'),
+        corpus_jsonl=DOCUMENTS.replace("docno", "doc_id").replace('"text"', '"default_text"'),
+    ),
+    "TIREx with a document twice": documents(DOCUMENTS + DOCUMENTS.replace("}", ', "more": 1}')),
+    "args.me with an argument a line": corpus("\n".join(map(json.dumps, ARGUMENTS)), "args-me.jsonl"),
+    "args.me of a model hub": corpus("\n".join(HUB), "debateorg.jsonl"),
+    "a list without ranks and scores": tirex(rerank_jsonl='{"qid": 1, "query": "zoos", "docno": "d", "text": "zoos"}\n'),
+    "a list of numbers in words": tirex(rerank_jsonl=listed(rank='"1"', score='"2.5e-3"')),
     "a list": tirex(rerank_jsonl=listed()),
     "a list of a short document": tirex(rerank_jsonl=listed(text='"Zoos are cruel."')),
     "a list of a score of 1e300": tirex(rerank_jsonl=listed(score="1e300")),
@@ -211,6 +225,7 @@ BAD: dict[str, tuple[Damage, str]] = {
     "topics: a blank in the number": (topics(topic("1 2", "a")), "without blanks"),
     "topics: a mark in the number": (topics(topic("1&#x202E;", "a")), "without blanks and control characters"),
     "topics: C1 in the number": (topics(topic("1&#x9b;", "a")), "'1\\x9b'"),
+    "topics: a number that begins a comment": (topics(topic("#1", "a")), "number '#1'"),
     "topics: no title": (topics("<topics><topic><number>1</number></topic></topics>"), "has no title"),
     "topics: empty title": (topics(topic("1", " ")), "has no title"),
     "topics: twice": (topics(TOPICS.replace(">2<", ">1<")), "occurs again"),
@@ -251,6 +266,16 @@ BAD: dict[str, tuple[Damage, str]] = {
     "corpus: a premise without text": (arguments(one(premises=[{}])), "(id x)"),
     "corpus: a conclusion that is null": (arguments(one(conclusion=None)), "(id x)"),
     "corpus: an argument that is a list": (arguments("[]"), "argument number 6"),
+    "corpus: NaN in a premise": (arguments(one(premises=[{"text": float("nan")}])), "number 6 (id x): premises[0].text is NaN"),
+    "corpus: Infinity beside the fields": (arguments(one(more=[-float("inf")])), "number 6 (id x): more[0] is -Infinity"),
+    "corpus: a word in the place of a text": (arguments('{"id":"x","conclusion":none}'), "argument number 6, line 1"),
+    "corpus: lines named as one object": (corpus("\n".join(map(json.dumps, ARGUMENTS))), "has to be named .jsonl"),
+    "corpus: one object named as lines": (corpus(CORPUS, "args-me.jsonl"), "args-me.jsonl, line 1"),
+    "corpus: NaN in a line": (corpus(HUB[0].replace('"zoos"', "NaN"), "args-me.jsonl"), "line 1 (id h0): conclusion is NaN"),
+    "corpus: a line cut": (corpus("\n".join(HUB)[:-9], "args-me.jsonl"), "args-me.jsonl, line 3: malformed JSON"),
+    "corpus: a mark in a line's id": (corpus(HUB[0].replace("h0", "h\\u202e"), "args-me.jsonl"), "line 1: id 'h"),
+    "corpus: a table": (corpus("id,premises\n", "args_processed_04_01.csv"), "args_processed_04_01.csv: a table"),
+    "corpus: BEIR's beside topics": (corpus('{"_id": "a", "title": "", "text": "b"}\n', "corpus.jsonl"), "BEIR's form"),
     "corpus: deep beside the fields": (arguments('{"id":"x","more":' + DEEP), "malformed JSON"),
     "corpus: deep behind a wrong id": (arguments('{"id":3,"more":' + DEEP), "malformed JSON"),
     "corpus: no gzip": (corpus("zoos", "args-me.json.gz"), "damaged gzip"),
@@ -264,9 +289,9 @@ BAD: dict[str, tuple[Damage, str]] = {
     "corpus: a directory": (special("args-me.json", "directory"), "a directory; expected a regular file"),
     "corpus: a broken link": (special("idebate.json", "broken link"), "cannot be read"),
     "corpus: one of two files": (
-        lambda program: (program.input / "idebate.json").write_text('{"arguments": [{"id"'), "idebate.json, line 1",
+        lambda program: (program.input / "idebate.json").write_text('{"arguments": [{"id"'), "idebate.json, argument number 1",
     ),
-    "TIREx: queries alone": (tirex(queries_jsonl=QUERIES), "no documents.jsonl found"),
+    "TIREx: queries alone": (tirex(queries_jsonl=QUERIES), "no documents.jsonl or corpus.jsonl found"),
     "TIREx: documents alone": (tirex(documents_jsonl=DOCUMENTS), "no queries.jsonl found"),
     "TIREx: an empty file of queries": (queries(""), "no query"),
     "TIREx: no JSON": (queries("zoos\n"), "line 1"),
@@ -280,18 +305,30 @@ BAD: dict[str, tuple[Damage, str]] = {
     ),
     "TIREx: two texts of an id": (documents(DOCUMENTS + '{"docno": "d0", "text": "b"}\n'), "again"),
     "TIREx: two queries of an id": (queries(QUERIES + '{"qid": 1, "query": "b"}\n'), "again"),
-    "TIREx: short texts": (documents('{"docno": "d", "text": "zoos"}\n'), "no argument is left"),
+    "TIREx: empty texts": (documents('{"docno": "d", "text": " "}\n'), "none of 1 documents has a text"),
+    "TIREx: no document": (documents(""), "none of 0 documents has a text"),
+    "TIREx: BEIR's": (
+        tirex(queries_jsonl='{"_id": "1", "text": "a"}', corpus_jsonl='{"_id": "1", "text": "a"}'), "BEIR's form",
+    ),
+    "TIREx: a qid that begins a comment": (queries('{"qid": "#1", "query": "a"}\n'), "qid holds '#1'"),
+    "TIREx: a fraction as id": (documents('{"docno": 1.0, "text": "zoos"}\n'), "line 1: docno holds 1.0"),
+    "TIREx: two ids": (documents('{"docno": "a", "docid": "b", "text": "zoos"}\n'), "docno holds 'a' and docid holds 'b'"),
     "TIREx: no gzip": (tirex(queries_jsonl_gz="zoos", documents_jsonl=DOCUMENTS), "damaged gzip"),
     "TIREx: a bomb": (
         tirex(queries_jsonl=QUERIES, documents_jsonl_gz=gzip.compress(b"\n" * (1 << 28), 9)), "decompression bomb"
     ),
     **{
-        f"TIREx: {name} in an id": (documents(f'{{"docno": "x{text}", "text": "b"}}\n'), "docno 'x")
+        f"TIREx: {name} in an id": (documents(f'{{"docno": "x{text}", "text": "b"}}\n'), "docno holds 'x")
         for name, text in CONTROLS.items()
     },
     "a list: empty": (tirex(rerank_jsonl=""), "no query"),
     "a list: a score that is NaN": (tirex(rerank_jsonl=listed(score="NaN")), "line 1"),
     "a list: a score without end": (tirex(rerank_jsonl=listed(score="1e999")), "line 1"),
+    "a list: a rank of a half": (tirex(rerank_jsonl=listed(rank="1.5")), "rank holds 1.5"),
+    "a list: a score in some lines": (
+        tirex(rerank_jsonl=listed() + listed(docno='"d1"').replace('"score"', '"other"')),
+        "line 1 has a score and line 2 has none",
+    ),
     "a list: a score in words": (tirex(rerank_jsonl=listed(score='"high"')), "line 1"),
     "a list: twice": (tirex(rerank_jsonl=listed() * 2), "occurs twice"),
     "a list: of other topics": (

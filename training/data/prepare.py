@@ -33,7 +33,8 @@ from training.paths import TRAINING
 
 LIBRARIES = ("msgspec", "inflect", "numpy", "pandas", "rapidfuzz", "pyarrow")
 DECISIVE = (  # what the tables are made by
-    PACKAGE / "text" / "normalise.py", PACKAGE / "input" / "args_me.py", PACKAGE / "input" / "collection.py",
+    PACKAGE / "text" / "normalise.py",
+    *(PACKAGE / "input" / f"{name}.py" for name in ("args_me", "arguments", "arguments_lines", "collection")),
     *(TRAINING / "data" / f"{name}.py" for name in ("prepare", "split", "distant", "forms", "protocol", "seeds", "statistics")),
 )  # fmt: skip
 SEARCHING = (  # what candidates are found by

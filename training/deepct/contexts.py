@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from submission.errors import InputError
-from submission.input.files import BOM, content
+from submission.input.arguments_lines import arguments_as
 
 
 class _Context(msgspec.Struct, rename="camel"):
@@ -19,10 +19,6 @@ class _Context(msgspec.Struct, rename="camel"):
 class _Argument(msgspec.Struct):
     id: str
     context: _Context | None = None
-
-
-class _Corpus(msgspec.Struct):
-    arguments: list[_Argument]
 
 
 def topics_of(files: Sequence[Path]) -> dict[str, str]:
@@ -36,13 +32,12 @@ def topics_of(files: Sequence[Path]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for file in files:
-        data = content(file)
         try:
-            corpus = msgspec.json.decode(data[3:] if data[:3] == BOM else data, type=_Corpus)
+            arguments = arguments_as(_Argument, file)
         except msgspec.ValidationError as error:
             expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with texts, or without'
             raise InputError(f"{file}: {error}; {expected}") from None
-        found |= {argument.id: _topic(argument.context) for argument in corpus.arguments}
+        found |= {argument.id: _topic(argument.context) for argument in arguments}
     return found
 
 

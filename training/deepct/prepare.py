@@ -39,7 +39,7 @@ ROWS = 2_000  # arguments whose passages are in memory
 LIBRARIES = ("msgspec", "nltk", "pandas", "pyarrow")
 DECISIVE = (  # what the table is made by
     PACKAGE / "text" / "normalise.py", PACKAGE / "text" / "passages.py", PACKAGE / "text" / "terms.py",
-    PACKAGE / "input" / "args_me.py", PACKAGE / "input" / "collection.py",
+    *(PACKAGE / "input" / f"{name}.py" for name in ("args_me", "arguments", "arguments_lines", "collection")),
     *(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "contexts", "labels", "table")),
 )  # fmt: skip
 

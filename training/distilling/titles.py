@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 from rapidfuzz import fuzz, process
 
-from submission.input.files import BOM, content, reading
+from submission.input.arguments_lines import arguments_as
+from submission.input.files import reading
 from submission.text.normalise import normalise
 from submission.text.terms import Terms
 
@@ -25,10 +26,6 @@ class _Argument(msgspec.Struct, gc=False):
     context: _Context = _Context()
 
 
-class _Corpus(msgspec.Struct, gc=False):
-    arguments: list[_Argument]
-
-
 def titles_of(files: Sequence[Path]) -> list[str]:
     """The titles of the debates in args.me files, by the letters of their normalised forms, each of which occurs once.
 
@@ -40,9 +37,8 @@ def titles_of(files: Sequence[Path]) -> list[str]:
     found: dict[str, str] = {}
     for file in files:
         with reading(file):
-            data = content(file)
-            corpus = msgspec.json.decode(data[len(BOM) :] if data[: len(BOM)] == BOM else data, type=_Corpus)
-        for argument in corpus.arguments:
+            arguments = arguments_as(_Argument, file)
+        for argument in arguments:
             title = argument.context.discussion or (argument.context.source or "").partition(SITE)[0]
             title = " ".join(title.split())
             words = normalise(title)

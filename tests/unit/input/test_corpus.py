@@ -55,9 +55,9 @@ def test_missing_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"arguments": [\n{"id": "a",,}]}', ["args-me.json, line 2, column", "malformed JSON"]),
+        ('{"arguments": [\n{"id": "a",,}]}', ["args-me.json, argument number 1, line 2, column", "malformed JSON"]),
         ('{"arguments": [\n{"id": "a", "concl', ["line 2", "malformed JSON"]),
-        (b'{"arguments": [\n{"id": "caf\xe9"}]}', ["line 2, byte 27 (not UTF-8)"]),
+        (b'{"arguments": [\n{"id": "caf\xe9"}]}', ["argument number 1, line 2, column 12", "byte 27 is not UTF-8"]),
         (
             corpus({"id": "a", "conclusion": "C", "premises": []}, {"id": "b", "premises": []}),
             ["number 2 (id b)", "`conclusion`"],
@@ -66,7 +66,7 @@ def test_missing_directory(tmp_path: Path) -> None:
         (corpus({"conclusion": "C", "premises": []}), ["argument number 1", "`id`"]),
         (corpus({"id": "a", "conclusion": None, "premises": []}), ["(id a)", "Expected `str`, got `null`"]),
         (corpus({"id": "a", "conclusion": "C", "premises": [{"stance": "PRO"}]}), ["(id a)", "`text`"]),
-        ('{"arguments": [{"id": 1}, ', ["line 1, column 27: malformed JSON"]),
+        ('{"arguments": [{"id": 1}, ', ["argument number 2, line 1, column 27: malformed JSON"]),
         ('{"arguments": [{"id": "a", "more": ' + "[" * 200_000, ["malformed JSON"]),
         ("[]", ["expected {"]),
         ("", ["malformed JSON"]),

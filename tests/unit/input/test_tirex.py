@@ -33,9 +33,17 @@ def lines(rows: list[dict[str, object]]) -> str:
 
 def listed(rows: list[tuple[str, str, float]] = LISTED) -> list[dict[str, object]]:
     queries, texts = {q["qid"]: q["query"] for q in QUERIES}, {d["docno"]: d["text"] for d in DOCUMENTS}
+    ranks = {row: rank for rank, row in enumerate(sorted(rows, key=lambda row: -row[2]))}
     return [
-        {"qid": qid, "query": queries[qid], "docno": docno, "text": texts[docno], "rank": rank, "score": score}
-        for rank, (qid, docno, score) in enumerate(rows)
+        {
+            "qid": qid,
+            "query": queries[qid],
+            "docno": docno,
+            "text": texts[docno],
+            "rank": ranks[qid, docno, score],
+            "score": score,
+        }
+        for qid, docno, score in rows
     ]
 
 
@@ -64,10 +72,8 @@ def test_bm25_over_the_texts_of_the_collection(full: Path, execute: Callable[...
     data = Input(full)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-    assert data.collection["docno"].tolist() == ["d1", "d3", "d4"]  # d2 is too short
-    found = candidates(execute(full))
-    assert ("10", "d3", 1) in found
-    assert "d2" not in {docno for _, docno, _ in found}
+    assert data.collection["docno"].tolist() == ["d1", "d2", "d3", "d4"]  # d2, however short it is
+    assert ("10", "d3", 1) in candidates(execute(full))
     assert data.note.endswith("that is ranked; documents ranked: those that each system retrieves")
 
 
@@ -107,14 +113,22 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("queries.jsonl", '{"qid": "1", "query": "a"}\n{"qid": "2"}\n', "queries.jsonl, line 2: Object missing required field"),
-        ("queries.jsonl", '{"qid": "1", "query": "a"}\n{"qid": "1", "query": "b"}\n', "qid 1 occurs again with another query"),
-        ("queries.jsonl", '{"qid": "1", "query": " "}\n', "topic 1 has an empty query"),
+        ("queries.jsonl", '{"qid": "1", "query": "a"}\n{"qid": "2"}\n', r"queries.jsonl, line 2 \(qid 2\): no query"),
+        (
+            "queries.jsonl",
+            '{"qid": "1", "query": "a"}\n{"qid": "1", "query": "b"}\n',
+            "line 2: qid 1 occurs again with another query, first in line 1",
+        ),
+        ("queries.jsonl", '{"qid": "1", "query": " "}\n', "line 1: topic 1 has an empty query"),
         ("queries.jsonl", "", "no query"),
-        ("queries.jsonl", '{"qid": "1 2", "query": "a"}\n', "line 1: qid '1 2'"),
+        ("queries.jsonl", '{"qid": "1 2", "query": "a"}\n', "line 1: qid holds '1 2'"),
         ("queries.jsonl", "\udcff", "line 1"),
         ("documents.jsonl.gz", "not gzip", "damaged gzip file"),
-        ("documents.jsonl", '{"docno": "d", "text": "a"}\n{"docno": "d", "text": "b"}\n', "docno d occurs again with another"),
+        (
+            "documents.jsonl",
+            '{"docno": "d", "text": "a"}\n{"docno": "d", "text": "b"}\n',
+            "line 2: docno d occurs again with another text",
+        ),
         ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "document d1 occurs twice in topic 2"),
         ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), "1 of its 4 documents is not in the input, the first is d9"),
         ("rerank.jsonl", lines(listed()).replace("9.5", "1e999"), "line 2: Number out of range"),
@@ -165,19 +179,19 @@ def test_the_same_rankers_rank_it(
 
 
 @pytest.mark.parametrize("work", [False, True])
-def test_short_texts_are_ranked_where_they_are_listed_and_refused_where_they_are_not(
+def test_empty_texts_are_ranked_where_they_are_listed_and_refused_where_they_are_not(
     work: bool, full: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (full / "documents.jsonl.gz").write_bytes(
-        gzip.compress(lines([{"docno": d["docno"], "text": "short"} for d in DOCUMENTS]).encode())
+        gzip.compress(lines([{"docno": d["docno"], "text": " "} for d in DOCUMENTS]).encode())
     )
     flags = ["-i", str(full), "--checkpoints", str(checkpoints)]
     kept = ["--work", str(tmp_path / "work")] if work else []
     rank = ["rank", *flags, "--device", "cpu", *kept]
     assert main([*rank, "-o", str(tmp_path / "none")]) == 3
-    assert "no argument is left of 4" in capsys.readouterr().err
+    assert "none of 4 documents has a text" in capsys.readouterr().err
     assert main(["check", *flags]) == 3
-    assert "FAULT  no argument is left of 4" in capsys.readouterr().out
+    assert "FAULT  none of 4 documents has a text" in capsys.readouterr().out
     (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in listed()]))
     for output in ("first", "second"):
         assert main([*rank, "-o", str(tmp_path / output)]) == 0

@@ -1,0 +1,117 @@
+"""All that is wrong with a file of args.me that was refused: each of its arguments, as far as it is JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from submission.errors import short
+from submission.input.arguments import EXPECTED, Argument
+from submission.input.json_places import (
+    NO_CONSTANTS,
+    Broken,
+    Constant,
+    Data,
+    Steps,
+    dotted,
+    line_and_column,
+    not_utf8,
+    survey,
+)
+
+FIRST = 1 << 24  # bytes in which the first line of a file is looked for
+
+
+class _Loose(msgspec.Struct):
+    """A corpus whose arguments are looked at one by one."""
+
+    arguments: list[msgspec.Raw]
+
+
+class _Named(msgspec.Struct):
+    id: str
+
+
+def file_faults(file: Path, data: Data, error: BaseException) -> list[str]:
+    """All that is wrong with a file that was refused with an error: at least that."""
+    if isinstance(error, MemoryError):
+        return [f"{file}: larger than the memory of this machine; give it more, or a smaller file"]
+    if isinstance(error, UnicodeDecodeError) and (broken := not_utf8(data)):
+        return [_malformed(file, data, broken)]
+    return _faults(file, data) or [f"{file}: {short(str(error), 200)}; {EXPECTED}"]
+
+
+def _faults(file: Path, data: Data) -> list[str]:
+    constants: list[Constant] = []
+    try:
+        arguments = msgspec.json.decode(data, type=_Loose).arguments
+    except msgspec.ValidationError as error:
+        return [f"{file}: {short(str(error), 200)}; {EXPECTED}{_advice(data)}"]
+    except (ValueError, RecursionError):
+        seen = survey(data)
+        if seen.broken:
+            return [*_of_constants(file, seen.constants, []), _malformed(file, data, not_utf8(data) or seen.broken)]
+        constants = seen.constants
+        try:
+            arguments = msgspec.json.decode(seen.text, type=_Loose).arguments
+        except msgspec.ValidationError:
+            arguments = []
+    having = {_number(constant.steps) for constant in constants}
+    return [
+        *_of_constants(file, constants, arguments),
+        *(
+            f"{file}, argument number {number}{_name(raw)}: {fault}; {EXPECTED}"
+            for number, raw in enumerate(arguments, 1)
+            if number not in having and (fault := _fault(raw))
+        ),
+    ]
+
+
+def _of_constants(file: Path, constants: list[Constant], arguments: list[msgspec.Raw]) -> list[str]:
+    """What to say of constants; the arguments, as far as they are known, have their ids."""
+    faults = []
+    for constant in constants:
+        number, place, steps = _number(constant.steps), str(file), constant.steps
+        if number:
+            name = _name(arguments[number - 1]) if arguments else ""
+            place, steps = f"{file}, argument number {number}{name}", steps[2:]
+        faults.append(f"{place}: {dotted(steps)} is {constant.name}; {NO_CONSTANTS}")
+    return faults
+
+
+def _malformed(file: Path, data: Data, broken: Broken) -> str:
+    number = _number(broken.steps)
+    place = f"{file}, argument number {number}" if number else str(file)
+    return f"{place}, {line_and_column(data, broken.byte)}: malformed JSON ({broken.reason}); {EXPECTED}; copy the file again"
+
+
+def _advice(data: Data) -> str:
+    """What to do with a file that is no corpus, where its first line is an argument; "" for another one."""
+    first = bytes(data[:FIRST]).partition(b"\n")[0]
+    return "; a file with one argument a line has to be named .jsonl" if _name(first) else ""
+
+
+def _number(steps: Steps) -> int:
+    """The number of the argument that steps lead into, from 1; 0: they lead into none."""
+    match steps:
+        case ["arguments", int(number), *_]:
+            return number + 1
+    return 0
+
+
+def _fault(raw: msgspec.Raw) -> str:
+    """What is wrong with an argument; "" for nothing."""
+    try:
+        msgspec.json.decode(raw, type=Argument)
+    except (ValueError, RecursionError) as error:
+        return short(str(error), 200)
+    return ""
+
+
+def _name(raw: msgspec.Raw | bytes) -> str:
+    """An argument's id for messages; "" if it has none."""
+    try:
+        return f" (id {short(msgspec.json.decode(raw, type=_Named).id)})"
+    except (ValueError, RecursionError):
+        return ""
