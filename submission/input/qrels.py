@@ -45,11 +45,11 @@ def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
     qrels = pd.DataFrame(rows, columns=["qid", "docno", "rel"])
     unjudged = qrels["rel"] == UNJUDGED
     for faulty, words in (
-        (unjudged, "-1: no judgments, left out"),
-        ((qrels["rel"] < 0) & ~unjudged, "another below 0: count as 0"),
+        (unjudged, "of -1: no judgments, left out"),
+        ((qrels["rel"] < 0) & ~unjudged, "below 0 other than -1: they count as 0"),
     ):
         if faulty.any():
-            log.info("%s: %d of %s have the grade %s", file.name, faulty.sum(), counted(len(qrels), "line"), words)
+            log.info("%s: %d of %s have a grade %s", file.name, faulty.sum(), counted(len(qrels), "line"), words)
     qrels = qrels[~unjudged].reset_index(drop=True)
     qrels["rel"] = qrels["rel"].clip(lower=0)
     if (qrels["rel"] % 1 == 0).all():

@@ -105,13 +105,13 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         "qrels,run,over,measure,topics,mean,low,high\n"
         + "".join(f"{q},{r},{JUDGED},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in MEASURES_SHOWN)
     )
-    sections = ("commands", "systems", "results")
+    sections = ("commands", "formats", "systems", "results")
     marks = "\n".join(f"<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nbetween" for name in sections)
     (tmp_path / "README.md").write_text(f"before\n{marks}\nafter\n")
     for _ in range(2):  # again: the same
         update(tmp_path / "means.csv", CHECKPOINTS, tmp_path / "README.md")
         lines = (tmp_path / "README.md").read_text().splitlines()
-        assert (lines[0], lines[-1], lines.count("between")) == ("before", "after", 3)
+        assert (lines[0], lines[-1], lines.count("between")) == ("before", "after", 4)
         assert "old" not in lines
         start = lines.index("<!-- results: generated -->")
         assert lines[start + 4 : start + 8] == [

@@ -10,6 +10,7 @@ import pandas as pd
 from submission.disk.files import write_whole
 from submission.disk.provenance import METRICS
 from submission.errors import InputError
+from submission.input import formats
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
@@ -31,6 +32,7 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, readme: P
     text = readme.read_text(encoding="utf-8")
     for name, content in {
         "commands": commands(checkpoints),
+        "formats": formats.markdown(),
         "systems": systems(),
         "results": results_table(measured, checkpoints),
     }.items():
