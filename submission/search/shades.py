@@ -1,0 +1,62 @@
+"""What an enrichment says of the words of a document: where DeepCT sees weight, where TARGER sees claims and premises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from submission.enrichment.base import Word
+from submission.systems.execution import Execution, Stage
+from submission.systems.lexical import Lexical
+from submission.text.normalise import URL
+
+LEVELS = 5  # shades of a weight
+
+
+class Shade(NamedTuple):
+    """A place in a text, and how it is shaded: a part of an argument, or a level from 1 to LEVELS."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def is_shaded(stage: Stage) -> bool:
+    """Whether a stage searches the words that an enrichment gives."""
+    return _enriched(stage) is not None
+
+
+def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
+    """How a document's premise is shaded; not at all where the stage has no enrichment.
+
+    Raises:
+        CheckpointError: its checkpoint cannot be used.
+    """
+    lexical = _enriched(stage)
+    if lexical is None or lexical.enrichment is None:
+        return []
+    enricher, document = lexical.enrichment.opened(execution.checkpoints).enricher, execution.documents.texts({docno})
+    [text] = document["premise"]
+    places = list(_places(text, lexical.enrichment.read(execution, "premise", document)))
+    if enricher.parts:
+        return [Shade(start, end, part) for start, end, word in places if (part := enricher.part(word))]
+    largest = max((word.weight for _, _, word in places), default=0.0)
+    levels = ((start, end, -(-LEVELS * word.weight // largest) if word.weight > 0 else 0) for start, end, word in places)
+    return [Shade(start, end, f"s{level:.0f}") for start, end, level in levels if level]
+
+
+def _places(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
+    """Where words of passages are in the whole text. A passage may have been read without the URLs that are in it."""
+    end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
+    for passage, words in passages:
+        start = text.find(passage, end)
+        for word in words:
+            written = passage[word.start : word.end]
+            place = start + word.start if start >= 0 else without_urls.find(written, end)
+            if place >= 0:
+                end = place + len(written)
+                yield place, end, word
+
+
+def _enriched(stage: Stage) -> Lexical | None:
+    return stage if isinstance(stage, Lexical) and stage.enrichment is not None else None
