@@ -13,6 +13,7 @@ from typing import Any
 
 from submission.errors import InputError, SubmissionError, UsageError
 from submission.input.directory import Input
+from submission.paths import SAMPLE
 from submission.search import asked, page
 from submission.search.asked import Asked
 from submission.search.page import Site
@@ -55,7 +56,8 @@ class SearchServer(ThreadingHTTPServer):
         self.searcher, self.lock = searcher, Lock()
         self.default = Asked(systems=tuple(system.name for system in systems), depth=depth)
         ready = [name for name, system in SYSTEMS.items() if not system.missing(searcher.checkpoints)]
-        self.site = Site(searcher.corpus.directory.resolve().name, ready, _examples(searcher.corpus.directory))
+        directory = searcher.corpus.directory
+        self.site = Site("the sample" if directory == SAMPLE else str(directory), ready, _examples(directory))
         self.hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from submission.enrichment.base import Word
@@ -39,7 +40,9 @@ def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
     [text] = document["premise"]
     places = list(_places(text, lexical.enrichment.read(execution, "premise", document)))
     if enricher.parts:
-        return [Shade(start, end, part) for start, end, word in places if (part := enricher.part(word))]
+        by_part = groupby(places, key=lambda place: enricher.part(place[2]))
+        parts = ((part, list(own)) for part, own in by_part if part)
+        return [Shade(own[0][0], own[-1][1], part) for part, own in parts]
     largest = max((word.weight for _, _, word in places), default=0.0)
     levels = ((start, end, -(-LEVELS * word.weight // largest) if word.weight > 0 else 0) for start, end, word in places)
     return [Shade(start, end, f"s{level:.0f}") for start, end, level in levels if level]
