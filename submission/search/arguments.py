@@ -37,7 +37,7 @@ def corpus_of(arguments: Arguments) -> Corpus:
         arguments = arguments.assign(conclusion=arguments["premise"])
     frame = arguments[["docno", "conclusion", "premise"]].astype(object).reset_index(drop=True)
     _refuse_ids(frame["docno"], "arguments")
-    for column in ("conclusion", "premise"):
+    for column in ("premise", "conclusion"):
         _refuse_no_text(frame, "arguments", column)
     return Corpus.of_frame(frame)
 

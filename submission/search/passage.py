@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from submission.text.normalise import APOSTROPHES
 from submission.text.terms import Terms
 
 LONGEST = 60  # words of a passage
-SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s)|(?=\n)|\Z)", re.DOTALL)
+SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|\n")
 WRITTEN = re.compile(r"\S+")
 WORD = re.compile(rf"[^\W_]+(?:[{APOSTROPHES}]+[^\W_]+)*")  # what the index makes its terms of
 
@@ -31,14 +33,15 @@ class Passage(NamedTuple):
     @property
     def within(self) -> list[Span]:
         """The marks in the part."""
-        return [mark for mark in self.marks if self.place.start <= mark.start and mark.end <= self.place.end]
+        return [mark for mark in self.marks if self.place.start <= mark.start < self.place.end]
 
 
 def best_passage(text: str, weights: Mapping[str, float], terms: Terms) -> Passage:
     """The window of sentences whose different terms of the question weigh most together.
 
-    A window is as many sentences as fit in 60 words; a longer sentence is cut. Of windows that weigh the same the one with more
-    marked words is taken, then the first; in a text without any of these terms, the beginning.
+    A window begins with a sentence that has one of these terms, and is as many sentences as fit in 60 words; a longer one is
+    cut. Of windows that weigh the same the one with more marked words is taken, then the first; in a text without any of the
+    terms, the beginning.
 
     Args:
         text: of a document.
@@ -46,31 +49,36 @@ def best_passage(text: str, weights: Mapping[str, float], terms: Terms) -> Passa
         terms: how the index makes terms of words.
     """
     found = [(Span(*match.span()), own) for match in WORD.finditer(text) if (own := weights.keys() & terms.of(match[0]))]
+    starts, windows = [mark.start for mark, _ in found], list(_windows(text))
+
+    def within(place: Span) -> list[set[str]]:
+        return [own for _, own in found[bisect_left(starts, place.start) : bisect_left(starts, place.end)]]
 
     def worth(window: Span) -> tuple[float, int]:
-        within = [own for mark, own in found if window.start <= mark.start and mark.end <= window.end]
-        return sum(weights[term] for term in sorted(set().union(*within))), len(within)
+        terms_of_words = within(window)
+        return sum(weights[term] for term in sorted(set().union(*terms_of_words))), len(terms_of_words)
 
-    return Passage(max(_windows(text), key=worth, default=Span(0, len(text))), [mark for mark, _ in found])
+    candidates = [window for first, window in windows if within(first)] or [window for _, window in windows[:1]]
+    return Passage(max(candidates, key=worth, default=Span(0, len(text))), [mark for mark, _ in found])
 
 
-def _windows(text: str) -> Iterator[Span]:
-    """From each sentence on as many as fit."""
+def _windows(text: str) -> Iterator[tuple[Span, Span]]:
+    """Each sentence, and as many from it on as fit."""
     sentences = list(_sentences(text))
-    for number, (first, size) in enumerate(sentences):
-        last = first
-        for sentence, words in sentences[number + 1 :]:
-            size += words
-            if size > LONGEST:
-                break
-            last = sentence
-        yield Span(first.start, last.end)
+    end = size = 0  # of the window
+    for first, words in sentences:
+        while end < len(sentences) and size + sentences[end][1] <= LONGEST:
+            size += sentences[end][1]
+            end += 1
+        yield first, Span(first.start, sentences[end - 1][0].end)
+        size -= words
 
 
 def _sentences(text: str) -> Iterator[tuple[Span, int]]:
     """The sentences and how many words each has, at most LONGEST."""
-    for sentence in SENTENCE.finditer(text):
-        words = [match.span() for match in WRITTEN.finditer(text, *sentence.span())]
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    for start, end in pairwise([0, *ends, len(text)]):
+        words = [match.span() for match in WRITTEN.finditer(text, start, end)]
         for first in range(0, len(words), LONGEST):
             part = words[first : first + LONGEST]
             yield Span(part[0][0], part[-1][1]), len(part)
