@@ -18,12 +18,12 @@ def clean(text: str) -> str:
     Raises:
         UsageError: it is empty, or too long.
     """
-    seen = "".join(_REPLACED.get(unicodedata.category(character), character) for character in text[: LONGEST + 1])
-    question = " ".join(seen.split())
+    text = text.strip()
     if len(text) > LONGEST:
         raise UsageError(
-            f"a question of {len(text)} characters ({short(question, 40)}); expected at most {LONGEST}: shorten it"
+            f"a question of {len(text)} characters ('{short(text[:40])}…'); expected at most {LONGEST}: shorten it"
         )
+    question = " ".join("".join(_REPLACED.get(unicodedata.category(one), one) for one in text).split())
     if not question:
         raise UsageError("an empty question; expected words, as in 'Should zoos be abolished?'")
     return question

@@ -122,7 +122,7 @@ def test_one_that_fails_does_not_stop_the_others(asked: Any, tmp_path: Path) -> 
     checkpoints = Path(shutil.copytree(CHECKPOINTS / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
     flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
     code, out, err = asked(*flags, QUESTION)
-    assert (code, "failed: " in out, "1.3942" in out) == (6, True, True)
+    assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
     assert "failed: bm25_arguments; the answers of the others are above" in err
 
 
@@ -157,8 +157,8 @@ def test_a_prompt_through_a_pipe_from_a_foreign_directory(tmp_path: Path) -> Non
     command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--json", "--device", "cpu"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"}
     done = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
-    assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "zoos \N{SNOWMAN}\ufffd"]
-    assert done.stderr.count(b"error: a question of 40000 characters") == 1
+    assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "zoos \ufffd\ufffd\ufffd\ufffd"]
+    assert done.stderr.count(b"error: a question of 39999 characters") == 1
     assert b"Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -173,7 +173,7 @@ def test_a_prompt_on_a_terminal() -> None:
     try:
         assert "? " in _until(leader, "? ")
         os.write(leader, QUESTION.encode() + b"\n")
-        out = _until(leader, "A38bcfb72")
+        out = _until(leader, "A38bcfb72") + _until(leader, "? ")
         assert "\x1b[1;32mPRO\x1b[0m" in out
         assert "\x1b[1;4mZOOS\x1b[0m" in out
         os.write(leader, b"\x04")

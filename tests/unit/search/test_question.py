@@ -33,7 +33,7 @@ def test_one_line_as_in_a_topics_file(typed: str, expected: str) -> None:
     [
         ("", "an empty question; expected words"),
         (" \n\0\x7f ", "an empty question; expected words"),
-        ("zoo " * LONGEST, f"a question of {4 * LONGEST} characters (zoo zoo zoo"),
+        ("zoo " * LONGEST, f"a question of {4 * LONGEST - 1} characters ('zoo zoo zoo"),
     ],
 )
 def test_what_is_no_question(typed: str, message: str) -> None:
