@@ -33,6 +33,8 @@ def corpus_of(arguments: Arguments) -> Corpus:
     if not isinstance(arguments, pd.DataFrame):
         arguments = _numbered(list(arguments), "docno", "premise")
     _refuse_others(arguments, "arguments", ["docno", "premise"])
+    if arguments.empty:
+        raise InputError("arguments: there are none; expected at least one")
     if "conclusion" not in arguments:
         arguments = arguments.assign(conclusion=arguments["premise"])
     frame = arguments[["docno", "conclusion", "premise"]].astype(object).reset_index(drop=True)
@@ -70,8 +72,6 @@ def _refuse_others(frame: pd.DataFrame, what: str, columns: list[str]) -> None:
         raise InputError(
             f"{what}: no column {missing[0]}; expected {', '.join(columns)}, there are {', '.join(map(str, frame))}"
         )
-    if frame.empty:
-        raise InputError(f"{what}: there are none; expected at least one")
 
 
 def _refuse_ids(ids: pd.Series, what: str) -> None:

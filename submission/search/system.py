@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from submission.errors import UsageError
-from submission.lists import DEEPEST, cut
+from submission.lists import DEEPEST, cut, of_rows
 from submission.paths import CHECKPOINTS
 from submission.scoring.device import choose_device
 from submission.search.arguments import Arguments, Questions, corpus_of, topics_of
@@ -67,10 +67,16 @@ class Index:
         """
         if not 1 <= depth <= DEEPEST:
             raise UsageError(f"depth {depth}; expected a whole number from 1 to {DEEPEST}")
-        return cut(self._searcher.lists(self._stage, topics_of(questions)), depth)
+        topics = topics_of(questions)
+        return of_rows([]) if topics.empty else cut(self._searcher.lists(self._stage, topics), depth)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is."""
+        return not self._close.alive
 
     def close(self) -> None:
-        """Close it."""
+        """Close it; what it kept in a working directory stays."""
         self._close()
 
     def __enter__(self) -> Index:

@@ -56,7 +56,6 @@ def test_what_are_no_arguments(arguments: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("questions", "error", "message"),
     [
-        ([], InputError, "questions: there are none"),
         ("", UsageError, "an empty question"),
         (["a", 7], InputError, "questions: query of 2 is 7; expected a text"),
         (pd.DataFrame({"qid": ["1"], "text": ["a"]}), InputError, "questions: no column query; expected qid, query"),
@@ -71,6 +70,14 @@ def test_three_lines() -> None:
     found = open_system("dirichlet").search(TEXTS, ["Are zoos cruel?", "Is golf a sport?", "unknownword"])
     assert found.columns.tolist() == ["qid", "docno", "rank", "score"]
     assert found[["qid", "docno", "rank"]].to_numpy().tolist() == [["1", "1", 1], ["1", "2", 2], ["2", "2", 1]]
+
+
+def test_no_questions_get_no_arguments() -> None:
+    none = pd.DataFrame({"qid": [], "query": []}, dtype=object)
+    with open_system("dirichlet").over(TEXTS) as index:
+        found = index.search(none)
+    assert (found.columns.tolist(), len(found)) == (["qid", "docno", "rank", "score"], 0)
+    assert index.closed
 
 
 def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
