@@ -39,7 +39,7 @@ class Style:
 
     def marked(self, text: str) -> str:
         """A word of the question."""
-        return self._in("1;4", text) if self.coloured else f"*{text}*"
+        return self._in("1;4;33", text) if self.coloured else f"*{text}*"
 
     def wrapped(self, text: str, marks: Sequence[Span], columns: int) -> Iterator[Line]:
         """A text in lines of at most so many columns."""

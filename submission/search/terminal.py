@@ -30,7 +30,7 @@ def written(answer: Answer, arguments: int, columns: int, coloured: bool) -> str
     each = (columns - 3 * (number - 1)) // number
     across = number > 1 and each >= NARROWEST
     size = min(each if across else columns, WIDEST)
-    about = style.line(("  ", ""), (answer.question, BOLD), (f"   {arguments} arguments, {answer.seconds:.2f} s", FAINT))
+    about = style.line((answer.question, BOLD), (f"   {arguments} arguments, {answer.seconds:.2f} s", FAINT))
     blocks = [list(_blocks(style, listed, size)) for listed in answer.systems]
     lines = [about.text, ""]
     if across:

@@ -89,7 +89,7 @@ def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
     code, out, _ = asked("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUESTION)
     assert code == 0
     lines = out.splitlines()
-    assert lines[0].startswith("  Should zoos be abolished?   461 arguments, ")
+    assert lines[0].startswith("Should zoos be abolished?   461 arguments, ")
     assert re.fullmatch(r"dirichlet  37 listed +│ bm25  \d+ listed", lines[2])
     assert re.fullmatch(r"  1  PRO  1\.3942 +│   1  \S+ +\d+\.\d{4}", lines[4])
     assert any(line.lstrip().startswith("*ZOOS* ARE PRISONS.") for line in lines)
@@ -175,7 +175,7 @@ def test_a_prompt_on_a_terminal() -> None:
         os.write(leader, QUESTION.encode() + b"\n")
         out = _until(leader, "A38bcfb72") + _until(leader, "? ")
         assert "\x1b[1;32mPRO\x1b[0m" in out
-        assert "\x1b[1;4mZOOS\x1b[0m" in out
+        assert "\x1b[1;4;33mZOOS\x1b[0m" in out
         os.write(leader, b"\x04")
         assert process.wait(20) == 0
     finally:

@@ -96,7 +96,7 @@ def test_all_of_them_at_a_prompt() -> None:
     done = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)
     assert b"Traceback" not in done.stderr + done.stdout
     assert b"error: " in done.stderr
-    assert b"  Are zoos cruel?   461 arguments" in done.stdout
+    assert b"Are zoos cruel?   461 arguments" in done.stdout
 
 
 @pytest.mark.slow

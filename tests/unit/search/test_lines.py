@@ -39,7 +39,7 @@ def test_texts_are_broken_and_words_marked() -> None:
     plain = [line.text for line in Style(False).wrapped(text, marks, 12)]
     assert plain == ["Are (*zoos*)", "cruel?", "*Zoos* are."]
     coloured = [line.text for line in Style(True).wrapped(text, marks, 12)]
-    assert coloured == ["Are (\x1b[1;4mzoos\x1b[0m)", "cruel? \x1b[1;4mZoos\x1b[0m", "are."]
+    assert coloured == ["Are (\x1b[1;4;33mzoos\x1b[0m)", "cruel? \x1b[1;4;33mZoos\x1b[0m", "are."]
 
 
 def test_a_word_that_is_too_long_is_cut() -> None:
