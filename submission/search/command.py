@@ -18,7 +18,6 @@ from submission.search.chosen import chosen
 from submission.search.corpus import Corpus
 from submission.search.machine import dumped
 from submission.search.searcher import Searcher, Wish
-from submission.search.server import serve
 from submission.search.terminal import written
 from submission.systems.catalogue import System
 from submission.systems.remembered import Checkpoints
@@ -58,6 +57,8 @@ def search(job: Job) -> None:
         print(why, file=sys.stderr)
     with Searcher(Corpus.of_directory(job.input), checkpoints, device, job.work) as searcher:
         if job.serve is not None:
+            from submission.search.server import serve
+
             serve(searcher, systems, job.depth, job.serve)
         elif job.question is not None:
             _refuse_failures(_answer(job, searcher, systems, job.question))

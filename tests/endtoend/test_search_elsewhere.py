@@ -26,7 +26,7 @@ def documented(name: str) -> str:
 
 
 def test_the_lines_print_what_they_print() -> None:
-    _, asked, shown = documented(">>> open_system(").split("\n", 2)
+    asked, shown = documented(">>> open_system(").split("\n", 1)
     found = eval(asked.removeprefix(">>> "), {"open_system": open_system, "Path": lambda place: ROOT / place})
     assert str(found) == shown.rstrip()
 
