@@ -45,6 +45,11 @@ def test_different_words_count_once_and_more_marks_decide_between_equals() -> No
     assert len(passage.marks) == 5
 
 
+def test_a_word_that_is_said_again_and_again_weighs_no_more() -> None:
+    text = sentence("zoos", "zoos", "zoos", "zoos") + sentence("cruel", "zoos")
+    assert shown(text, best_passage(text, WEIGHTS, Terms("none")))[1] == ["cruel", "zoos"]
+
+
 def test_a_long_sentence_is_cut() -> None:
     text = " ".join(["filler"] * 500 + ["zoos"] + ["filler"] * 500)
     found, marks = shown(text, best_passage(text, WEIGHTS, Terms("none")))
