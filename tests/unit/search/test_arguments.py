@@ -72,9 +72,9 @@ def test_three_lines() -> None:
     assert found[["qid", "docno", "rank"]].to_numpy().tolist() == [["1", "1", 1], ["1", "2", 2], ["2", "2", 1]]
 
 
-def test_no_questions_get_no_arguments() -> None:
+def test_no_questions_get_no_arguments_and_open_nothing(tmp_path: Path) -> None:
     none = pd.DataFrame({"qid": [], "query": []}, dtype=object)
-    with open_system("dirichlet").over(TEXTS) as index:
+    with open_system("sbert", checkpoints=tmp_path).over(TEXTS) as index:
         found = index.search(none)
     assert (found.columns.tolist(), len(found)) == (["qid", "docno", "rank", "score"], 0)
     assert index.closed
