@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add("search", _search, "answer a question, those of a prompt, or in a browser")
     verb.add_argument("question", nargs="?", help="in your own words (default: a prompt, until Ctrl-D)")
     add_input(verb)
-    what = "repeatable; they answer side by side (default: fusion on a GPU, else the best that searches by words alone)"
+    what = "repeatable; they answer side by side (default: fusion on a GPU, else the best that searches by the words alone)"
     verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=what)
     what = "arguments of each system that are shown"
     verb.add_argument("--depth", type=whole_number(1, 100), default=5, metavar="N", help=what)

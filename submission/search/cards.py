@@ -110,8 +110,8 @@ def _legend(found: Sequence[Found]) -> Html | str:
 
 
 def _why(explained: Explained) -> Html:
-    """The parts of a score, as bars."""
-    ordered = sorted(explained.parts, key=lambda row: -abs(row.value))
+    """The parts of a score, as bars; what adds nothing is none."""
+    ordered = sorted((row for row in explained.parts if row.value), key=lambda row: -abs(row.value))
     first, others = ordered[:PARTS], ordered[PARTS:]
     largest = max((abs(row.value) for row in first), default=0.0) or 1.0
     rest = [Row(sum(row.value for row in others), f"{len(others)} others")] if others else []

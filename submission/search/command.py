@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import shutil
 import sys
@@ -75,7 +74,6 @@ def _answer(job: Job, searcher: Searcher, systems: Sequence[System], question: s
     columns = shutil.get_terminal_size((WIDE, 0)).columns if sys.stdout.isatty() else WIDE
     text = dumped(answer) if job.json else written(answer, searcher.size, columns, _has_colours())
     print(text, end="", flush=True)
-    logging.getLogger("submission").setLevel(logging.WARNING)  # all is open: what follows is said by the answers
     return answer
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +68,7 @@ class Searcher:
         self._work, self._last_resort = Work(work, last_resort), last_resort
         self._index = Execution(corpus, checkpoints, device, self._work)
         self._asked: OrderedDict[str, tuple[Asking, ExitStack]] = OrderedDict()
+        self._open: set[System] = set()
 
     def __enter__(self) -> Searcher:
         """Raises OutputError: the working directory cannot be written, or another process has it."""
@@ -95,18 +97,22 @@ class Searcher:
             UsageError: the question is empty or too long. InputError, OutputError: the documents cannot be read or indexed.
         """
         start, question = time.monotonic(), clean(text)
-        asking = self._asking(question)
-        weights, terms = _weights(question, systems, asking)
-        listed = []
-        for system in systems:
-            try:
-                found = list(self._found(system, asking, weights, terms, wish))
-                listed.append(Listed(system.name, found, len(asking.lists(system.stage))))
-            except (InputError, OutputError):
-                raise  # not this system's fault: the others would fail alike
-            except SubmissionError as error:
-                listed.append(Listed(system.name, error=error))
+        with nullcontext() if {*systems} - self._open else _warnings_alone():  # what is opened now may take long, and says so
+            asking = self._asking(question)
+            weights, terms = _weights(question, systems, asking)
+            listed = [self._listed(system, asking, weights, terms, wish) for system in systems]
+        self._open |= {*systems}
         return Answer(question, listed, time.monotonic() - start)
+
+    def _listed(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Listed:
+        """What a system answers, or why it cannot."""
+        try:
+            found = list(self._found(system, asking, weights, terms, wish))
+            return Listed(system.name, found, len(asking.lists(system.stage)))
+        except (InputError, OutputError):
+            raise  # not this system's fault: the others would fail alike
+        except SubmissionError as error:
+            return Listed(system.name, error=error)
 
     def _found(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Iterator[Found]:
         """The first arguments of a system."""
@@ -140,6 +146,18 @@ class Searcher:
         """The question that was asked the longest ago."""
         _, (_, scratch) = self._asked.popitem(last=False)
         scratch.close()
+
+
+@contextmanager
+def _warnings_alone() -> Iterator[None]:
+    """Say nothing of what is done, only of what is odd."""
+    logger = logging.getLogger("submission")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _explained(system: System, asking: Asking, docno: str) -> Explained:

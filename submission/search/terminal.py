@@ -75,8 +75,8 @@ def _lines(style: Style, found: Found, columns: int) -> Iterator[Line]:
 
 
 def in_a_line(explained: Explained) -> str:
-    """The largest parts of a score, and the sum of the others."""
-    ordered = sorted(explained.parts, key=lambda row: -abs(row.value))
+    """The largest parts of a score, and the sum of the others; what adds nothing is none."""
+    ordered = sorted((row for row in explained.parts if row.value), key=lambda row: -abs(row.value))
     first, others = ordered[:PARTS], ordered[PARTS:]
     rest = [Row(sum(row.value for row in others), f"{len(others)} others")] if others else []
     return "why: " + ", ".join(f"{row.name} {row.value:+.3f}" for row in [*first, *rest])

@@ -101,8 +101,8 @@ def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
 
 def test_by_default_the_best_by_words_answers_and_says_so(asked: Any) -> None:
     code, out, err = asked(QUESTION)
-    assert (code, out.splitlines()[2].split()[0]) == (0, "dirichlet_rm3")
-    assert "asking dirichlet_rm3, the best that searches by words alone" in err
+    assert (code, out.splitlines()[2].split()[0]) == (0, "bm25_rm3")
+    assert "asking bm25_rm3, the best that searches by the words alone" in err
 
 
 def test_what_cannot_be_answered(asked: Any, tmp_path: Path) -> None:
@@ -159,6 +159,8 @@ def test_a_prompt_through_a_pipe_from_a_foreign_directory(tmp_path: Path) -> Non
     done = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
     assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "zoos \ufffd\ufffd\ufffd\ufffd"]
     assert done.stderr.count(b"error: a question of 39999 characters") == 1
+    assert done.stderr.count(b"dirichlet: 1 topics in") == 1  # what follows is said by the answers
+    assert done.stderr.count(b"error: ") == 1  # empty lines ask nothing
     assert b"Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
