@@ -111,9 +111,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, f"expected the host {' or '.join(sorted(self.server.hosts))}")
             return
-        if not self.path.startswith("/"):
-            self._refuse(HTTPStatus.BAD_REQUEST, "expected a path")
-            return
         path, _, query = self.path.partition("?")
         if path == "/":
             status, text = self.server.answered(query)

@@ -163,10 +163,13 @@ def test_other_methods_are_refused(method: str, get: Get) -> None:
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_a_head_has_no_body(get: Get) -> None:
-    status, headers, text = get(address(), "HEAD")
-    assert (status, text) == (200, "")
-    assert int(headers["Content-Length"]) > 1000
+def test_a_head_has_no_body(server: SearchServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(f"HEAD / HTTP/1.1\r\nHost: localhost:{server.server_port}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (head.split()[1], body) == (b"200", b"")
+    assert int(re.findall(rb"Content-Length: (\d+)", head)[0]) > 1000
 
 
 @pytest.mark.parametrize(
