@@ -61,6 +61,7 @@ def test_a_long_sentence_is_cut() -> None:
 def test_without_any_of_the_words_it_is_the_beginning(text: str) -> None:
     passage = best_passage(text, WEIGHTS, Terms("none"))
     assert passage.place.start == 0
+    assert len(text[slice(*passage.place)].split()) == (60 if text.strip() else 0)
     assert passage.marks == []
 
 

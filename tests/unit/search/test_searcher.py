@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from submission.engine.engine import CPU
 from submission.paths import CHECKPOINTS
+from submission.search.answer import Answer
 from submission.search.corpus import Corpus
 from submission.search.searcher import REMEMBERED, Searcher, Wish
 from submission.search.server import SearchServer
@@ -41,7 +44,19 @@ def test_what_was_asked_a_moment_ago_is_not_computed_again(monkeypatch: pytest.M
             opened.ask(QUESTIONS[1], [find("bm25_rm3")], Wish())
 
 
-def test_browsers_that_ask_at_the_same_time_get_their_own_answers() -> None:
+def test_browsers_that_ask_at_the_same_time_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, asked = Searcher.ask, []
+
+    def alone_ask(*arguments: Any) -> Answer:
+        asked.append(arguments)
+        time.sleep(0.01)
+        assert len(asked) == 1
+        try:
+            return ask(*arguments)
+        finally:
+            asked.clear()
+
+    monkeypatch.setattr(Searcher, "ask", alone_ask)
     with searcher() as opened, SearchServer(opened, [find("dirichlet")], 5, 0) as server:
         queries = [f"q={question}" for question in QUESTIONS]
         alone = [server.answered(query)[1].partition(" s</p>")[2] for query in queries]
