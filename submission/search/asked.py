@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qs, urlencode
 
 from submission.errors import UsageError, short
-from submission.systems.catalogue import SYSTEMS, find
+from submission.systems.catalogue import find
 
 DEPTHS = (5, 10, 20)
 MOST_SYSTEMS = 4  # side by side
@@ -44,19 +44,23 @@ def read(query: str, default: Asked) -> Asked:
     Raises:
         UsageError: an unknown system, too many, a depth that is not offered, too many fields.
     """
-    try:
-        fields = parse_qs(query, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS)
-    except ValueError:
-        raise UsageError(f"an address of more than {MOST_FIELDS} fields; ask again from the first page") from None
+    fields = _fields(query)
     systems = tuple(find(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
     if len(systems) > MOST_SYSTEMS:
         raise UsageError(f"{len(systems)} systems; expected at most {MOST_SYSTEMS}: they stand side by side")
     depth = fields.get("depth", [str(default.depth)])[-1]
     if depth not in {str(number) for number in (*DEPTHS, default.depth)}:
         raise UsageError(f"depth '{short(depth)}'; expected {', '.join(map(str, DEPTHS))}")
-    return Asked(" ".join(fields.get("q", [])[-1:]), systems, int(depth), tuple(fields.get("why", ())))
+    return Asked(read_question(query), systems, int(depth), tuple(fields.get("why", ())))
 
 
-def systems_offered(ready: list[str]) -> list[str]:
-    """The systems that can be chosen, in the catalogue's order."""
-    return [name for name in SYSTEMS if name in ready]
+def read_question(query: str) -> str:
+    """The question alone. Raises UsageError: too many fields."""
+    return _fields(query).get("q", [""])[-1]
+
+
+def _fields(query: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(query, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise UsageError(f"an address of more than {MOST_FIELDS} fields; ask again from the first page") from None

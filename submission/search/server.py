@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -69,6 +70,7 @@ class SearchServer(ThreadingHTTPServer):
         """The page for the part of an address behind `?`, and its status."""
         wanted = self.default
         try:
+            wanted = replace(wanted, question=asked.read_question(query))  # which an error leaves in the box
             wanted = asked.read(query, self.default)
             if not wanted.question.strip():
                 return HTTPStatus.OK, page.first_page(self.site, wanted)

@@ -183,6 +183,7 @@ def test_there_are_no_other_places(path: str, get: Get) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [
+        ("/?q=zoos+and+cages&system=x", 400, 'value="zoos and cages"'),
         ("/?q=zoos&system=dirichle", 400, "did you mean &#x27;dirichlet&#x27;?"),
         (f"/?q=zoos&system={quote(EVIL)}", 400, "unknown system &#x27;&lt;img src=x"),
         ("/?q=zoos&depth=1000000", 400, "depth &#x27;1000000&#x27;; expected 5, 10, 20"),
