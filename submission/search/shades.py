@@ -22,11 +22,6 @@ class Shade(NamedTuple):
     kind: str
 
 
-def is_shaded(stage: Stage) -> bool:
-    """Whether a stage searches the words that an enrichment gives."""
-    return _enriched(stage) is not None
-
-
 def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
     """How a document's premise is shaded; not at all where the stage has no enrichment.
 
