@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
 from submission.enrichment.base import Word
+from submission.retrieval.terms import texts_of
 from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import Lexical
 from submission.text.normalise import URL
@@ -28,19 +30,21 @@ def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
     Raises:
         CheckpointError: its checkpoint cannot be used.
     """
-    lexical = _enriched(stage)
-    if lexical is None or lexical.enrichment is None:
+    if not isinstance(stage, Lexical) or stage.enrichment is None:
         return []
-    enricher, document = lexical.enrichment.opened(execution.checkpoints).enricher, execution.documents.texts({docno})
-    [text] = document["premise"]
-    places = list(_places(text, lexical.enrichment.read(execution, "premise", document)))
+    fields, document = stage.opened(execution.checkpoints).index.fields, execution.documents.texts({docno})
+    enricher = stage.enrichment.opened(execution.checkpoints).enricher
+    [text], [premise] = texts_of(document, fields), document["premise"]
+    places = list(_places(text, stage.enrichment.read(execution, fields, document)))
     if enricher.parts:
         by_part = groupby(places, key=lambda place: enricher.part(place[2]))
-        parts = ((part, list(own)) for part, own in by_part if part)
-        return [Shade(own[0][0], own[-1][1], part) for part, own in parts]
-    largest = max((word.weight for _, _, word in places), default=0.0)
-    levels = ((start, end, -(-LEVELS * word.weight // largest) if word.weight > 0 else 0) for start, end, word in places)
-    return [Shade(start, end, f"s{level:.0f}") for start, end, level in levels if level]
+        found = [Shade(own[0][0], own[-1][1], part) for part, group in by_part if part and (own := list(group))]
+    else:
+        largest = max((word.weight for _, _, word in places), default=0.0)
+        levels = ((start, end, math.ceil(LEVELS * word.weight / largest)) for start, end, word in places if word.weight > 0)
+        found = [Shade(start, end, f"s{level}") for start, end, level in levels]
+    before = len(text) - len(premise)  # a conclusion may be read before it
+    return [Shade(max(start - before, 0), end - before, kind) for start, end, kind in found if end > before]
 
 
 def _places(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
@@ -54,7 +58,3 @@ def _places(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple
             if place >= 0:
                 end = place + len(written)
                 yield place, end, word
-
-
-def _enriched(stage: Stage) -> Lexical | None:
-    return stage if isinstance(stage, Lexical) and stage.enrichment is not None else None

@@ -33,8 +33,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "submission/output": {"submission", "submission/disk", "submission/systems"},
     "submission/search": {
-        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/scoring",
-        "submission/systems", "submission/text",
+        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/retrieval",
+        "submission/scoring", "submission/systems", "submission/text",
     },
     "submission's commands": {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/input", "submission/output",
