@@ -35,7 +35,7 @@ def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
     fields, document = stage.opened(execution.checkpoints).index.fields, execution.documents.texts({docno})
     enricher = stage.enrichment.opened(execution.checkpoints).enricher
     [text], [premise] = texts_of(document, fields), document["premise"]
-    places = list(_places(text, stage.enrichment.read(execution, fields, document)))
+    places = list(places_of(text, stage.enrichment.read(execution, fields, document)))
     if enricher.parts:
         by_part = groupby(places, key=lambda place: enricher.part(place[2]))
         found = [Shade(own[0][0], own[-1][1], part) for part, group in by_part if part and (own := list(group))]
@@ -47,7 +47,7 @@ def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
     return [Shade(max(start - before, 0), end - before, kind) for start, end, kind in found if end > before]
 
 
-def _places(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
+def places_of(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
     """Where words of passages are in the whole text. A passage may have been read without the URLs that are in it."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:

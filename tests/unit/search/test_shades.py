@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from submission.search.shades import LEVELS, Shade, shades
+from submission.enrichment.base import Word
+from submission.search.shades import LEVELS, Shade, places_of, shades
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
-from tests.conftest import SAMPLE
+from tests.conftest import SAMPLE, argument
 
 Execute = Callable[..., Execution]
 DOCNO = "S89c1bfbf-A23fa7870"
@@ -44,3 +45,25 @@ def test_other_systems_see_nothing(execute: Execute) -> None:
     execution = execute(SAMPLE)
     for name in ("dirichlet", "bm25", "fusion"):
         assert shades(SYSTEMS[name].stage, execution, DOCNO) == []
+
+
+def test_words_that_were_read_without_urls_are_found_where_they_are() -> None:
+    text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
+    words = [Word(passage[start:end], start, end, 1.0) for start, end in ((0, 3), (6, 9), (10, 13))]
+    later = [Word("cage", 2, 6, 1.0)]
+    found = [(start, text[start:end]) for start, end, _ in places_of(text, [(passage, words), ("A cage.", later)])]
+    assert found == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
+
+
+def test_what_is_seen_in_a_conclusion_is_no_part_of_the_premise(execute: Execute, make_input: Callable[..., Path]) -> None:
+    conclusion = "Therefore, I strongly believe that zoos should be closed by the government."
+    premise = (
+        "Animals in small cages suffer from stress and they become ill, because they cannot move. "
+        "Moreover, children learn little about wild animals in a zoo."
+    )
+    execution = execute(make_input(arguments=[argument("a", conclusion, premise)]), qid="1")
+    stage = SYSTEMS["targer_dirichlet"].stage
+    pieces = [piece.text for piece in stage.explain(execution, "1", "a").marked if piece.part]
+    assert pieces[0] == "zoos should be closed by the government"
+    assert len(pieces) == 3
+    assert [text for text, _ in shown(execution, "a", shades(stage, execution, "a"))] == pieces[1:]
