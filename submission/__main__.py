@@ -71,6 +71,22 @@ def _parser() -> argparse.ArgumentParser:
     add_device(verb)
     add_checkpoints(verb)
 
+    verb = verbs.add("search", _search, "answer a question, those of a prompt, or in a browser")
+    verb.add_argument("question", nargs="?", help="in your own words (default: a prompt, until Ctrl-D)")
+    add_input(verb)
+    what = "repeatable; they answer side by side (default: fusion on a GPU, else the best that searches by the words alone)"
+    verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=what)
+    what = "arguments of each system that are shown"
+    verb.add_argument("--depth", type=whole_number(1, 100), default=5, metavar="N", help=what)
+    verb.add_argument("--explain", action="store_true", help="say in a line what each score is the sum of")
+    verb.add_argument("--json", action="store_true", help="one JSON object an answer, for programs")
+    what = "a page in the browser of this machine, on a port (default: 8040; 0 is any that is free)"
+    verb.add_argument("--serve", type=whole_number(0, 65535), nargs="?", const=8040, metavar="PORT", help=what)
+    what = "where indexes are kept, those of `rank --work` too (default: a temporary directory)"
+    verb.add_argument("--work", type=folder, metavar="DIR", help=what)
+    add_device(verb)
+    add_checkpoints(verb)
+
     verb = verbs.add("systems", _systems, "list the systems, what each is, and whether its checkpoints are there")
     add_checkpoints(verb)
     return verbs.parser
@@ -110,6 +126,15 @@ def _explain(options: argparse.Namespace) -> None:
     with Work(options.work, Path()) as work:
         execution = Execution(source, Checkpoints(options.checkpoints), device, work)
         print(explain(system, options.document, execution, sys.stdout.isatty()), end="")
+
+
+def _search(options: argparse.Namespace) -> None:
+    gc.disable()  # as in _rank
+    from submission.search.command import Job, search
+
+    gc.freeze()
+    gc.enable()
+    search(Job(**{name: value for name, value in vars(options).items() if name not in ("verb", "called")}))
 
 
 def _systems(options: argparse.Namespace) -> None:

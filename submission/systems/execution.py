@@ -148,6 +148,10 @@ class Execution:
         """What `make` gives, or raises, when it is first asked for."""
         return self._remembered.once(what, make)
 
+    def once_of_collection(self, what: Hashable, make: Callable[[], T]) -> T:
+        """The same of what is made of the collection alone, whatever the topics are."""
+        return self.once(what, make)
+
     def key(self, component: Component) -> str:
         """The hash of everything that decides a component's results. Raises CheckpointError."""
         own = [repr(component), self.input.fingerprint, code_fingerprint(), *component.decided_by(self)]
@@ -156,6 +160,10 @@ class Execution:
     def place(self, name: str, *decided_by: str) -> Kept:
         """Where what is made of the collection is kept; some more may decide it. Raises OutputError."""
         return self.work.place(name, " ".join([self.input.corpus_fingerprint, code_fingerprint(), *decided_by]))
+
+    def place_of_pairs(self, name: str, *decided_by: str) -> Kept:
+        """Where what is made of the topics' own documents is kept. Raises OutputError."""
+        return self.place(name, *decided_by)
 
     def _made(self, stage: Stage) -> pd.DataFrame:
         name = "-".join([type(stage).__name__.lower(), *([stage.checkpoint] if stage.checkpoint else [])])

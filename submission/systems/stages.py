@@ -71,7 +71,7 @@ class Conclusions(Stage):
         return f"{file.name} as it is"
 
     def _index(self, execution: Execution) -> ConclusionIndex:
-        return execution.once(type(self), lambda: self._made(execution))
+        return execution.once_of_collection(type(self), lambda: self._made(execution))
 
     @staticmethod
     def _made(execution: Execution) -> ConclusionIndex:
@@ -94,7 +94,8 @@ class _Network(Stage):
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Scores of finished parts are kept."""
         asked = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
-        kept = execution.place(f"scores-{self.checkpoint}", *self.decided_by(execution), execution.input.fingerprint, asked)
+        decided_by = [*self.decided_by(execution), execution.input.fingerprint, asked]
+        kept = execution.place_of_pairs(f"scores-{self.checkpoint}", *decided_by)
         return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
@@ -171,10 +172,10 @@ class _Vectors(_Network):
         """The vectors of some texts."""
         return dense_index(texts, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
 
-    def _index_of(self, execution: Execution, texts: Texts, name: str) -> DenseIndex:
-        """The same, kept for these very texts."""
+    def _index_of(self, execution: Execution, texts: Texts, place: Callable[..., Kept], name: str) -> DenseIndex:
+        """The same, kept for these very texts in a place of the execution."""
         of = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
-        return self._index(execution, texts, execution.place(f"{name}-{self.checkpoint}", *self.decided_by(execution), of))
+        return self._index(execution, texts, place(f"{name}-{self.checkpoint}", *self.decided_by(execution), of))
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class DenseConclusions(_Vectors):
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """The cosines of titles and conclusions, whatever the length of the premises."""
         texts = execution.documents.texts(set(pairs["docno"])).set_index("docno")["conclusion"]
-        index = self._index_of(execution, titles_of(sorted(set(texts))), "conclusion-vectors")
+        index = self._index_of(execution, titles_of(sorted(set(texts))), execution.place_of_pairs, "conclusion-vectors")
         return self._cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
 
     def read(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
@@ -227,7 +228,7 @@ class Dense(_Vectors):
             candidates = [execution.lists(stage)[["qid", "docno"]] for stage in self.made_of()]
             pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
             return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
-        index = self._premises(execution, execution.documents.collection, "index")
+        index = self._premises(execution, execution.documents.collection, execution.place, "index")
         vectors = self._titles(execution, topics)
         rows: list[tuple[str, str, int, float]] = []
         for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, lists.DEEPEST), strict=True):
@@ -238,14 +239,14 @@ class Dense(_Vectors):
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """The cosines, with documents' vectors as an index has them."""
-        index = self._premises(execution, sorted(set(pairs["docno"])), "vectors")
+        index = self._premises(execution, sorted(set(pairs["docno"])), execution.place_of_pairs, "vectors")
         return self._cosines(execution, pairs, pairs["docno"].to_numpy(), index)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"adds": name(self.others)}
 
-    def _premises(self, execution: Execution, docnos: list[str], name: str) -> DenseIndex:
-        return self._index_of(execution, premises_of(docnos, execution.documents.texts), name)
+    def _premises(self, execution: Execution, docnos: list[str], place: Callable[..., Kept], name: str) -> DenseIndex:
+        return self._index_of(execution, premises_of(docnos, execution.documents.texts), place, name)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ letters, and a web page may hide soft hyphens and zero-width characters inside i
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 
 _INVISIBLE = (  # inclusive ranges of code points that take no room and separate no words
     (0x00AD, 0x00AD),  # soft hyphen
@@ -26,6 +27,18 @@ _TABLE: dict[int, int | None] = {
     **{code: code - 0xFF01 + ord("!") for code in _FULL_WIDTH},
     0x3000: ord(" "),
 }
+
+
+INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in _INVISIBLE)  # for a set of a regular expression
+
+
+@cache
+def combining() -> str:
+    """All characters that a letter before them may be composed with, or that may stand between: for a regular expression."""
+    marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
+    pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
+    composed = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}
+    return "".join(sorted(character for character in marks | composed if not character.isalnum()))
 
 
 def unified(text: str) -> str:

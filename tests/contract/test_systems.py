@@ -12,14 +12,19 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.engine.engine import Here, P, R
+from submission.engine.engine import CPU, Here, P, R
 from submission.lists import COLUMNS, refuse_faulty
 from submission.paths import CHECKPOINTS
 from submission.rankers.base import Ranker
 from submission.rankers.bert import BERTRanker
 from submission.retrieval import dense, latent, terms
+from submission.search.corpus import Corpus
+from submission.search.searcher import Searcher, Wish
 from submission.systems.catalogue import SYSTEMS
+from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, walk
+from submission.systems.lexical import Lexical
+from submission.systems.stages import Conclusions
 
 Execute = Callable[..., Execution]
 
@@ -91,6 +96,23 @@ def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution)
     pairs = lists.sample(frac=0.3, random_state=1)
     found = SYSTEMS[name].stage.scores(execution, pairs[["qid", "docno"]].reset_index(drop=True))
     np.testing.assert_allclose(found, pairs["score"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Execution) -> None:
+    listed, stage = execution.lists(SYSTEMS[name].stage), SYSTEMS[name].stage
+    corpus = Corpus.of_directory(execution.input.directory)
+    exact = all(isinstance(part, Lexical | Conclusions | Enrichment) for part in walk(stage))
+    with Searcher(corpus, execution.checkpoints, CPU) as searcher:
+        asked = searcher.lists(stage, execution.topics)
+        pd.testing.assert_frame_equal(asked, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
+        for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+            [answered] = searcher.ask(query, [SYSTEMS[name]], Wish(5, lambda system, docno: True, shaded=True)).systems
+            own = listed[listed["qid"] == qid]
+            assert (answered.error, answered.size) == (None, len(own))
+            assert [found.docno for found in answered.found] == own["docno"].tolist()[:5]
+            scores = [found.score for found in answered.found]
+            np.testing.assert_allclose(scores, own["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
+            assert scores == pytest.approx([found.explained.score for found in answered.found if found.explained], abs=1e-5)
 
 
 def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, execute: Execute, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -139,6 +140,9 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     assert "Topics against fusion" in page.text
     assert "Fitted or tuned to these very judgments" not in page.text
     assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
+    commands = [shlex.split(found) for found in re.findall(r"Search it again: (\./run\.sh .*)", page.text)]
+    assert len(commands) == 3
+    assert all(command[1:3] == ["search", "-i"] for command in commands)
     assert page.text.count("how often the words of its first argument count") == 3  # a topic each, for one enrichment
     marks = [attributes for tag, attributes in page.tags if tag == "mark"]
     shaded, parts = [mark for mark in marks if "title" in mark], [mark for mark in marks if "title" not in mark]

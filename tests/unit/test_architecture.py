@@ -32,9 +32,13 @@ ALLOWED: dict[str, set[str]] = {
         "submission/rankers", "submission/retrieval", "submission/scoring",
     },
     "submission/output": {"submission", "submission/disk", "submission/input", "submission/systems"},
+    "submission/search": {
+        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/retrieval",
+        "submission/scoring", "submission/systems", "submission/text",
+    },
     "submission's commands": {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/input", "submission/output",
-        "submission/scoring", "submission/systems",
+        "submission/scoring", "submission/search", "submission/systems",
     },
     "training": {"submission"},  # paths
     "training/data": {

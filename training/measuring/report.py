@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,6 +107,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         loader=jinja2.FileSystemLoader(REPORT.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    environment.filters["command"] = lambda query: shlex.join(["./run.sh", "search", "-i", str(source.directory), "--", query])
     html = environment.get_template(REPORT.name).render(
         directory=directory.resolve().name,
         qrels=qrels_file.name,

@@ -1,0 +1,122 @@
+"""What is asked: the documents of a directory or of a frame; the topics are asked later, as questions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from submission.disk.fingerprint import fingerprint, input_hashes
+from submission.input.args_me import corpus_files, read_documents
+from submission.input.collection import SHORTEST_PREMISE
+from submission.input.directory import Input
+from submission.input.form import Form
+from submission.input.tirex import Tirex
+from submission.stopwatch import Stopwatch
+
+NO_TOPICS = pd.DataFrame({"qid": [], "query": []}, dtype=object)
+
+
+class Corpus(Input):
+    """Documents without topics of their own, and without a list of an earlier stage: a question is asked of all of them."""
+
+    def __init__(self, form: Form, directory: Path) -> None:
+        """Of documents in some form; the directory is where they are, for people."""
+        self.form, self.directory, self.note = form, directory, form.name
+        self.stopwatch = Stopwatch()
+        self.list_file = None
+        self.topics = NO_TOPICS
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """The SHA-256 of the corpus files by their names. Raises InputError."""
+        with self.stopwatch.stage("hashes"):
+            return input_hashes(self.form.corpus_files)
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of the documents: there are no topics."""
+        return self.corpus_fingerprint
+
+    def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> None:
+        """There is no such list."""
+
+    @property
+    def args_me_files(self) -> list[Path]:
+        """The files of an args.me corpus; of another form, none."""
+        return self.form.corpus_files if isinstance(self.form, _ArgsMe) else []
+
+    @classmethod
+    def of_directory(cls, directory: Path) -> Corpus:
+        """The documents of an input directory, with or without topics. Raises InputError: there are none."""
+        return cls(Tirex(directory) if Tirex.is_in(directory) else _ArgsMe(directory), directory)
+
+    @classmethod
+    def of_frame(cls, documents: pd.DataFrame) -> Corpus:
+        """Documents `docno conclusion premise`; what is wrong with them is said when they are asked for."""
+        return _Framed(_Frame(documents), Path("arguments"))
+
+
+class _ArgsMe:
+    """The args.me corpus, whether or not topics are beside it."""
+
+    name = "Touché's form"
+    reranking: Path | None = None
+    shortest_premise = SHORTEST_PREMISE
+
+    def __init__(self, directory: Path) -> None:
+        """Find the files. Raises InputError: there are none."""
+        self.topic_files: list[Path] = []
+        self.corpus_files = corpus_files(directory)
+
+    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+        return NO_TOPICS, []
+
+    def documents(self) -> tuple[pd.DataFrame, list[str]]:
+        return read_documents(self.corpus_files)
+
+    def listed(self) -> None:
+        """There is no such list."""
+
+
+class _Frame:
+    """A frame `docno conclusion premise`."""
+
+    name = "arguments of a frame"
+    reranking: Path | None = None
+    shortest_premise = SHORTEST_PREMISE
+
+    def __init__(self, documents: pd.DataFrame) -> None:
+        self.topic_files: list[Path] = []
+        self.corpus_files: list[Path] = []
+        self._documents = documents
+
+    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+        return NO_TOPICS, []
+
+    def documents(self) -> tuple[pd.DataFrame, list[str]]:
+        return self._documents, []
+
+    def listed(self) -> None:
+        """There is no such list."""
+
+
+class _Framed(Corpus):
+    """Documents of a frame: there are no files whose bytes tell them apart from others."""
+
+    @cached_property
+    def _hash(self) -> str:
+        return hashlib.sha256("\0".join(_cells(self.documents)).encode(errors="surrogatepass")).hexdigest()
+
+    @property
+    def corpus_fingerprint(self) -> str:
+        """The hash of all texts."""
+        return fingerprint({"documents": self._hash})
+
+
+def _cells(documents: pd.DataFrame) -> Iterator[str]:
+    for column in documents:
+        yield from documents[column]

@@ -1,0 +1,205 @@
+"""Questions over the sample: what `rank` lists for the same topics, in a terminal, as JSON, and at a prompt."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from submission.__main__ import main
+from submission.input.runs import read_run
+from submission.paths import CHECKPOINTS
+from submission.search import open_system
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution
+from tests.conftest import ROOT, SAMPLE
+
+Execute = Callable[..., Execution]
+BY_WORDS = ("bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
+QUESTION = "Should zoos be abolished?"
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture
+def asked(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Ask in this process: the exit code, and what is said on stdout and on stderr."""
+
+    def ask(*flags: str) -> tuple[int, str, str]:
+        code = main(["search", *flags, "--device", "cpu"])
+        return code, *capsys.readouterr()
+
+    return ask
+
+
+def test_the_same_bits_as_rank_for_all_topics_of_the_sample(execute: Execute, tmp_path: Path) -> None:
+    execution = execute(SAMPLE)
+    topics, documents = execution.topics, execution.input.documents
+    for name in BY_WORDS:
+        listed = execution.lists(SYSTEMS[name].stage)
+        expected = listed[listed["rank"] <= 1000]
+        together = open_system(name).search(SAMPLE, topics, depth=1000)
+        pd.testing.assert_frame_equal(together, expected.reset_index(drop=True), check_exact=True)
+        with open_system(name).over(documents) as index:
+            alone = pd.concat([index.search(topics[topics["qid"] == qid], 1000) for qid in topics["qid"]], ignore_index=True)
+        pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True), check_exact=True)
+
+
+def test_the_order_of_a_run(asked: Any, tmp_path: Path) -> None:
+    flags = [flag for name in BY_WORDS for flag in ("--system", name)]
+    assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
+    _, out, _ = asked("--json", "--depth", "100", *flags, QUESTION)
+    answer = json.loads(out)
+    assert [one["system"] for one in answer["systems"]] == list(BY_WORDS)
+    for one in answer["systems"]:
+        run = read_run(tmp_path / "runs" / f"aragorn-{one['system']}.txt")
+        assert [found["docno"] for found in one["results"]] == run[run["qid"] == "1"]["docno"].tolist()
+
+
+def test_json_says_all_of_an_argument(asked: Any) -> None:
+    code, out, _ = asked("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUESTION)
+    answer = json.loads(out)
+    assert (code, answer["question"], out.count("\n")) == (0, QUESTION, 1)
+    [system] = answer["systems"]
+    first = system["results"][2]
+    assert {key: first[key] for key in ("rank", "docno", "stance", "portal", "conclusion")} == {
+        "rank": 3, "docno": "S89c1bfbf-A23fa7870", "stance": "CON", "portal": "debateorg",
+        "conclusion": "Zoos should be abolished",
+    }  # fmt: skip
+    passage, premise = first["passage"], first["premise"]
+    assert premise[passage["start"] :].startswith(passage["text"])
+    assert [passage["text"][start:end] for start, end in passage["marks"]] == ["zoos"]
+    parts = first["explanation"]["parts"]
+    assert sum(part["value"] for part in parts) == pytest.approx(first["score"])
+    assert [part["name"] for part in parts] == ["zoos", "abolished"]
+
+
+def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
+    code, out, _ = asked("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUESTION)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("Should zoos be abolished?   461 arguments, ")
+    assert re.fullmatch(r"dirichlet  37 listed +│ bm25  \d+ listed", lines[2])
+    assert re.fullmatch(r"  1  PRO  1\.3942 +│   1  \S+ +\d+\.\d{4}", lines[4])
+    assert any(line.lstrip().startswith("*ZOOS* ARE PRISONS.") for line in lines)
+    assert any("why: zoos +0.900, abolished +0.494" in line for line in lines)
+    assert any("debateorg S8b9b12de-A38bcfb72" in line for line in lines)
+    assert max(map(len, lines)) <= 100
+    assert "\x1b" not in out
+
+
+def test_by_default_the_best_by_words_answers_and_says_so(asked: Any) -> None:
+    code, out, err = asked(QUESTION)
+    assert (code, out.splitlines()[2].split()[0]) == (0, "bm25_rm3")
+    assert "asking bm25_rm3, the best that searches by the words alone" in err
+
+
+def test_what_cannot_be_answered(asked: Any, tmp_path: Path) -> None:
+    assert asked("")[0] == 2
+    assert asked("zoo " * 10_000)[0] == 2
+    code, _, err = asked("--system", "dirichle", "zoos")
+    assert (code, "did you mean 'dirichlet'?" in err) == (2, True)
+    code, _, err = asked("-i", str(tmp_path), "zoos")
+    assert (code, "no corpus found" in err) == (3, True)
+    code, _, err = asked("--system", "dirichlet", "--checkpoints", str(tmp_path), "zoos")
+    assert (code, "no such checkpoint" in err) == (4, True)
+    code, out, _ = asked("--system", "dirichlet", "xyzzyx")
+    assert (code, "nothing: no argument has a word of the question" in out) == (0, True)
+
+
+def test_one_that_fails_does_not_stop_the_others(asked: Any, tmp_path: Path) -> None:
+    checkpoints = Path(shutil.copytree(CHECKPOINTS / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
+    flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
+    code, out, err = asked(*flags, QUESTION)
+    assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
+    assert "failed: bm25_arguments; the answers of the others are above" in err
+
+
+def test_a_corpus_without_topics_and_one_of_another_form(asked: Any, tmp_path: Path) -> None:
+    shutil.copy(SAMPLE / "idebate.json", tmp_path)
+    assert "idebate " in asked("-i", str(tmp_path), "--system", "dirichlet", QUESTION)[1]
+    tirex = tmp_path / "tirex"
+    tirex.mkdir()
+    (tirex / "queries.jsonl").write_text('{"qid": "1", "query": "zoos"}\n')
+    (tirex / "documents.jsonl").write_text(json.dumps({"docno": "d", "text": "zoos are cruel " * 8}) + "\n")
+    code, out, _ = asked("-i", str(tirex), "--system", "dirichlet", "--json", "cruel zoos")
+    [found] = json.loads(out)["systems"][0]["results"]
+    assert (code, found["docno"], found["stance"], found["portal"]) == (0, "d", None, None)
+
+
+def test_what_is_kept_is_read_again_and_that_of_rank_too(asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = ["--work", str(tmp_path / "work"), "--system", "dirichlet"]
+    assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *work]) == 0
+    first = asked(*work, "--json", QUESTION)[1]
+    size = sorted(file for file in (tmp_path / "work").rglob("*"))
+    for made in ("input.args_me.read_documents", "search.corpus.read_documents", "search.origins.arguments_as"):
+        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be read again
+    again = asked(*work, "--json", QUESTION)[1]
+    assert json.loads(again)["systems"] == json.loads(first)["systems"]
+    asked(*work, "another question about zoos")
+    assert sorted(file for file in (tmp_path / "work").rglob("*")) == size  # questions leave nothing behind
+
+
+@pytest.mark.slow
+def test_a_prompt_through_a_pipe_from_a_foreign_directory(tmp_path: Path) -> None:
+    lines = f"{QUESTION}\n\n   \n{'zoo ' * 10_000}\nzoos \N{SNOWMAN}".encode() + b"\xff\x00\n"
+    command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--json", "--device", "cpu"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"}
+    done = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
+    assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "zoos \ufffd\ufffd\ufffd\ufffd"]
+    assert done.stderr.count(b"error: a question of 39999 characters") == 1
+    assert done.stderr.count(b"dirichlet: 1 topics in") == 1  # what follows is said by the answers
+    assert done.stderr.count(b"error: ") == 1  # empty lines ask nothing
+    assert b"Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_prompt_on_a_terminal() -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--depth", "1", "--device", "cpu"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "NO_COLOR": ""}
+    process = subprocess.Popen(command, cwd=ROOT, stdin=follower, stdout=follower, stderr=subprocess.PIPE, env=environment)
+    os.close(follower)
+    try:
+        assert "? " in _until(leader, "? ")
+        os.write(leader, QUESTION.encode() + b"\n")
+        out = _until(leader, "A38bcfb72") + _until(leader, "? ")
+        assert "\x1b[1;32mPRO\x1b[0m" in out
+        assert "\x1b[1;4;33mZOOS\x1b[0m" in out
+        os.write(leader, b"\x04")
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(leader)
+
+
+def _until(leader: int, end: str) -> str:
+    """What a terminal shows until that comes."""
+    seen, until = "", time.monotonic() + 30
+    while end not in seen and time.monotonic() < until:
+        if select.select([leader], [], [], 0.1)[0]:
+            seen += os.read(leader, 1 << 16).decode(errors="replace")
+    return seen
+
+
+@pytest.mark.slow
+def test_a_kept_index_answers_at_once(tmp_path: Path) -> None:
+    """On the sample: the excerpt's times are in the README; a busy machine may take twice as long."""
+    command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--work", str(tmp_path / "work"), QUESTION]
+    subprocess.run(command, check=True, capture_output=True)
+    start = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True)
+    assert time.monotonic() - start < 6.0

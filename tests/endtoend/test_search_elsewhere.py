@@ -1,0 +1,80 @@
+"""What the README says of other libraries, run with these where they are installed; they are no requirements."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from submission.search import open_system
+from tests.conftest import ROOT, SAMPLE
+
+QUESTIONS = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]})
+
+
+def documented(name: str) -> str:
+    """The README's code with that name in it."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    return next(block for block in blocks if name in block)
+
+
+def test_the_lines_print_what_they_print() -> None:
+    asked, shown = documented(">>> open_system(").split("\n", 1)
+    found = eval(asked.removeprefix(">>> "), {"open_system": open_system, "Path": lambda place: ROOT / place})
+    assert str(found) == shown.rstrip()
+
+
+def test_the_transformer_without_its_library() -> None:
+    pt: Any = type("Library", (), {"Transformer": object})
+    transformer = _defined(pt)["Aragorn"]("dirichlet", SAMPLE)
+    _assert_as_searched(transformer.transform(QUESTIONS))
+
+
+def test_the_transformer_in_pyterrier() -> None:
+    pt = pytest.importorskip("pyterrier", reason="PyTerrier is not installed")
+    transformer = _defined(pt)["Aragorn"]("dirichlet", SAMPLE)
+    _assert_as_searched(transformer(QUESTIONS))
+    assert (transformer % 3)(QUESTIONS)["rank"].tolist() == [0, 1, 2] * 2
+    assert transformer.search("zoos")["docno"].tolist()[0] == "S8b9b12de-A38bcfb72"
+    qrels = pd.DataFrame({"qid": ["1", "2"], "docno": ["S8b9b12de-A38bcfb72", "x"], "label": [1, 1]})
+    table = pt.Experiment([transformer], QUESTIONS, qrels, ["recip_rank"], names=["dirichlet"])
+    assert table["recip_rank"].tolist() == [0.5]
+
+
+def test_a_corpus_of_ir_datasets(tmp_path: Path) -> None:
+    argsme = pytest.importorskip("ir_datasets.formats.argsme", reason="ir_datasets is not installed")
+    pytest.importorskip("ijson", reason="ir_datasets[ijson] is not installed")
+    arguments = json.loads((SAMPLE / "idebate.json").read_text(encoding="utf-8"))["arguments"]
+    for argument in arguments:
+        argument["context"] |= {
+            "sourceDomain": "debate.org",
+            "acquisitionTime": "2019-04-18T19:07:38Z",
+            "mode": "discussion",
+            "discussionTitle": "a",
+        }
+    content = json.dumps({"arguments": arguments}).encode()
+    source = type("Source", (), {"stream": lambda self: BytesIO(content), "path": lambda self, force=True: tmp_path / "x"})()
+    frame = _defined(type("Library", (), {"Transformer": object}))["arguments_of"](argsme.ArgsMeDocs(source))
+    assert frame["docno"].tolist() == [argument["id"] for argument in arguments]
+    found = open_system("dirichlet").search(frame, "Should zoos be abolished?", depth=1)
+    assert found["docno"].item() in set(frame["docno"])
+
+
+def _defined(pt: Any) -> dict[str, Any]:
+    """What the README's code defines."""
+    names: dict[str, Any] = {"pt": pt, "pd": pd, "open_system": open_system}
+    exec(documented("class Aragorn"), names)
+    return names
+
+
+def _assert_as_searched(found: pd.DataFrame) -> None:
+    assert set(found) == {"qid", "query", "docno", "rank", "score"}
+    expected = open_system("dirichlet").search(SAMPLE, QUESTIONS)
+    assert found["score"].tolist() == expected["score"].tolist()
+    assert found["docno"].tolist() == expected["docno"].tolist()
+    assert found.groupby("qid")["rank"].min().tolist() == [0, 0]

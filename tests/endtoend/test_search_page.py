@@ -1,0 +1,292 @@
+"""The page: what its server answers to whom, and how a browser shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from urllib.parse import quote, urlencode
+
+import pytest
+from PIL import Image
+
+from submission.engine.engine import CPU
+from submission.paths import CHECKPOINTS
+from submission.search.corpus import Corpus
+from submission.search.searcher import Searcher
+from submission.search.server import SearchServer
+from submission.systems.catalogue import find
+from submission.systems.remembered import Checkpoints
+from tests.conftest import ROOT, SAMPLE, argument, colours
+from tests.unit.search.test_html import Seen
+
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+QUESTION = "Should zoos be abolished?"
+EVIL = "<img src=x onerror=document.title='pwned'>"
+
+Serve = Callable[[Path], SearchServer]
+Get = Callable[..., tuple[int, dict[str, str], str]]
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Serve]:
+    """Serve a corpus on a free port while the tests last."""
+    opened: list[tuple[SearchServer, Searcher]] = []
+
+    def start(directory: Path) -> SearchServer:
+        searcher = Searcher(Corpus.of_directory(directory), Checkpoints(CHECKPOINTS), CPU).__enter__()
+        server = SearchServer(searcher, [find("dirichlet")], 5, 0)
+        Thread(target=server.serve_forever, daemon=True).start()
+        opened.append((server, searcher))
+        return server
+
+    yield start
+    for server, searcher in opened:
+        server.shutdown()
+        server.server_close()
+        searcher.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def server(serve: Serve) -> SearchServer:
+    return serve(SAMPLE)
+
+
+@pytest.fixture
+def get(server: SearchServer) -> Get:
+    """A request: status, headers and text of the answer."""
+
+    def ask(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, dict(answer.getheaders()), text
+
+    return ask
+
+
+def address(question: str = QUESTION, **fields: list[str] | str) -> str:
+    return "/?" + urlencode({"q": question, **fields}, doseq=True)
+
+
+def test_it_listens_to_this_machine_alone(server: SearchServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.address == f"http://127.0.0.1:{server.server_port}/"
+
+
+def test_the_first_page_offers_systems_and_examples(get: Get) -> None:
+    status, headers, text = get()
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert 'value="dirichlet" checked' in text
+    assert text.count('name="system"') == 21
+    assert f'<a href="/?q={QUESTION.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUESTION}</a>' in text
+
+
+def test_an_answer_in_two_columns_with_marks(get: Get) -> None:
+    status, _, text = get(address(system=["dirichlet", "bm25"], depth="10"))
+    assert status == 200
+    one, other = text.split('<section class="system">')[1:]
+    pro, con = one.split('<div class="side against">')
+    assert "<h3>PRO<span>for its conclusion</span></h3>" in pro
+    assert "<code>S8b9b12de-A38bcfb72</code>" in pro
+    assert "<code>S8b9b12de-A1c557e4b</code>" in con
+    assert "<mark>ZOOS</mark> ARE PRISONS." in pro
+    assert one.count("<article") == other.count("<article") == 10
+    assert [int(rank) for rank in re.findall(r'title="rank">(\d+)<', one)] != sorted(range(1, 11))  # those of the sides
+    assert "461 arguments of the sample" in text
+
+
+def test_explanations_on_a_click(get: Get) -> None:
+    _, _, text = get(address(system="dirichlet"))
+    assert '<div class="why">' not in text
+    link = re.search(r'href="([^"]*why=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Why this score', text)
+    assert link is not None
+    assert link[1].endswith("#dirichlet-1")
+    _, _, opened = get(link[1].partition("#")[0].replace("&amp;", "&"))
+    assert opened.count('<div class="why">') == 1
+    assert '<th scope="row">zoos<span>weight 1.0000, tf 2, df 20</span></th><td>+0.8998</td>' in opened
+    back = re.search(r'href="([^"]*)">Hide why', opened)
+    assert back is not None
+    assert '<div class="why">' not in get(back[1].partition("#")[0].replace("&amp;", "&"))[2]
+
+
+@pytest.mark.slow
+def test_shades_where_these_systems_are_chosen(get: Get) -> None:
+    _, _, text = get(address(system=["targer_dirichlet", "dirichlet"], depth="5"))
+    targer, plain = text.split('<section class="system">')[1:]
+    articles = "".join(targer.split("<article")[1:])
+    assert '<span class="shade claim">' in articles
+    assert re.search(r'<span class="shade premise">[^<]+ [^<]+', articles)  # words together
+    assert "shade" not in plain
+    assert "Searched is only what is found to be" in targer
+
+
+def test_it_needs_no_scripts_and_no_other_place(get: Get) -> None:
+    for path in ("/", address(), "/style.css"):
+        _, headers, text = get(path)
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
+        assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+        assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
+    seen = Seen(get(address())[2])
+    assert set(seen.elements) <= {
+        "html", "head", "meta", "title", "link", "body", "header", "main", "form", "div", "a", "input", "button", "details",
+        "summary", "u", "b", "label", "span", "p", "select", "option", "section", "h2", "h3", "h4", "article", "code", "mark",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", "", "[::1]:{port}"],
+)
+def test_other_hosts_are_refused(host: str, get: Get, server: SearchServer) -> None:
+    status, _, text = get(address(), Host=host.format(port=server.server_port))
+    assert (status, "zoos" in text) == (421, False)
+
+
+def test_hosts_of_this_machine_are_not(get: Get, server: SearchServer) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        assert get(Host=f"{name}:{server.server_port}")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "X"])
+def test_other_methods_are_refused(method: str, get: Get) -> None:
+    status, headers, _ = get(address(), method)
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_a_head_has_no_body(server: SearchServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(f"HEAD / HTTP/1.1\r\nHost: localhost:{server.server_port}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (head.split()[1], body) == (b"200", b"")
+    assert int(re.findall(rb"Content-Length: (\d+)", head)[0]) > 1000
+
+
+@pytest.mark.parametrize(
+    "path", ["/x", "/style.css/", "/../etc/passwd", "/%2e%2e/", "/search/server.py", "/index.html", "/favicon.ico"]
+)
+def test_there_are_no_other_places(path: str, get: Get) -> None:
+    assert get(path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/?q=zoos+and+cages&system=x", 400, 'value="zoos and cages"'),
+        ("/?q=zoos&system=dirichle", 400, "did you mean &#x27;dirichlet&#x27;?"),
+        (f"/?q=zoos&system={quote(EVIL)}", 400, "unknown system &#x27;&lt;img src=x"),
+        ("/?q=zoos&depth=1000000", 400, "depth &#x27;1000000&#x27;; expected 5, 10, 20"),
+        ("/?q=zoos" + "&system=".join(["", "bm25", "gru", "drmm", "knrm", "snrm"]), 400, "expected at most 4"),
+        ("/?q=" + "zoo+" * 3_000, 400, "a question of 11999 characters"),
+        ("/?" + "q=a&" * 200, 400, "more than 100 fields"),
+        ("/?q=" + "a" * 70_000, 414, ""),
+        ("/?q=xyzzyx", 200, "No argument has a word of it."),
+        ("/?q=%ff%fe&system=bm25", 200, ""),
+        ("/?q=zoos;system=x&&&=&why=", 200, "<article"),
+    ],
+)  # fmt: skip
+def test_addresses_that_nobody_means(path: str, status: int, message: str, get: Get) -> None:
+    found, _, text = get(path)
+    assert found == status
+    assert message in text
+    assert EVIL not in text
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"", b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET http://evil.example/ HTTP/1.1\r\nHost: {host}\r\n\r\n",
+     b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",
+     b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"z" * 70_000],
+)  # fmt: skip
+def test_requests_that_are_none(request_bytes: bytes, get: Get, server: SearchServer, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(request_bytes.replace(b"{host}", f"127.0.0.1:{server.server_port}".encode()))
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        try:
+            while part := connection.recv(1 << 16):
+                answer += part
+        except ConnectionResetError:
+            pass
+    assert b" 200 " not in answer.split(b"\r\n")[0]
+    assert b"Traceback" not in answer
+    assert get()[0] == 200  # it is still there
+    assert "a mistake of the program" not in caplog.text
+
+
+def test_what_a_corpus_says_is_text(serve: Serve, tmp_path: Path) -> None:
+    premise = f"zoos </p></article><script>alert(1)</script> {EVIL} \u202e \x00 " + "and so on " * 20
+    evil = argument("<i>d</i>", f"Zoos {EVIL}", premise)
+    evil["context"] = {"sourceDomain": '"><script>'}
+    (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [evil]}))
+    (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")
+    server = serve(tmp_path)
+    for query in ("", "q=zoos&why=dirichlet <i>d</i>", f"q={quote(EVIL)}+zoos"):
+        status, text = server.answered(query)
+        assert status == 200
+        assert not {"script", "img", "i"} & set(Seen(text).elements)
+        assert not set(text) & {"\u202e", "\0"}
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_a_port_that_is_taken(server: SearchServer, serve: Serve) -> None:
+    command = [sys.executable, "-m", "submission", "search", "--serve", str(server.server_port), "--system", "bm25"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, "cannot be listened on (Address already in use)" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    command = [str(ROOT / "run.sh"), "search", "--serve", "0", "--system", "bm25"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", address(system="bm25"))
+        assert b"<article" in connection.getresponse().read()
+        connection.close()
+        process.terminate()
+        assert process.wait(10) == 143
+        assert list(tmp_path.iterdir()) == []  # nothing is left behind
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_browser_shows_it(server: SearchServer, tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    page = server.address.rstrip("/") + address(f"{QUESTION} {EVIL}", system=["dirichlet", "bm25"])
+    dom = _browse(page, tmp_path, "--dump-dom")
+    assert "pwned" not in dom.split("</title>")[0].replace(EVIL.replace("<", "&lt;").replace(">", "&gt;"), "")
+    assert dom.count("<article") == 10
+    _browse(page, tmp_path, f"--screenshot={picture}", "--window-size=1400,1200", "--hide-scrollbars")
+    assert colours(picture.read_bytes()) > 100
+    with Image.open(picture) as opened:
+        shown = {colour for _, colour in opened.convert("RGB").getcolors(1 << 24) or []}
+    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= shown  # marks, PRO and CON: the style was allowed
+
+
+def _browse(page: str, folder: Path, *flags: str) -> str:
+    """What headless Chromium says of a page."""
+    quiet = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
+    ]  # fmt: skip
+    assert CHROMIUM is not None
+    done = subprocess.run([CHROMIUM, *quiet, *flags, page], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from submission.errors import InputError, SubmissionError, UsageError
+from submission.search import open_system
+from submission.search.arguments import corpus_of, topics_of
+from tests.conftest import WORDS
+
+TEXTS = [f"zoos {WORDS}", f"golf {WORDS[5:]}, not cruel but good for the legs", "too short"]
+
+
+def test_texts_are_numbered_and_stand_for_conclusion_and_premise() -> None:
+    expected = pd.DataFrame({"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object)
+    pd.testing.assert_frame_equal(corpus_of(TEXTS).documents, expected)
+    pd.testing.assert_frame_equal(topics_of(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]}))
+    pd.testing.assert_frame_equal(topics_of("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
+
+
+def test_frames_with_more_columns_and_another_index() -> None:
+    frame = pd.DataFrame({"x": [1, 2], "premise": TEXTS[:2], "docno": ["b", "a"], "conclusion": ["c", "d"]}, index=[7, 9])
+    assert corpus_of(frame).documents.to_dict("list") == {"docno": ["b", "a"], "conclusion": ["c", "d"], "premise": TEXTS[:2]}
+    assert topics_of(pd.DataFrame({"query": ["a"], "qid": ["9"], "y": [0]})).to_dict("list") == {"qid": ["9"], "query": ["a"]}
+
+
+def test_the_fingerprint_is_of_all_texts() -> None:
+    frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
+    prints = {corpus_of(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
+    assert len(prints) == 4
+    assert corpus_of(frame.copy()).corpus_fingerprint == corpus_of(frame).corpus_fingerprint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("one text", "arguments are one text; expected a frame, several texts in a list, or the Path of a directory"),
+        ([], "arguments: there are none"),
+        (["a", None], "arguments: premise of 2 is None; expected a text"),
+        (pd.DataFrame({"docno": ["a"]}), "arguments: no column premise; expected docno, premise, there are docno"),
+        (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: docno a occurs twice"),
+        (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: docno 'a b'; expected a text without blanks"),
+        (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: docno 7; expected a text"),
+        (Path("/nonexistent"), "/nonexistent: no such input directory"),
+    ],
+)
+def test_what_are_no_arguments(arguments: Any, message: str) -> None:
+    with pytest.raises(SubmissionError, match=re.escape(message)):
+        corpus_of(arguments)
+
+
+@pytest.mark.parametrize(
+    ("questions", "error", "message"),
+    [
+        ("", UsageError, "an empty question"),
+        (["a", 7], InputError, "questions: query of 2 is 7; expected a text"),
+        (pd.DataFrame({"qid": ["1"], "text": ["a"]}), InputError, "questions: no column query; expected qid, query"),
+    ],
+)
+def test_what_are_no_questions(questions: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        topics_of(questions)
+
+
+def test_three_lines() -> None:
+    found = open_system("dirichlet").search(TEXTS, ["Are zoos cruel?", "Is golf a sport?", "unknownword"])
+    assert found.columns.tolist() == ["qid", "docno", "rank", "score"]
+    assert found[["qid", "docno", "rank"]].to_numpy().tolist() == [["1", "1", 1], ["1", "2", 2], ["2", "2", 1]]
+
+
+def test_no_questions_get_no_arguments_and_open_nothing(tmp_path: Path) -> None:
+    none = pd.DataFrame({"qid": [], "query": []}, dtype=object)
+    with open_system("sbert", checkpoints=tmp_path).over(TEXTS) as index:
+        found = index.search(none)
+    assert (found.columns.tolist(), len(found)) == (["qid", "docno", "rank", "score"], 0)
+    assert index.closed
+
+
+def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
+    index = open_system("bm25_arguments").over(TEXTS, tmp_path / "work")
+    first = index.search("zoos", depth=1)
+    assert first["docno"].tolist() == ["1"]
+    with pytest.raises(UsageError, match="depth 0; expected a whole number from 1 to 1000"):
+        index.search("zoos", depth=0)
+    with pytest.raises(SubmissionError, match="another process works there"):
+        open_system("dirichlet").over(TEXTS, tmp_path / "work")
+    index.close()
+    with open_system("bm25_arguments").over(TEXTS, tmp_path / "work") as again:
+        pd.testing.assert_frame_equal(again.search("zoos", depth=1), first)
+
+
+def test_only_short_premises_are_refused_with_the_reason() -> None:
+    with pytest.raises(InputError, match="no argument is left of 1; expected some with a conclusion and a premise of 15 words"):
+        open_system("dirichlet").search(["too short"], "zoos")
+    with pytest.raises(UsageError, match="unknown system 'dirichle'; did you mean 'dirichlet'"):
+        open_system("dirichle")
