@@ -101,8 +101,8 @@ def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
 
 def test_by_default_the_best_by_words_answers_and_says_so(asked: Any) -> None:
     code, out, err = asked(QUESTION)
-    assert (code, out.splitlines()[2].split()[0]) == (0, "bm25_rm3")
-    assert "asking bm25_rm3, the best that searches by the words alone" in err
+    assert (code, out.splitlines()[2].split()[0]) == (0, "dirichlet")
+    assert "asking dirichlet, the best that searches by the words alone" in err
 
 
 def test_what_cannot_be_answered(asked: Any, tmp_path: Path) -> None:

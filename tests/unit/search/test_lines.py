@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.search.lines import Line, Style, beside
-from submission.search.passage import WORD, Span
+from submission.search.passage import Span, word
 from submission.search.visible import visible, width
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -48,7 +48,7 @@ def test_a_word_that_is_too_long_is_cut() -> None:
 
 @given(st.text(max_size=200), st.booleans(), st.integers(8, 40))
 def test_no_line_is_longer_than_it_may_be_and_nothing_gets_lost(text: str, coloured: bool, columns: int) -> None:
-    marks = [Span(*match.span()) for match in WORD.finditer(text)][::2]
+    marks = [Span(*match.span()) for match in word().finditer(text)][::2]
     lines = list(Style(coloured).wrapped(text, marks, columns))
     seen = [ESCAPES.sub("", line.text) for line in lines]
     assert all(width(one) == line.width for one, line in zip(seen, lines, strict=True))
