@@ -11,6 +11,8 @@ from submission.search.chosen import BY_WORDS, chosen
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import Lexical
 from submission.systems.remembered import Checkpoints
+from training.measuring.evaluate import HEADLINES
+from training.measuring.results import JUDGED
 from training.paths import MEASURED
 
 GPU = torch.device("cuda")
