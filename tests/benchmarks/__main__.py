@@ -31,6 +31,7 @@ from tests.benchmarks import (
     rankers,
     readme,
     retrieval,
+    runs,
     targer,
     terms,
     training,
@@ -105,6 +106,7 @@ def _gpu(inputs: Inputs) -> list[Result]:
 
 BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.repetitions),
+    "run": lambda inputs: [runs.reading(inputs.repetitions)],
     "bm25": _bm25,
     "terms": lambda inputs: terms.terms(inputs.full, inputs.folder),
     "knrm": _ranker("knrm", ALL_TOPICS, 5),
