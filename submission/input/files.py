@@ -103,6 +103,8 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 def unfit(identifier: str) -> bool:
     """Whether an id cannot stand in a run: it is empty, or has blanks or characters that cannot be seen."""
+    if identifier.isascii() and identifier.isprintable() and " " not in identifier:
+        return not identifier
     return not identifier or UNFIT.search(identifier) is not None
 
 

@@ -89,8 +89,8 @@ def parse_run(path: Path) -> RunFile:
         row, fault = _row(line)
         if row:
             run.rows.append(row)
-            before = first.setdefault((row.qid, row.docno), row.number)
-            if before != row.number:
+            before = first.setdefault((line.fields[0], line.fields[2]), line.number)
+            if before != line.number:
                 words = (
                     f"document {short(row.docno)} is in topic {short(row.qid)} twice, first in line {before}; remove one line"
                 )
@@ -118,12 +118,12 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
         raise InputError(f"{run.file}: an empty run; expected lines of {COLUMNS}")
     listed = pd.DataFrame(
         {
-            "qid": [row.qid for row in run.rows],
-            "docno": [row.docno for row in run.rows],
-            "rank": [row.rank for row in run.rows],
-            "score": [row.score for row in run.rows],
-            "tag": [row.line.fields[5] for row in run.rows],
-            "line": [row.number for row in run.rows],
+            "qid": [line.fields[0] for line, _, _ in run.rows],
+            "docno": [line.fields[2] for line, _, _ in run.rows],
+            "rank": [rank for _, rank, _ in run.rows],
+            "score": [score for _, _, score in run.rows],
+            "tag": [line.fields[5] for line, _, _ in run.rows],
+            "line": [line.number for line, _, _ in run.rows],
         }
     )
     return in_order(listed, order, run.file)

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from submission.input.order import ORDERS
 from tests.conftest import WORDS
 from tests.hostile.harness import ARGUMENTS, TOPICS, Program, rank_anew
+from training.__main__ import main as training
 
 ANY = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["1", "2", "a1", "x", "zoos", "d0", "d1", WORDS])
 SURROGATES = st.text(st.characters(categories=["Cs", "Ll"]), min_size=1, max_size=3)
@@ -132,6 +135,29 @@ def test_runs(program: Program, rows: list[list[str]], edits: Edits) -> None:
     code, said = program.rank("--input-run", str(run), "--overwrite", systems=("bm25", "knrm", "dirichlet_rm3"))
     assert code in (0, 3), said
     assert program.check("--run", str(run))[0] in (0, 3)
+
+
+GRADE = st.sampled_from(["0", "1", "2.0", "0.5", "-1", "-2", "nan", "1e999", "x", "-0"])
+JUDGMENT = st.tuples(st.sampled_from("123"), st.just("0"), st.sampled_from(["a1", "a2", "a3"]), GRADE) | st.lists(RUN_FIELD)
+
+
+@given(
+    rows=st.lists(RUN_LINE, max_size=6), judgments=st.lists(JUDGMENT, max_size=6), edits=EDITS, order=st.sampled_from(ORDERS)
+)
+def test_evaluations(program: Program, rows: list[list[str]], judgments: list[list[str]], edits: Edits, order: str) -> None:
+    """Figures, or an error that names the file: what is compared always meets."""
+    run, qrels, tables = (program.input.parent / name for name in ("run.txt", "q.qrels", "tables"))
+    run.write_bytes(edited("\n".join(map(" ".join, rows)).encode(), edits))
+    qrels.write_bytes(edited("\n".join(map(" ".join, judgments)).encode(), edits))
+    shutil.rmtree(tables, ignore_errors=True)
+    code = training(["evaluate", "--qrels", str(qrels), "-o", str(tables), "--baseline", "run", "--order", order, str(run)])
+    assert code in (0, 3)
+    assert tables.exists() == (code == 0)
+    if code == 0:
+        means = pd.read_csv(tables / "means.csv")
+        measures = means[~means["measure"].str.startswith("judged@")]
+        assert (measures["mean"].dropna().between(0, 1 + 1e-9)).all()
+        assert (means.loc[means["measure"] == "nDCG@5 all", "topics"] > 0).all()
 
 
 @given(data=st.data(), edits=SOME)

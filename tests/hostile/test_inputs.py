@@ -343,20 +343,27 @@ BAD: dict[str, tuple[Damage, str]] = {
 BAD_RUNS: dict[str, tuple[Damage, str]] = {
     "empty": (input_run(""), "an empty run"),
     "blank": (input_run("\n \n"), "an empty run"),
-    "five fields": (input_run("1 Q0 a1 1 3\n"), "line 1: expected"),
-    "a rank in words": (input_run("1 Q0 a1 first 3 x\n"), "line 1: expected"),
-    "a rank of other digits": (input_run("1 Q0 a1 ² 3 x\n"), "line 1: expected"),
-    "a rank of many digits": (input_run(f"1 Q0 a1 {MANY_DIGITS} 3 x\n"), "line 1: expected"),
-    "NaN": (scored("nan"), "line 1: expected"),
-    "infinity": (scored("inf"), "line 1: expected"),
-    "beyond float64": (scored("1e309"), "line 1: expected"),
+    "five fields": (input_run("1 Q0 a1 1 3\n"), "line 1: 5 fields; expected six"),
+    "seven fields": (input_run("1 Q0 a1 1 3 x y\n"), "remove 'y' behind the tag"),
+    "a comma in a score": (scored("3,5"), "line 1: score '3,5'; expected a finite number"),
+    "Python's own digits": (scored("1_0"), "line 1: score '1_0'; expected a finite number"),
+    "a hard blank in a document": (input_run("1 Q0 a\u00a01 1 3 x\n"), "expected one without blanks"),
+    "ranks against scores": (scored("1", "2"), "ranks and scores contradict each other in 1 of 1 topics"),
+    "only comments": (input_run("# a run\n# of nothing\n"), "an empty run"),
+    "leading zeros": (input_run("01 Q0 a1 1 3 x\n"), "01 without leading zeros would be 1"),
+    "a rank in words": (input_run("1 Q0 a1 first 3 x\n"), "line 1: rank 'first'; expected a whole number"),
+    "a rank of other digits": (input_run("1 Q0 a1 ² 3 x\n"), "line 1: rank '²'; expected a whole number"),
+    "a rank of many digits": (input_run(f"1 Q0 a1 {MANY_DIGITS} 3 x\n"), "line 1: rank '7777"),
+    "NaN": (scored("nan"), "line 1: score 'nan'; expected a finite number"),
+    "infinity": (scored("inf"), "line 1: score 'inf'; expected a finite number"),
+    "beyond float64": (scored("1e309"), "line 1: score '1e309'; expected a finite number"),
     "not UTF-8": (input_run(b"1 Q0 a\xff 1 3 x\n"), "not UTF-8"),
     "no gzip": (input_run("zoos", "run.txt.gz"), "damaged gzip"),
     "a bomb": (input_run(BOMB, "run.txt.gz"), "decompression bomb"),
-    "twice": (input_run("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n"), "occurs twice"),
-    "another topic": (input_run("9 Q0 a1 1 3 x\n"), "topic 9 and 0 more"),
-    "another document": (input_run("1 Q0 zz 1 3 x\n"), "document zz and 0 more"),
-    "an escape in a document": (input_run("1 Q0 a\x1b[2J 1 3 x\n"), "document a\\x1b[2J and"),
+    "twice": (input_run("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n"), "document a1 is in topic 1 twice, first in line 1"),
+    "another topic": (input_run("9 Q0 a1 1 3 x\n"), "its only topic is not in the input, the first is 9"),
+    "another document": (input_run("1 Q0 zz 1 3 x\n"), "its only document is not in the input, the first is zz"),
+    "an escape in a document": (input_run("1 Q0 a\x1b[2J 1 3 x\n"), "docno 'a\\\\x1b[2J'; expected one without blanks"),
     "no run": (lambda program: ["--input-run", str(program.input)], "no run found"),
     "nowhere": (lambda program: ["--input-run", str(program.input / "nowhere")], "no run found"),
     "a FIFO": (lambda program: (os.mkfifo(program.input / "run.txt"), ["--input-run", str(program.input)])[1], "a FIFO"),
@@ -407,7 +414,7 @@ def test_bad_runs_are_refused(program: Program, name: str) -> None:
 
 def test_scores_beyond_float32_keep_their_order(program: Program) -> None:
     flags = flags_of(scored("-1e300", "3.5", "1e300", "-3.4028235e38", "1e39")(program))
-    assert program.rank(*flags)[0] == 0
+    assert program.rank(*flags, "--order", "score")[0] == 0
     lines = [line.split() for line in (program.output / "run.txt").read_text().splitlines()]
     assert [line[2] for line in lines] == ["a3", "a5", "a2", "a4", "a1"]
     assert lines[2][4] == "3.5"
