@@ -137,13 +137,16 @@ def test_runs(program: Program, rows: list[list[str]], edits: Edits) -> None:
     assert program.check("--run", str(run))[0] in (0, 3)
 
 
-GRADE = st.sampled_from(["0", "1", "2.0", "0.5", "-1", "-2", "nan", "1e999", "x", "-0"])
-JUDGMENT = st.tuples(st.sampled_from("123"), st.just("0"), st.sampled_from(["a1", "a2", "a3"]), GRADE) | st.lists(RUN_FIELD)
-
-
-@given(
-    rows=st.lists(RUN_LINE, max_size=6), judgments=st.lists(JUDGMENT, max_size=6), edits=EDITS, order=st.sampled_from(ORDERS)
+PAIR = (st.sampled_from("123"), st.just("Q0"), st.sampled_from(["a1", "a2", "a3"]))
+READABLE = st.tuples(*PAIR, st.integers(0, 9).map(str), st.floats(-9, 9).map(str), st.just("x"))
+JUDGED = st.tuples(*PAIR, st.sampled_from(["0", "1", "2.0", "0.5", "-1", "-2", "1e2"]))
+ROWS = st.lists(READABLE, min_size=1, max_size=9, unique_by=lambda row: (row[0], row[2])) | st.lists(RUN_LINE, max_size=5)
+JUDGMENTS = st.lists(JUDGED, min_size=1, max_size=9, unique_by=lambda row: (row[0], row[2])) | st.lists(
+    st.lists(RUN_FIELD, max_size=5), max_size=4
 )
+
+
+@given(rows=ROWS, judgments=JUDGMENTS, edits=EDITS, order=st.sampled_from(ORDERS))
 def test_evaluations(program: Program, rows: list[list[str]], judgments: list[list[str]], edits: Edits, order: str) -> None:
     """Figures, or an error that names the file: what is compared always meets."""
     run, qrels, tables = (program.input.parent / name for name in ("run.txt", "q.qrels", "tables"))
