@@ -91,7 +91,8 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
     ]
     directory = make_input(arguments=arguments)
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
-    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for docno, rank in (("a3", 1), ("a1", 51))))
+    found = ["a3", *(f"elsewhere{number}" for number in range(2, 51)), "a1"]  # the 51st is no longer found
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(found, 1)))
     flags = ["prepare-passages", "-i", str(directory), "-o", str(tmp_path / "work")]
     assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
     table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")

@@ -161,7 +161,9 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     words = "{} by both, {} by conclusions alone, {} by arguments alone, of {}.".format(*counts)
     assert words in " ".join(page.text.split())
     table = html[html.index("<caption>nDCG@5</caption>") :].partition("</table>")[0]  # the best first
-    means = [float(mean) for mean in re.findall(r'<th scope="row">\w+</th>\n<td><strong>([\d.]+)</strong>', table)]
+    printed = re.findall(r'<th scope="row">(\w+)</th>\n<td><strong>', table)
+    tables = {system: evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments) for system in SYSTEMS}
+    means = [tables[system][HEADLINES[0]].fillna(0.0).mean() for system in printed]  # an undefined topic counts as 0 here
     assert len(means) == len(SYSTEMS)
     assert means == sorted(means, reverse=True)
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3

@@ -154,7 +154,7 @@ def test_fitted_then_ranked(
     assert other["low"] <= other["difference"] <= other["high"]
     assert models.xs("nDCG@5 all", level="measure")["mean"].nunique() == 3
     card = (lexical / "mine" / "README.md").read_text()
-    assert f"| trees | {models.loc['trees', 'nDCG@5 judged']['mean']:.3f} (" in card
+    assert f"| trees | {models.loc['trees', 'nDCG@5 (Touché)']['mean']:.3f} (" in card
     assert colours((lexical / "mine" / "ablation.png").read_bytes()) > 20
     assert "on the topics that it was fitted on" in (lexical / "mine" / "README.md").read_text()
     assert "dirichlet_rm3" in capsys.readouterr().out
@@ -264,7 +264,7 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Ca
     chosen = mine.ridge if model == "ridge" else by_heart
 
     def worth(scores: pd.DataFrame, labels: pd.DataFrame) -> float:
-        return float(evaluate(mine.run(scores), labels)["nDCG@5 judged"].mean())
+        return float(evaluate(mine.run(scores), labels)["nDCG@5 condensed"].mean())
 
     def fitted(labels: pd.DataFrame) -> float:
         return worth(Fitting(mine.table, [labels], recipe.Fit()).cross_validated(chosen, mine.folds), labels)

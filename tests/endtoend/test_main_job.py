@@ -119,7 +119,7 @@ def faulty_corpus(directory: Path) -> None:
     ("break_it", "words"),
     [
         (faulty_topics, "topics.xml, line 1: malformed XML"),
-        (faulty_corpus, "args-me.json, line 1, column 21: malformed JSON"),
+        (faulty_corpus, "args-me.json, argument number 1, line 1, column 21: malformed JSON"),
         (lambda directory: (directory / "topics.xml").unlink(), "no topics found"),
         (lambda directory: (directory / "args-me.json").unlink(), "no corpus found"),
         (shutil.rmtree, "no such input directory"),
