@@ -115,9 +115,9 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         assert "old" not in lines
         start = lines.index("<!-- results: generated -->")
         assert lines[start + 4 : start + 8] == [
-            "| knrm | 86.3 | 0.400 (0.20–0.60) | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
-            "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
-            "| bm25 |  | 0.200 (0.10–0.30) | 0.200 | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
+            "| knrm | 86.3 | 0.400 (0.20–0.60) | 9 | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
+            "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
+            "| bm25 |  | 0.200 (0.10–0.30) | 9 | 0.200 | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
             "",
         ]
     (tmp_path / "README.md").write_text("no marks\n")

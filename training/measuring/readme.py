@@ -70,15 +70,18 @@ def results_table(measured: Path, checkpoints: Path) -> str:
     try:
         rows = pd.concat([pd.read_csv(measured), *_cross_validated(measured.parent)])
         rows = rows[rows["over"] == JUDGED]
-        means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high"])
+        means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high", "topics"])
         means = means.sort_values(("mean", MEASURES_SHOWN[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{measured}: no measured means ({error}); `python -m training evaluate -o` writes them") from None
-    lines = [f"| system | validation MAP@20 | {' | '.join(MEASURES_SHOWN)} |", f"|---|---|{'---|' * len(MEASURES_SHOWN)}"]
+    first, *others = MEASURES_SHOWN
+    heads = ["system", "validation MAP@20", first, "topics of it", *others]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for run, values in means.iterrows():
         name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else system_of(str(run))
-        cells = [f"{values['mean', measure]:.3f}" for measure in MEASURES_SHOWN]
-        cells[0] += f" ({values['low', MEASURES_SHOWN[0]]:.2f}–{values['high', MEASURES_SHOWN[0]]:.2f})"  # noqa: RUF001 a range
+        bounds = f"{values['low', first]:.2f}–{values['high', first]:.2f}"  # noqa: RUF001 a range
+        cells = [f"{values['mean', first]:.3f} ({bounds})", f"{values['topics', first]:.0f}"]
+        cells += [f"{values['mean', measure]:.3f}" for measure in others]
         lines.append(f"| {name} | {_validation(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
