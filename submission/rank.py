@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission.disk.fingerprint import code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
 from submission.engine.choice import open_engine
 from submission.engine.engine import Engine

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from submission import __version__, lists
+from submission.disk.code import code_fingerprint
 from submission.disk.files import make_directory
-from submission.disk.fingerprint import code_fingerprint, hashes_by_name
+from submission.disk.fingerprint import hashes_by_name
 from submission.disk.kept import Kept
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import InputError, UsageError, nearest, short
@@ -171,7 +172,7 @@ def values_of(name: str, grid: Grid, judged: Judgments, execution: Execution) ->
     """COLUMNS of all points, (points, topics, columns); what is finished is kept by the name. Raises OutputError."""
     enrichment = enrichment_of(grid.points[0])
     decided_by = {
-        "qrels": judged.hashes, "input": execution.input.fingerprint, "code": code_fingerprint(), "depth": DEPTH,
+        "qrels": judged.hashes, "input": execution.input.fingerprint, "code": code_fingerprint(__name__), "depth": DEPTH,
         "enrichment": enrichment.decided_by(execution) if enrichment else [],
     }  # fmt: skip
     place = execution.work.directory / f"tune-{name}"

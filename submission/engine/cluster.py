@@ -24,7 +24,7 @@ import torch
 from joblib import cpu_count
 from ray.exceptions import RayError, RayTaskError
 
-from submission.disk.fingerprint import code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.engine.engine import Engine, P, R
 from submission.errors import SubmissionError, UsageError
 from submission.interrupted import CODES, when_stopped

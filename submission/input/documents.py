@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pandas as pd
 
-from submission.disk.fingerprint import code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.errors import OutputError

@@ -7,7 +7,6 @@ import platform
 import resource
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import torch
 import yaml
 
 from submission import __version__
+from submission.disk.code import closure, code_fingerprint, libraries
 from submission.disk.files import file_name, read_regular, write_whole
-from submission.disk.fingerprint import LIBRARIES, code_fingerprint
 from submission.disk.provenance import read_provenance
 from submission.output.directory import METADATA
 from submission.paths import ROOT
@@ -155,10 +154,11 @@ def _platform(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {"model": properties.name, "memory": _megabytes(properties.total_memory)}
+    used = [f"{name} {version}" for name, version in libraries(closure("submission.rank")).items()]
     return {
         "hardware": hardware,
         "operating system": {"kernel": platform.release(), "distribution": _distribution()},
-        "software": {"libraries": [f"python {platform.python_version()}", *(f"{x} {metadata.version(x)}" for x in LIBRARIES)]},
+        "software": {"libraries": [f"python {platform.python_version()}", *used]},
     }
 
 

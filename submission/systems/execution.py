@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from submission import lists
-from submission.disk.fingerprint import code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.engine.engine import HERE, Engine

@@ -59,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training/tagging": {
         "submission", "submission/disk", "submission/enrichment", "submission/retrieval", "submission/scoring",
-        "submission/systems", "submission/text", "training", "training/data", "training/fitting",
+        "submission/systems", "submission/text", "training/data", "training/fitting",
     },
     "training/distilling": {
         "submission", "submission/disk", "submission/input", "submission/rankers", "submission/systems", "submission/text",

@@ -15,10 +15,9 @@ import pandas as pd
 import torch
 from sentence_transformers import SentenceTransformer
 
-from submission.disk.fingerprint import LIBRARIES, code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
 from submission.errors import UsageError
-from submission.paths import PACKAGE
 from submission.progress import progress
 from submission.rankers.base import Ranker
 from submission.scoring.pretrained import Pretrained
@@ -37,7 +36,6 @@ log = logging.getLogger(__name__)
 GOLD, SILVER, BOTH = "gold", "silver", "gold and silver"
 LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
 DRAWS = (GOLD, SILVER)  # what is drawn; a number must stay what it is
-DECIDING = ("arguments", "collection", "models", "runs", "sampling", "students")  # modules
 
 
 TEACHING = 1e-4  # the teacher's rate
@@ -86,7 +84,7 @@ class Students:
         self._recipe, self._settings, self._encoder, self._device = recipe, recipe.student, pretrained.folder, device
         settings = replace(recipe, student=replace(recipe.student, loss="cosine", pairs="gold"))
         prepared = {name: file.xxh3 for name, file in made(work).files.items()}
-        key = hash_of([asdict(settings), pretrained.sha256, _code(), device.type, prepared])
+        key = hash_of([asdict(settings), pretrained.sha256, code_fingerprint(__name__), device.type, prepared])
         self._kept = Kept(work / "students" / key[:16], {})
 
     def result(self, network: Network) -> Result:
@@ -189,13 +187,6 @@ def teach(ranker: Ranker, recipe: Recipe, work: Path, device: torch.device) -> N
     own = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in learned.state_dict().items()}
     ranker.load_state_dict({**own, **{name: value for name, value in weights.items() if name in own}})  # it has no pooler
-
-
-def _code() -> str:
-    here = Path(__file__).parent
-    texts = (PACKAGE / "text" / "tokenisers.py", PACKAGE / "text" / "normalise.py", here.parent / "data" / "answers.py")
-    files = (*(here / f"{name}.py" for name in DECIDING), *texts)
-    return code_fingerprint(files, (*LIBRARIES, "sentence-transformers", "accelerate"))
 
 
 def _name(network: Network) -> str:

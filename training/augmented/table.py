@@ -11,10 +11,9 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from submission.disk.fingerprint import LIBRARIES, code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
 from submission.errors import UsageError, nearest
-from submission.paths import PACKAGE
 from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
 from training.augmented.gold import TASKS, Gold
@@ -39,7 +38,6 @@ log = logging.getLogger(__name__)
 ONCE = (BASELINE, UNTRAINED)  # rows that no seed changes
 REPEATED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
 ADAPTATIONS = (("bws_cross", "mrpc"), ("mrpc", "bws_cross"))  # from, to
-DECIDING = ("gold", "kde", "measures", "models", "optimised", "runs", "sampling", "trial")  # modules
 
 
 class Cell(NamedTuple):
@@ -114,16 +112,7 @@ def _trials(
     gold: dict[str, Gold], repetitions: int, settings: Settings, encoder: str, work: Work, device: torch.device
 ) -> dict[tuple[str, int], Trial]:
     pretrained = Pretrained(encoder)
-    here = Path(__file__).parent
-    code = code_fingerprint(
-        (
-            *(here / f"{name}.py" for name in DECIDING),
-            here.parent / "fitting" / "lowest.py",
-            PACKAGE / "retrieval" / "conclusions.py",
-            PACKAGE / "text" / "normalise.py",
-        ),
-        (*LIBRARIES, "sentence-transformers", "accelerate", "scipy", "scikit-learn"),
-    )
+    code = code_fingerprint(Trial.__module__)
     trials = {}
     for task, own in gold.items():
         data = [part.to_csv(index=False) for part in (own.train, own.dev, own.test)]

@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.code import code_fingerprint
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import Kept
 from submission.input.args_me import corpus_files, read_documents
 from submission.input.collection import long_enough, refuse_empty
 from submission.input.directory import refuse
-from submission.paths import PACKAGE
 from submission.progress import progress
 from submission.text.ids import Reads
 from submission.text.normalise import normalise
@@ -29,18 +29,6 @@ from training.data.seeds import Stream, generator
 from training.data.split import split
 from training.data.statistics import write_statistics
 from training.data.tables import unrelated_file
-from training.paths import TRAINING
-
-LIBRARIES = ("msgspec", "inflect", "numpy", "pandas", "rapidfuzz", "pyarrow")
-DECISIVE = (  # what the tables are made by
-    PACKAGE / "text" / "normalise.py",
-    *(PACKAGE / "input" / f"{name}.py" for name in ("args_me", "arguments", "arguments_lines", "collection")),
-    *(TRAINING / "data" / f"{name}.py" for name in ("prepare", "split", "distant", "forms", "protocol", "seeds", "statistics")),
-)  # fmt: skip
-SEARCHING = (  # what candidates are found by
-    *(PACKAGE / "retrieval" / f"{name}.py" for name in ("lexical", "rows", "terms", "weighting")),
-    PACKAGE / "text" / "terms.py", TRAINING / "data" / "answers.py",
-)  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +67,7 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
     """
     files = corpus_files(input_directory)
     inputs = input_hashes(files)
-    code = code_fingerprint(DECISIVE, LIBRARIES)
-    decided_by = {"input": inputs, "code": code, "seed": settings.seed, "sample": settings.sample}
+    decided_by = {"input": inputs, "code": code_fingerprint(__name__), "seed": settings.seed, "sample": settings.sample}
     work = Kept(directory, decided_by, overwrite)
 
     documents, faults = read_documents(files)
@@ -103,8 +90,7 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
             work.make([f"{name}.{form}.parquet"], partial(_write, part, rows, form, f"{name} {form}"))
     write_statistics(work, train, validation)
     if settings.unrelated:
-        searching = {"search": code_fingerprint(SEARCHING, LIBRARIES)}
-        kept = Kept(unrelated_file(directory, settings.unrelated).parent, decided_by | searching, overwrite=True)
+        kept = Kept(unrelated_file(directory, settings.unrelated).parent, decided_by, overwrite=True)
         write = partial(_write_confusable, train, splits[0][2][:, 0], settings.seed, kept)
         kept.make([unrelated_file(directory, settings.unrelated).name], write)
 

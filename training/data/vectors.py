@@ -18,16 +18,15 @@ import safetensors.numpy
 from gensim.models import FastText, Word2Vec
 from gensim.models.keyedvectors import KeyedVectors
 
-from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.code import code_fingerprint
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import Kept
 from submission.errors import InputError
-from submission.paths import PACKAGE
 from submission.text.normalise import query_words
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import forms
 from training.data.seeds import Stream, generator
 from training.data.work import made, write_text
-from training.paths import TRAINING
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +91,7 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
     if tables is None:
         raise InputError(f"{work}: holds no tables; `python -m training prepare -i INPUT -o {work}` makes them")
     source = input_hashes([file])[file.name] if file else "none"
-    code = code_fingerprint((TRAINING / "data" / "vectors.py", PACKAGE / "text" / "written.py"), ("gensim", "numpy"))
-    decided_by = {"tables": tables.xxh3, "code": code, **settings.told, "vectors file": source}
+    decided_by = {"tables": tables.xxh3, "code": code_fingerprint(__name__), **settings.told, "vectors file": source}
     output = Kept(directory, decided_by, overwrite)
     premises = Premises(work, settings)
     counts = Counter(word for words in premises for word in words)

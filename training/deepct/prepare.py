@@ -14,14 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.code import code_fingerprint
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import Kept
 from submission.input.args_me import corpus_files, read_documents
 from submission.input.collection import long_enough, refuse_empty
 from submission.input.directory import refuse
 from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
-from submission.paths import PACKAGE
 from submission.progress import progress
 from submission.text.normalise import drop_urls
 from submission.text.passages import cut
@@ -36,12 +36,6 @@ log = logging.getLogger(__name__)
 FOUND = 50  # documents of a run and topic that are left out with the judged ones
 WORDS = 220  # of a passage, at most: with whole sentences, those of the thesis have 2.1 an argument
 ROWS = 2_000  # arguments whose passages are in memory
-LIBRARIES = ("msgspec", "nltk", "pandas", "pyarrow")
-DECISIVE = (  # what the table is made by
-    PACKAGE / "text" / "normalise.py", PACKAGE / "text" / "passages.py", PACKAGE / "text" / "terms.py",
-    *(PACKAGE / "input" / f"{name}.py" for name in ("args_me", "arguments", "arguments_lines", "collection")),
-    *(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "contexts", "labels", "table")),
-)  # fmt: skip
 
 
 def prepare_passages(
@@ -69,7 +63,7 @@ def prepare_passages(
         "input": input_hashes(files),
         "qrels": input_hashes([*qrels]),
         "runs": input_hashes([*runs]),
-        "code": code_fingerprint(DECISIVE, LIBRARIES),
+        "code": code_fingerprint(__name__),
     }
     judged = {docno for file in qrels for docno in read_qrels(file)["docno"]}
     found = {docno for file in runs for docno in read_run(file).query(f"rank <= {FOUND}")["docno"]}

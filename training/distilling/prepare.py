@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.code import code_fingerprint
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import RECORD, Kept, Record, read_record
 from submission.errors import InputError
 from submission.input.args_me import corpus_files
@@ -26,8 +27,6 @@ from training.distilling.titles import titles_of, unlike
 from training.quality.tables import COLUMNS
 
 log = logging.getLogger(__name__)
-
-CODE = tuple(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "titles"))
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def prepare_distilled(
     decided_by = {
         "input": execution.input.hashes | input_hashes(list(others)),
         "teacher": {"system": system.name, "key": execution.key(system.stage)},
-        "code": code_fingerprint(CODE, ("numpy", "pandas", "rapidfuzz", "pyarrow")),
+        "code": code_fingerprint(__name__),
         **asdict(settings),
     }
     file = place(work)

@@ -11,7 +11,7 @@ import msgspec
 import pandas as pd
 
 from submission import lists
-from submission.disk.fingerprint import code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.fusion.linear import Linear
 from submission.progress import progress
 from submission.systems.catalogue import MEMBERS, SYSTEMS
@@ -128,7 +128,7 @@ class Trial:
     def _features(self, model: Linear) -> pd.DataFrame:
         """`qid docno` and a column a feature; members that take long keep parts of their own while they compute."""
         pairs = self.stage.pool(self.execution, model)
-        key = [model.fingerprint, code_fingerprint(), *map(self.execution.key, self.stage.made_of())]
+        key = [model.fingerprint, code_fingerprint(__name__), *map(self.execution.key, self.stage.made_of())]
         kept = self.execution.work.place(f"features-{self.name}", sha256("\n".join(key).encode()).hexdigest())
         names = list(model.weights)
         made = kept.array("features.npy", lambda: self.stage.features(self.execution, model, pairs)[names].to_numpy(float))

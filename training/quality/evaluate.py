@@ -6,22 +6,19 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from submission.disk.fingerprint import LIBRARIES, code_fingerprint
+from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
 from submission.errors import UsageError, nearest
-from submission.paths import PACKAGE
 from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
 from training.fitting.recipe import Recipe
 from training.measuring.side_by_side import side_by_side
-from training.paths import TRAINING
 from training.quality import table
 from training.quality.measures import lengths
 from training.quality.pictures import Panel, length_plot
@@ -35,11 +32,6 @@ log = logging.getLogger(__name__)
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
 REORDERED = "both_to_webis"  # whose networks re-order the lists of Webis-ArgQuality-20
 ROWS = (*PARTS, table.LISTS)  # the parts that rows have, in their order
-MODULES = ("lists", "losses", "task", "training", "validation", "protocol", "folds")
-DECISIVE = (  # what networks are trained by
-    *(Path(__file__).with_name(f"{name}.py") for name in MODULES),
-    TRAINING / "fitting", PACKAGE / "rankers", PACKAGE / "scoring", PACKAGE / "text",
-)  # fmt: skip
 
 
 def parts_of_rows(parts: Sequence[str]) -> list[str]:
@@ -108,7 +100,7 @@ def _computed(part: tuple[Trial, Cell]) -> np.ndarray:
 def _trial(name: str, tables: dict[str, pd.DataFrame], recipe: Recipe, work: Work, device: torch.device) -> Trial:
     part = PARTS[name]
     data = [hashlib.sha256(tables[own].to_csv(index=False).encode()).hexdigest() for own in (*part.trains, *part.tests)]
-    code = code_fingerprint(DECISIVE, (*LIBRARIES, "scipy"))
+    code = code_fingerprint(Trial.__module__)
     key = repr((name, _settings(recipe), Pretrained(recipe.encoder.name).sha256, code, device.type, data))
     return Trial(part, tables, recipe, work.place("quality-cells", key), device)
 

@@ -10,21 +10,15 @@ from typing import Protocol
 
 import pandas as pd
 
-from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.code import code_fingerprint
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import Kept
 from submission.errors import InputError
 from submission.progress import progress
-from training.paths import TRAINING
 from training.quality import ibm, ukp, webis
 from training.quality.tables import COLUMNS, place, quality_table, record
 
 log = logging.getLogger(__name__)
-
-LIBRARIES = ("numpy", "pandas", "pyarrow")
-DECISIVE = (
-    *(Path(__file__).with_name(f"{name}.py") for name in ("prepare", "ukp", "ibm", "webis")),
-    TRAINING / "data" / "rows.py",
-)
 
 
 class Published(Protocol):
@@ -75,7 +69,7 @@ def prepare_quality(directory: Path, names: Sequence[str], work: Path, overwrite
     """
     inputs = {name: input_hashes(DATA[name].files(directory)) for name in names}
     for name, hashes in inputs.items():
-        file, decided_by = place(work, name), {"input": hashes, "code": code_fingerprint(DECISIVE, LIBRARIES)}
+        file, decided_by = place(work, name), {"input": hashes, "code": code_fingerprint(__name__)}
         kept = Kept(file.parent, decided_by, overwrite, record(name), [file.name])
         kept.make([file.name], partial(_write, name, directory))
 

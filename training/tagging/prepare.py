@@ -9,18 +9,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.disk.fingerprint import code_fingerprint, input_hashes
+from submission.disk.code import code_fingerprint
+from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import Kept
 from submission.errors import InputError
-from submission.paths import PACKAGE
 from training.data.conll import SOURCES, Document, Source, read
-from training.paths import TRAINING
 
 log = logging.getLogger(__name__)
 
 FOLDER = "tagging"
 SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string())})
-DECISIVE = (Path(__file__), TRAINING / "data" / "conll.py", PACKAGE / "text" / "written.py")
 
 
 def prepare_tagging(directory: Path, work: Path, overwrite: bool = False) -> None:
@@ -36,8 +34,7 @@ def prepare_tagging(directory: Path, work: Path, overwrite: bool = False) -> Non
         OutputError: the directory cannot be written, or holds the tables of other data.
     """
     inputs = input_hashes([directory / source.file for source in SOURCES.values()])
-    code = code_fingerprint(DECISIVE, ("pyarrow",))
-    kept = Kept(work / FOLDER, {"input": inputs, "code": code}, overwrite)
+    kept = Kept(work / FOLDER, {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
         kept.make([place(work, name).name], partial(_write, directory, name, source))
 
