@@ -45,7 +45,8 @@ def code_fingerprint(*modules: str) -> str:
     """
     files = closure(*modules or ("submission.rank",))
     hashes = {file.relative_to(ROOT).as_posix(): read(file.read_bytes()).syntax for file in files}
-    return fingerprint(hashes | {STOP_WORDS.name: sha256(STOP_WORDS)} | libraries(files))
+    releases = {name: installed.split("+")[0] for name, installed in libraries(files).items()}  # whatever they were built for
+    return fingerprint(hashes | {STOP_WORDS.name: sha256(STOP_WORDS)} | releases)
 
 
 def closure(*modules: str) -> list[Path]:
@@ -65,7 +66,7 @@ def closure(*modules: str) -> list[Path]:
 
 
 def libraries(files: list[Path]) -> dict[str, str]:
-    """Map the distributions that files import, and DATA, to their versions, sorted by name; local builds count as releases."""
+    """Map the distributions that files import, and DATA, to the versions installed, sorted by name."""
     top = {name.split(".")[0] for file in files for name in imports_of(file)}
     names = {
         DISTRIBUTIONS.get(name, name.replace("_", "-"))
@@ -119,6 +120,6 @@ def _is_text(statement: ast.stmt) -> bool:
 
 def _version(name: str) -> str:
     try:
-        return version(name).split("+")[0]
+        return version(name)
     except PackageNotFoundError:
         return "none"

