@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,31 +12,19 @@ from typing import Any
 import pandas as pd
 import torch
 
-from submission.disk.fingerprint import input_hashes
 from submission.disk.provenance import METRICS, PROVENANCE, load_json, verified_hashes
 from submission.errors import ReproductionError, UsageError
-from submission.input.args_me import corpus_files
-from submission.rankers.base import Ranker
 from submission.rankers.bert import BERTNetwork
 from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse
-from training.data import prepare
 from training.data import vectors as word_vectors
-from training.deepct.prepare import prepare_passages
-from training.deepct.task import Mattering
-from training.distilling.task import Distilled
-from training.fitting import aggregate, fit
-from training.fitting.network import Trainee
-from training.fitting.pairs import Paired
-from training.fitting.recipe import Recipe, read_recipe
-from training.fitting.task import Task
-from training.quality.prepare import prepare_quality
-from training.quality.tables import published
-from training.quality.task import Listed
-from training.tagging.foretold import Foretold
-from training.tagging.task import Tagged
+from training.data.prepare import prepare_again
+from training.fitting.fit import fit
+from training.fitting.recipe import Recipe
+from training.fusing.aggregate import aggregate
+from training.tasks import read_recipe
 
 log = logging.getLogger(__name__)
 
@@ -72,35 +60,23 @@ def reproduce(
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)
     made = provenance["trained on"]
-    _tell_differences(made["input"], _prepared(name, directory, work, made, provenance.get("recipe", {})))
     output = work / "checkpoints" / stored.name
     if fusion:
-        aggregate.aggregate(fusion, work, Checkpoints(checkpoints), output, device)
+        _tell_differences(made["input"], prepare_again(directory, work, made))
+        aggregate(fusion, work, Checkpoints(checkpoints), output, device)
     else:
-        _fit(recipe_name, provenance, work, output, device)
+        recipe = read_recipe(recipe_name)
+        try:
+            _tell_differences(made["input"], recipe.task.prepare(directory, work, made))
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from None
+        _fit(recipe, provenance, work, output, device)
     table = verdicts(load_json(stored / METRICS), load_json(output / METRICS))
     same = hashes.get(WEIGHTS) == load_json(output / PROVENANCE)["files"].get(WEIGHTS)
     weights = f"weights: {'the same' if same else 'other'} bytes" if WEIGHTS in hashes else ""
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
     return table, weights
-
-
-def _prepared(name: str, directory: Path, work: Path, made: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, str]:
-    """Make the tables that a checkpoint learned from; the hashes of the files that they are of."""
-    if lists := recipe.get("lists"):
-        prepare_quality(directory, lists["data"], work)
-        return {file: value for name in lists["data"] for file, value in published(work, name).items()}
-    for learned, verbs in (("tags", "`prepare-tagging`, `embed`"), ("distilled", "`prepare-distilled`")):
-        if learned in recipe:
-            raise UsageError(f"{name}: learned from other tables than a corpus gives; {verbs} and `fit` make it anew")
-    if "passages" in recipe:
-        if made["qrels"] or made["runs"]:
-            raise UsageError(f"{name}: its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
-        prepare_passages(directory, work)
-    else:
-        prepare.prepare(directory, work, prepare.TableSettings(made["seed"], made["sample"], recipe.get("unrelated")))
-    return input_hashes(corpus_files(directory))
 
 
 def verdicts(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
@@ -119,8 +95,7 @@ def _verdict(distance: float) -> str:
     return "OK" if distance <= OK else "near" if distance <= NEAR else "FAIL"  # NaN, a metric that one lacks, fails
 
 
-def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
-    recipe = read_recipe(recipe_name)
+def _fit(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
     _tell_changes(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
@@ -133,31 +108,8 @@ def _fit(recipe_name: str, provenance: Mapping[str, Any], work: Path, output: Pa
     start = recipe.start
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s, which is made first", output.name, start)
-        first = read_recipe(start)
-        fit.fit(start, first, task_of(first), work, work / "vectors", output.parent / start, device)
-    fit.fit(output.name, recipe, task_of(recipe), work, work / "vectors", output, device, teach=teach_of(recipe))
-
-
-def task_of(recipe: Recipe) -> Callable[[Recipe, Trainee[Any, Any], Path, torch.device], Task[Any]]:
-    """What makes what the recipe's network learns from."""
-    if recipe.passages:
-        return Mattering.of
-    if recipe.tags:
-        return Tagged.of
-    if recipe.language:
-        return Foretold.of
-    if recipe.distilled:
-        return Distilled.of
-    return Listed.of if recipe.lists else Paired.of
-
-
-def teach_of(recipe: Recipe) -> Callable[[Ranker, Recipe, Path, torch.device], None] | None:
-    """What gives a student its weights; None: the recipe's network is none."""
-    if recipe.student is None:
-        return None
-    from training.augmented.students import teach  # only here: its libraries take seconds
-
-    return teach
+        fit(start, read_recipe(start), work, work / "vectors", output.parent / start, device)
+    fit(output.name, recipe, work, work / "vectors", output, device)
 
 
 def _tell_differences(stored: Mapping[str, str], here: Mapping[str, str]) -> None:

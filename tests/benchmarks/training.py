@@ -16,13 +16,13 @@ from submission.text.ids import UNKNOWN
 from submission.text.vocabulary import Vocabulary
 from tests.benchmarks.measure import Benchmark
 from training.data.protocol import CANDIDATES
-from training.data.tables import Pairs, Queries
+from training.data.tables import Queries, TrainingPairs
 from training.data.vectors import VECTORS, VOCABULARY
 from training.data.work import write_text
 from training.fitting.loop import take_step
 from training.fitting.network import build
-from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe
+from training.tasks.pairs import Pairs, Pairwise
 
 ROWS, DIMENSIONS = 100_000, 300
 CPU = torch.device("cpu")
@@ -44,7 +44,7 @@ def gru_training(_directory: Path) -> Benchmark:
 
 
 def _training(name: str, steps: int) -> Benchmark:
-    recipe = Recipe(ranker=name)
+    recipe = Recipe(ranker=name, task=Pairs())
     with tempfile.TemporaryDirectory() as folder:
         _write_vectors(Path(folder))
         trainee = build(recipe, Path(folder), Path(folder))
@@ -52,7 +52,7 @@ def _training(name: str, steps: int) -> Benchmark:
     whole.embedding.sparse = False  # type: ignore[union-attr]
     batch = recipe.training.global_batch_size
     queries = Queries(Padded.of([]), Padded.of([]), np.empty((0, CANDIDATES), dtype=int), np.empty(0), [], [])  # none
-    task = Paired(_pairs(steps * batch, recipe), queries, recipe, CPU)
+    task = Pairwise(_pairs(steps * batch, recipe), queries, recipe, CPU)
 
     def train(ranker: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
         for rows in np.arange(steps * batch).reshape(steps, batch):
@@ -77,7 +77,7 @@ def _write_vectors(directory: Path) -> None:
     work.make([VOCABULARY], lambda file: write_text(vocabulary.dumps(), file))
 
 
-def _pairs(number: int, recipe: Recipe) -> Pairs:
+def _pairs(number: int, recipe: Recipe) -> TrainingPairs:
     """Texts of full length, whose words are as frequent as Zipf's law has it (the vocabulary is ordered by frequency)."""
     rng = np.random.default_rng(0)
     frequencies = 1 / np.arange(1, ROWS - UNKNOWN)
@@ -87,4 +87,4 @@ def _pairs(number: int, recipe: Recipe) -> Pairs:
         ids = UNKNOWN + 1 + rng.choice(len(frequencies), (number, length), p=frequencies)
         return Padded(torch.from_numpy(ids).int(), torch.full((number,), length))
 
-    return Pairs(texts(recipe.lengths.query), texts(recipe.lengths.premise), np.roll(np.arange(number), 1))
+    return TrainingPairs(texts(recipe.lengths.query), texts(recipe.lengths.premise), np.roll(np.arange(number), 1))

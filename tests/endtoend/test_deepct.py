@@ -26,8 +26,10 @@ from submission.systems.lexical import Lexical
 from tests.conftest import argument, contents, write_deepct, write_lexical
 from training.__main__ import main
 from training.fitting import loop
-from training.fitting.recipe import Recipe, read_recipe
+from training.fitting.recipe import Recipe
 from training.paths import RECIPES
+from training.tasks import read_recipe
+from training.tasks.passages import Passages
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -190,7 +192,7 @@ def test_nine_recipes_differ_in_two_keys() -> None:
         return {**recipe.told(), "passages": None}
 
     assert all(rest(recipe) == rest(recipes["deepct"]) for recipe in recipes.values())
-    passages = [recipe.passages for recipe in recipes.values() if recipe.passages]
+    passages = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, Passages)]
     kinds = {(one.documents, one.reference) for one in passages}
     assert (len(names), len(kinds), {one.most for one in passages}) == (9, 9, {8000})
     thesis = read_recipe("deepct_thesis")

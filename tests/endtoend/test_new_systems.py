@@ -21,7 +21,7 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.remembered import Checkpoints
 from submission.systems.stages import Fuse, Latent, Rerank
-from training.fitting.aggregate import write_regression
+from training.fusing.aggregate import write_regression
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from msgspec.structs import replace
 
 from submission.__main__ import main as submission
 from submission.enrichment import enriched
@@ -31,10 +31,10 @@ from tests.conftest import colours, contents, write_lexical, write_targer
 from tests.unit.training.tagging import write_tagged
 from training.__main__ import main
 from training.fitting import loop
-from training.fitting.language import LANGUAGE as LANGUAGE_MODELS
 from training.fitting.network import build
-from training.fitting.recipe import read_recipe
+from training.tagging.language import LANGUAGE as LANGUAGE_MODELS
 from training.tagging.lengths import COLUMNS
+from training.tasks import read_recipe
 
 NETWORK = """enricher = "targer"
 terms = 40
@@ -147,7 +147,7 @@ def test_a_tagger_begins_with_what_was_learned(tables: Path) -> None:
     recipe = read_recipe(str(tables.parent / "mine.toml"))
     begun = build(recipe, tables / "vectors-word2vec", tables / "checkpoints").network.state_dict()
     untaught = build(
-        replace(recipe, tags=replace(recipe.tags, start="")), tables / "vectors-word2vec", tables
+        replace(recipe, task=replace(recipe.task, start="")), tables / "vectors-word2vec", tables
     ).network.state_dict()
     learned = open_network(tables / "checkpoints" / "words", LANGUAGE_MODELS)[0].state_dict()
     same = {name for name in begun if name in learned and torch.equal(begun[name], learned[name])}
@@ -197,13 +197,17 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch:
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
         (("window = 3", "window = 30"), 2, "makes no targer"),
         (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training embed WORK"),
-        (('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""), 2, "targer learns from [tags]"),
+        (
+            ('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""),
+            2,
+            "targer does not learn from pairs",
+        ),
         (('start = "words"', 'start = "speech"'), 4, "speech: no such checkpoint"),
         (("hidden = 12", "hidden = 13"), 2, "tags.start is 'words', which has other words or sizes than the recipe"),
         (("terms = 40", "terms = 39"), 2, "which has other words or sizes than the recipe; make them alike"),
-        (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a network learns from one of them; remove the others"),
+        (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a network is trained on one of them; remove the others"),
         (("[tags]", "[encoder]\nfrozen = 3\n[tags]"), 2, "targer has no encoder; remove it"),
-        (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin is of pairs; remove it"),
+        (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin is of pairs, [tags] has no such"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(

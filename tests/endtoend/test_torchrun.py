@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from msgspec.structs import replace
 from transformers import BertConfig, BertModel
 
 from submission.disk.locked import locked
@@ -21,8 +22,10 @@ from submission.errors import SystemsFailedError
 from submission.scoring import pretrained
 from submission.systems.catalogue import NETWORKS
 from tests.conftest import BERT, ROOT, contents, tiny_tokenizer
+from training import jobs
 from training.__main__ import main
-from training.fitting import jobs, state
+from training.fitting import state
+from training.tasks import read_recipe
 
 STEPS = 50
 RECIPES = {
@@ -180,7 +183,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[s
 def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
     names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
-    jobs.fit_all(names, ["--restart"], work, 2)
+    jobs.fit_all({name: read_recipe(name) for name in names}, ["--restart"], work, None, 2)
     lines = said()
     assert [line.split()[1] for line in lines if line.startswith("end")] != []
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
@@ -192,9 +195,10 @@ def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkey
 def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
     work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(jobs, "start_of", lambda name: "drmm" if name == "cedr_drmm" else "")
-    with pytest.raises(SystemsFailedError, match="failed: drmm, cedr_drmm; the others are done"):
-        jobs.fit_all(["drmm", "cedr_drmm", "knrm"], [], work, 0)
+    found = {name: read_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
+    found["cedr_drmm"] = replace(found["cedr_drmm"], encoder=replace(found["cedr_drmm"].encoder, start="drmm"))
+    with pytest.raises(SystemsFailedError, match="failed or not begun: drmm, cedr_drmm; the others are done"):
+        jobs.fit_all(found, [], work, None, 0)
     assert [line.strip() for line in said()] == [
         f"begin drmm  --work {work}", "end drmm", f"begin knrm  --work {work}", "end knrm"
     ]  # fmt: skip
@@ -204,17 +208,38 @@ def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
 
 @pytest.mark.slow
 def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(jobs, "recipes", lambda: ["knrm"])
+    monkeypatch.setattr(jobs, "recipes", lambda: {"knrm": read_recipe("knrm")})
     assert main(["fit", "--all", "--work", str(work), "--device", "cpu"]) == 6
-    assert "failed: knrm" in capsys.readouterr().err
+    assert "failed or not begun: knrm" in capsys.readouterr().err
     assert "the recipe's network has 300 dimensions, the word vectors 20" in (work / "fit" / "knrm.log").read_text()
 
 
 def test_all_recipes_are_those_of_the_systems() -> None:
-    found = jobs.recipes()
+    found = [*jobs.recipes()]
     assert {*NETWORKS, "snrm", "sbert"} <= set(found)
     assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(found)
     assert found.index("vanilla_bert") < min(found.index("cedr_knrm"), found.index("cedr_drmm"))
+    assert found.index("targer_language") < found.index("targer_essays")  # no system has it, its layers are the start
+
+
+def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
+    tmp_path: Path, said: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [
+        "knrm",
+        "vanilla_bert_dirichlet",
+        "tfr_bert",
+        "deepct",
+        "targer_language",
+        "targer_essays",
+        "vanilla_bert_distilled",
+    ]
+    with pytest.raises(SystemsFailedError, match=f"failed or not begun: {', '.join(names)}; the others are done"):
+        jobs.fit_all({name: read_recipe(name) for name in names}, [], tmp_path, None, 0)
+    assert not (tmp_path / "log").exists()  # no job
+    told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
+    ends = ("", "", "-quality", "-passages", "", "-tagging", "-distilled")
+    assert all(f"`python -m training prepare{end} " in told[name] for name, end in zip(names, ends, strict=True))
 
 
 def test_what_to_fit_is_said_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,8 @@ from training.data import vectors as word_vectors
 from training.data.tables import load_pairs, load_validation
 from training.fitting.loop import take_step
 from training.fitting.network import build
-from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe
+from training.tasks.pairs import Pairs, Pairwise
 
 # gensim leaves a text file of vectors open.
 UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -120,7 +120,7 @@ def test_prepare_a_sample(tmp_path: Path) -> None:
 def test_a_network_trains_on_what_a_search_finds(
     corpus: Path, prepared: Path, work: Path, recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = f'unrelated = "dirichlet"\n{RECIPE.replace("epochs = 3", "epochs = 1")}'
+    text = f'{RECIPE.replace("epochs = 3", "epochs = 1")}[pairs]\nunrelated = "dirichlet"\n'
     fit = ["fit", recipe(text), "--work", str(work)]
     assert main(fit) == 3
     assert "--unrelated dirichlet` makes it" in capsys.readouterr().err
@@ -160,7 +160,7 @@ def test_a_network_trains_on_what_a_search_finds(
 
 def test_unrelated_premises_are_those_that_were_dealt_out(corpus: Path, work: Path) -> None:
     assert main(["prepare", "-i", str(corpus), "-o", str(work), "--unrelated", "dirichlet"]) == 0
-    tokeniser = build(Recipe("knrm", network={"dimensions": 20}), work / "vectors", work).reader
+    tokeniser = build(Recipe(ranker="knrm", network={"dimensions": 20}, task=Pairs()), work / "vectors", work).reader
     assert isinstance(tokeniser, WordTokeniser)
     own, others = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
     dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
@@ -287,10 +287,10 @@ def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp
     [("knrm", {}), ("conv_knrm", {"channels": 4}), ("gru", {"hidden": 4}), ("snrm", {"latent": 10})],
 )
 def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, network: dict[str, int]) -> None:
-    recipe = Recipe(ranker, network={"dimensions": 20, **network})
+    recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=Pairs())
     built = build(recipe, prepared / "vectors", prepared)
-    pairs, optimiser = load_pairs(prepared, "words", built.reader), built.optimiser(recipe)
-    task = Paired.of(recipe, built, prepared, torch.device("cpu"))
+    pairs, optimiser = load_pairs(prepared, "words", built.reader), built.optimiser(recipe.training, recipe.encoder)
+    task = Pairwise.of(recipe, built, prepared, torch.device("cpu"))
     for rows in np.arange(8).reshape(4, 2):
         before = built.network.state_dict()["embedding.weight"].clone()
         take_step(built.network, optimiser, task, rows, 2)

@@ -18,7 +18,7 @@ from submission.enrichment.base import Word
 from submission.enrichment.deepct import DeepCT, term_frequencies
 from submission.text.passages import Passage, PassageReader
 from tests.golden.test_word_networks import DATA, load
-from training.deepct.task import labels_of, squared_errors, targets_of
+from training.tasks.passages import labels_of, squared_errors, targets_of
 
 TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
 LENGTH = 24

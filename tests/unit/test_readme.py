@@ -19,7 +19,7 @@ from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS, find
 from submission.systems.remembered import Checkpoints
 from tests.conftest import ROOT, SAMPLE, write_deepct, write_reordering, write_tiny
-from training.fitting.aggregate import aggregate
+from training.fusing.aggregate import aggregate
 from training.measuring.readme import MEASURES_SHOWN, results_table, update
 from training.measuring.results import COMMON, JUDGED
 from training.paths import MEASURED

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 import pandas as pd
 import torch
 from sentence_transformers import SentenceTransformer
+from torch.nn import Module
 
 from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
-from submission.errors import UsageError
 from submission.progress import progress
-from submission.rankers.base import Ranker
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import PieceTokeniser
 from training.augmented.arguments import arguments, gold, sampled
@@ -39,6 +38,22 @@ DRAWS = (GOLD, SILVER)  # what is drawn; a number must stay what it is
 
 
 TEACHING = 1e-4  # the teacher's rate
+
+
+class Pairs(Protocol):
+    """The numbers of pairs, of which those that the students learn from are drawn."""
+
+    @property
+    def arguments(self) -> int:
+        """Arguments; each gives gold two pairs: with its own conclusion, and a premise of another."""
+
+    @property
+    def k(self) -> int:
+        """Premises that BM25 finds for a conclusion among those of others."""
+
+    @property
+    def silver(self) -> int:
+        """Pairs of these that the teacher labels, at most."""
 
 
 class Network(NamedTuple):
@@ -64,27 +79,27 @@ class Result(msgspec.Struct):
 class Students:
     """The networks of a working directory. Whatever is asked for is made, unless it is kept."""
 
-    def __init__(self, work: Path, recipe: Recipe, device: torch.device) -> None:
+    def __init__(self, work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> None:
         """Read the arguments; nothing else before it is asked for.
 
         Args:
             work: what `prepare` wrote; what is finished is kept there.
-            recipe: with a student, whose loss and pairs decide nothing here.
+            recipe: the encoder, its training, the lengths of texts and the seed.
+            pairs: how many of them there are.
             device: where to compute.
 
         Raises:
-            InputError: nothing prepared. CheckpointError: no encoder. UsageError: a recipe without a student.
+            InputError: nothing prepared. CheckpointError: no encoder.
         """
-        if recipe.student is None:
-            raise UsageError(f"the recipe of {recipe.ranker} has no [student]; take one that has")
         pretrained = Pretrained(recipe.encoder.name)
         tokeniser = PieceTokeniser.load(pretrained.folder, recipe.lengths)
         self._train, validation = (arguments(work, split, tokeniser) for split in (TRAIN, VALIDATION))
         self._dev = Dev(self._train, validation, work, tokeniser)
-        self._recipe, self._settings, self._encoder, self._device = recipe, recipe.student, pretrained.folder, device
-        settings = replace(recipe, student=replace(recipe.student, loss="cosine", pairs="gold"))
+        self._recipe, self._settings, self._encoder, self._device = recipe, pairs, pretrained.folder, device
+        numbers = [pairs.arguments, pairs.k, pairs.silver]
+        settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, numbers]
         prepared = {name: file.xxh3 for name, file in made(work).files.items()}
-        key = hash_of([asdict(settings), pretrained.sha256, code_fingerprint(__name__), device.type, prepared])
+        key = hash_of([msgspec.to_builtins(settings), pretrained.sha256, code_fingerprint(__name__), device.type, prepared])
         self._kept = Kept(work / "students" / key[:16], {})
 
     def result(self, network: Network) -> Result:
@@ -153,12 +168,13 @@ class Students:
         return np.random.default_rng([self._recipe.seed, DRAWS.index(draw)])
 
 
-def students(work: Path, recipe: Recipe, device: torch.device) -> pd.DataFrame:
+def students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> pd.DataFrame:
     """Train and measure everything that is not kept.
 
     Args:
         work: what `prepare` wrote; what is finished is kept there.
-        recipe: with a student, whose loss and pairs are varied.
+        recipe: the encoder, its training, the lengths of texts and the seed.
+        pairs: how many of them there are.
         device: where to compute.
 
     Returns:
@@ -166,10 +182,10 @@ def students(work: Path, recipe: Recipe, device: torch.device) -> pd.DataFrame:
         collection.
 
     Raises:
-        InputError: nothing prepared. CheckpointError: no encoder. UsageError: a recipe without a student.
+        InputError: nothing prepared. CheckpointError: no encoder.
         OutputError: something cannot be kept.
     """
-    own = Students(work, recipe, device)
+    own = Students(work, recipe, pairs, device)
     found = []
     for network in progress(NETWORKS, "students", "networks"):
         result = own.result(network)
@@ -180,10 +196,9 @@ def students(work: Path, recipe: Recipe, device: torch.device) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def teach(ranker: Ranker, recipe: Recipe, work: Path, device: torch.device) -> None:
-    """Give a ranker, as its recipe builds it, the weights of the recipe's student. Raises as `students` does."""
-    assert recipe.student is not None
-    learned = encoder_of(Students(work, recipe, device).model(Network(recipe.student.loss, recipe.student.pairs)))
+def teach(ranker: Module, recipe: Recipe, pairs: Pairs, student: Network, work: Path, device: torch.device) -> None:
+    """Give a ranker, as its recipe builds it, the weights of a student. Raises as `students` does."""
+    learned = encoder_of(Students(work, recipe, pairs, device).model(student))
     own = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in learned.state_dict().items()}
     ranker.load_state_dict({**own, **{name: value for name, value in weights.items() if name in own}})  # it has no pooler

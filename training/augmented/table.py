@@ -31,7 +31,7 @@ from training.augmented.trial import (
     Settings,
     Trial,
 )
-from training.measuring.side_by_side import side_by_side
+from training.side_by_side import side_by_side
 
 log = logging.getLogger(__name__)
 

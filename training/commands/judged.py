@@ -59,7 +59,7 @@ def _tune(options: argparse.Namespace) -> None:
 
 def _tune_quality(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import find
-    from training.tune_quality import tune_quality
+    from training.studies.argument_quality.tune import tune_quality
 
     system = find(options.system)
     output = options.output or CHECKPOINTS / (system.stage.checkpoint or system.name)

@@ -45,8 +45,7 @@ def _fit(options: argparse.Namespace) -> None:
     from training.data.work import held_for
     from training.fitting.fit import fit
     from training.fitting.processes import processes
-    from training.fitting.recipe import read_recipe
-    from training.reproduce import task_of, teach_of
+    from training.tasks import read_recipe
 
     if options.all:
         _fit_all(options)
@@ -55,10 +54,10 @@ def _fit(options: argparse.Namespace) -> None:
         raise UsageError("fit: expected a RECIPE, or --all")
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
-    vectors = options.vectors or options.work / folder_of(recipe.written)
+    vectors = options.vectors or options.work / folder_of(recipe.task.written)
     device = choose_device(options.device)
     with processes(device) as own, nullcontext() if own.number else held_for(name, options.work):
-        fit(name, recipe, task_of(recipe), options.work, vectors, output, device, options.restart, own, teach_of(recipe))
+        fit(name, recipe, options.work, vectors, output, device, options.restart, own)
 
 
 def _fit_all(options: argparse.Namespace) -> None:
@@ -66,13 +65,13 @@ def _fit_all(options: argparse.Namespace) -> None:
 
     from submission.errors import UsageError
     from submission.scoring.device import choose_device
-    from training.fitting.jobs import fit_all, recipes
+    from training.jobs import fit_all, recipes
 
     if options.recipe or options.output or "WORLD_SIZE" in os.environ:
         raise UsageError("fit --all: takes no RECIPE and no --output, and is not for torchrun")
     gpus = torch.cuda.device_count() if choose_device(options.device).type == "cuda" else 0
     flags = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
-    fit_all(recipes(), [*flags, *(["--restart"] if options.restart else [])], options.work, gpus)
+    fit_all(recipes(), [*flags, *(["--restart"] if options.restart else [])], options.work, options.vectors, gpus)
 
 
 def _aggregate(options: argparse.Namespace) -> None:
@@ -80,7 +79,7 @@ def _aggregate(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import find
     from submission.systems.remembered import Checkpoints
     from training.data.work import held
-    from training.fitting.aggregate import aggregate
+    from training.fusing.aggregate import aggregate
 
     system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
     output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)

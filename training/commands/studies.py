@@ -101,7 +101,7 @@ def _augment(options: argparse.Namespace) -> None:
     from training.augmented.table import table
     from training.augmented.trial import Settings
     from training.measuring.rows import joined, other_rows
-    from training.measuring.side_by_side import at_a_time
+    from training.side_by_side import at_a_time
 
     make_directory(options.output.parent)
     device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
@@ -116,14 +116,19 @@ def _augment(options: argparse.Namespace) -> None:
 
 def _students(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
+    from submission.errors import UsageError
     from submission.scoring.device import choose_device
     from training.augmented.students import students
     from training.data.work import held
-    from training.fitting.recipe import read_recipe
+    from training.tasks import read_recipe
+    from training.tasks.student import Student
 
     make_directory(options.output.parent)
+    recipe = read_recipe(options.recipe)
+    if not isinstance(recipe.task, Student):
+        raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [student]; take one that has")
     with held(options.work):
-        found = students(options.work, read_recipe(options.recipe), choose_device(options.device))
+        found = students(options.work, recipe, recipe.task, choose_device(options.device))
     write_whole(options.output, found.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
     print(found.to_string(index=False, float_format="%.2f", na_rep=""))
 
@@ -132,12 +137,12 @@ def _evaluate_quality(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
-    from training.fitting.recipe import read_recipe
     from training.measuring.rows import joined, other_rows
-    from training.measuring.side_by_side import at_a_time
-    from training.quality.evaluate import ROWS, evaluate, parts_of_rows
-    from training.quality.protocol import PARTS
-    from training.quality.table import shown
+    from training.side_by_side import at_a_time
+    from training.studies.argument_quality.evaluate import ROWS, evaluate, parts_of_rows
+    from training.studies.argument_quality.protocol import PARTS
+    from training.studies.argument_quality.table import shown
+    from training.tasks import read_recipe
 
     make_directory(options.output.parent)
     recipe, parts = read_recipe(options.recipe), list(dict.fromkeys(options.part or PARTS))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,27 @@ class TableSettings:
     seed: int = 0
     sample: int = 0
     unrelated: Literal["dirichlet"] | None = None  # written too; a recipe says which it trains on
+
+
+def prepare_again(
+    source: Path, work: Path, made: Mapping[str, Any], unrelated: Literal["dirichlet"] | None = None
+) -> dict[str, str]:
+    """Prepare the tables of a stored checkpoint again, from the corpus in `source`.
+
+    Args:
+        source: the input directory.
+        work: the working directory.
+        made: the seed and the sample size of the stored checkpoint's tables.
+        unrelated: as in TableSettings.
+
+    Returns:
+        The SHA-256 of each corpus file by its name.
+
+    Raises:
+        As `prepare` does.
+    """
+    prepare(source, work, TableSettings(made["seed"], made["sample"], unrelated))
+    return input_hashes(corpus_files(source))
 
 
 def prepare(input_directory: Path, directory: Path, settings: TableSettings, overwrite: bool = False) -> None:

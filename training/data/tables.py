@@ -20,7 +20,7 @@ from training.data.protocol import CANDIDATES
 
 
 @dataclass(frozen=True)
-class Pairs:
+class TrainingPairs:
     """Training arguments: row i has the query, its related premise i and an unrelated premise."""
 
     queries: Padded
@@ -40,7 +40,7 @@ class Queries:
     words: list[list[str]]  # queries in word form
 
 
-def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser, others: str | None = None) -> Pairs:
+def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser, others: str | None = None) -> TrainingPairs:
     """The training table.
 
     Args:
@@ -64,7 +64,7 @@ def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser, others: str | Non
     if others:
         found = {row["docno"]: row["unrelated_docno"] for row in table_rows(unrelated_file(work, others), None)}
         unrelated = [found[docno] for docno in rows]
-    return Pairs(Padded.of(queries), Padded.of(premises), np.array([rows[docno] for docno in unrelated]))
+    return TrainingPairs(Padded.of(queries), Padded.of(premises), np.array([rows[docno] for docno in unrelated]))
 
 
 def unrelated_file(work: Path, name: str) -> Path:

@@ -122,6 +122,13 @@ def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
         raise InputError(f"{directory}: no word vectors ({error}); `python -m training embed WORK` makes them") from None
 
 
+def require_vectors(directory: Path, work: Path, written: Method | None) -> None:
+    """Raise InputError, which names the verb, where `embed` has written no vectors into a directory."""
+    if not (directory / VECTORS).is_file():
+        flag = f" --written {written}" if written else ""
+        raise InputError(f"{directory}: no word vectors; `python -m training embed {work}{flag}` makes them")
+
+
 def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
     make = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
     model = make(

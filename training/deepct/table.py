@@ -11,7 +11,6 @@ import pyarrow as pa
 from submission.disk.kept import RECORD, Record, read_record
 from submission.errors import InputError
 from training.data.tables import table_rows
-from training.fitting.recipe import Passages
 
 PASSAGES = "passages.parquet"
 SCHEMA = pa.schema(
@@ -33,23 +32,23 @@ def place(work: Path) -> Path:
     return work / "passages"
 
 
-def prepared(work: Path, recipe: Passages) -> Record:
-    """What the table was made from. Raises InputError: there is none, or it does not say what a recipe asks for."""
+def prepared(work: Path, documents: str) -> Record:
+    """Return the record of the table. Raises InputError: there is none, or it cannot tell these documents from others."""
     record = read_record(place(work) / RECORD)
     if PASSAGES not in record.files:
         raise InputError(f"{place(work)}: no passages; `python -m training prepare-passages -i INPUT -o {work}` makes them")
-    needed = {"all": (), "unjudged": ("qrels",), "unpooled": ("qrels", "runs")}[recipe.documents]
+    needed = {"all": (), "unjudged": ("qrels",), "unpooled": ("qrels", "runs")}[documents]
     for name in needed:
         if not record.decided_by[name]:
-            raise InputError(f"{place(work)}: prepared without {name}, which {recipe.documents!r} takes; prepare them again")
+            raise InputError(f"{place(work)}: prepared without {name}, which {documents!r} takes; prepare them again")
     return record
 
 
-def rows(work: Path, recipe: Passages) -> Iterator[dict[str, Any]]:
-    """The passages that a recipe takes, in the order of the table, with their `words` that matter."""
+def rows(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
+    """Yield the passages of some documents, in the order of the table, with their `words` that matter by a reference."""
     for row in table_rows(place(work) / PASSAGES, None):
-        if taken(row, recipe.documents):
-            yield row | {"words": words(row, recipe.reference)}
+        if taken(row, documents):
+            yield row | {"words": words(row, reference)}
 
 
 def taken(row: dict[str, Any], documents: str) -> bool:

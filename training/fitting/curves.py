@@ -21,35 +21,18 @@ class Curve:
     unit: str  # of what is validated on, in the plural
     keeps_last: bool = False  # the last network, whatever is measured on the way
 
+    @property
+    def kept_epoch(self) -> str:
+        """The name of the kept network's epoch in the metrics."""
+        return "last epoch" if self.keeps_last else "best epoch"
+
     def kept(self, rows: list[dict[str, float]]) -> dict[str, float]:
         """The row of the network that is kept: of the best so far, the first of equal ones, or of the last."""
         return rows[-1] if self.keeps_last else max(rows, key=lambda row: row[self.decisive])
 
 
-PAIRS = Curve("pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "percent, 5 + 100 premises a query", "queries")
-LISTS = Curve("loss over lists", ("Pearson", "Spearman", "Kendall"), "Spearman", "percent, means over topics", "topics")
-PASSAGES = Curve("masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "percent, words of held-out passages", "passages")
-TAGS = Curve(
-    "negative log-likelihood of a passage",
-    ("precision", "recall", "F1"),
-    "F1",
-    "percent, whole components",
-    "documents",
-    keeps_last=True,
-)
-GUESSES = Curve(
-    "negative log-likelihood of a word", ("ahead", "back", "both"), "both", "percent, words guessed right", "passages"
-)
-
-
-def curve_of(rows: list[dict[str, float]]) -> Curve:
-    """What the rows of a training log are of."""
-    return next(curve for curve in (PAIRS, LISTS, PASSAGES, TAGS, GUESSES) if curve.decisive in rows[0])
-
-
-def draw(title: str, rows: list[dict[str, float]]) -> bytes:
-    """The rows of a training log (epoch, loss, the measures and, if there, sparsity in percent) as PNG."""
-    curve = curve_of(rows)
+def draw(title: str, curve: Curve, rows: list[dict[str, float]]) -> bytes:
+    """Draw the rows of a training log (epoch, loss, the curve's measures and, if there, sparsity in percent) as PNG."""
     sparse = {name: colour for name, colour in SPARSITY.items() if name in rows[0]}
     panels = 3 if sparse else 2
     drawn = figure(7, 3 * panels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,15 @@ from submission.rankers.network import Network
 from submission.scoring.stored import open_network, write_network
 from training.data.work import hash_of
 from training.fitting.card import card
+from training.fitting.curves import Curve
 from training.fitting.loop import train
-from training.fitting.network import Trainee, build
+from training.fitting.network import build
 from training.fitting.processes import ALONE, Processes
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.state import STATE, State
 from training.fitting.task import Task
+from training.fitting.trainee import Trainee
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +36,12 @@ BEST = "best"  # the best network so far, or the last, as a checkpoint
 def fit(
     name: str,
     recipe: Recipe,
-    task_of: Callable[[Recipe, Trainee[Any, Any], Path, torch.device], Task[Any]],
     work: Path,
     vectors: Path,
     output: Path,
     device: torch.device,
     restart: bool = False,
     processes: Processes = ALONE,
-    teach: Callable[[Any, Recipe, Path, torch.device], None] | None = None,
 ) -> None:
     """Train a network by a recipe and write its checkpoint, its log and its learning curve.
 
@@ -51,14 +50,12 @@ def fit(
     Args:
         name: of the recipe and the run: its state, log, curve and best network so far are in `work`/fit/`name`.
         recipe: what to train.
-        task_of: gives what the network learns from, out of `work`.
         work: what `prepare` or another verb of that kind wrote.
         vectors: what `embed` wrote.
         output: the checkpoint's directory, written when the run is finished.
         device: where to compute.
         restart: forget an earlier run of this name instead of going on with it.
         processes: those that train it; the first one validates and writes, the others read what it wrote.
-        teach: what gives the network its weights, out of `work`, where it does not learn from the task.
 
     Raises:
         InputError: nothing prepared. UsageError: vectors of other dimensions, or an earlier run by another recipe.
@@ -69,7 +66,7 @@ def fit(
         raise OutputError(f"{output}: holds something else than a checkpoint; choose another directory")
     trainee = build(recipe, vectors, output.parent)
     network = trainee.network.to(device)
-    task = task_of(recipe, trainee, work, device)
+    task, curve = recipe.task.task(recipe, trainee, work, device), recipe.task.curve
     provenance = {
         "recipe": {"name": name, **recipe.told()},
         "trained on": task.decided_by,
@@ -77,16 +74,15 @@ def fit(
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}" + (f" × {processes.size}" if processes.size > 1 else ""),
     }
-    trains = trainee.trains(recipe)
-    if processes.size > 1 and (teach or not trains):
+    comes_trained = not trainee.trains(recipe.training) or recipe.task.teaches
+    if processes.size > 1 and comes_trained:
         raise UsageError(f"{name}: is not trained by gradients of its own; run it without torchrun")
-    if teach:
-        teach(network, recipe, work, device)
-    if teach or not trains:
-        told = {_kept(task): float(recipe.training.epochs), **_baselines(task), "log": []}
-        _finish(output, network, trainee, task, told, provenance)
+    if comes_trained:
+        recipe.task.teach(recipe, network, work, device)
+        told = {curve.kept_epoch: float(recipe.training.epochs), **_baselines(task), "log": []}
+        _finish(output, network, trainee, task, curve, told, provenance)
         return
-    optimiser = trainee.optimiser(recipe)
+    optimiser = trainee.optimiser(recipe.training, recipe.encoder)
     folder = work / "fit" / name
     state, writes = State(hash_of([provenance, task.files])), processes.number == 0
     if writes:
@@ -104,29 +100,24 @@ def fit(
     left = range(state.step, schedule.steps)
     steps = progress(left, name, "steps") if writes else left
     for row in train(network, optimiser, task, schedule, state, steps, processes):
-        is_kept = task.curve.kept(state.rows) is row
+        is_kept = curve.kept(state.rows) is row
         values = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
         log.info(
             "epoch %.2f: loss %.4f, %s%s",
             row["epoch"],
             row["loss"],
             _words(values),
-            " (best)" if is_kept and not task.curve.keeps_last else "",
+            " (best)" if is_kept and not curve.keeps_last else "",
         )
         if is_kept:  # a copy, because it is rounded to what is stored; training goes on unrounded
             _write(folder / BEST, deepcopy(network), trainee, task, {"validation while training": row}, provenance)
-        state.save(folder, network, optimiser)
+        state.save(folder, network, optimiser, curve)
     if not writes:
         return
 
     best = open_network(folder / BEST, trainee.kind)[0].to(device)  # as stored
-    told = {_kept(task): task.curve.kept(state.rows)["epoch"], **baselines, "log": state.rows}
-    _finish(output, best, trainee, task, told, provenance, state.step)
-
-
-def _kept(task: Task[Any]) -> str:
-    """What the epoch of the kept network is called."""
-    return "last epoch" if task.curve.keeps_last else "best epoch"
+    told = {curve.kept_epoch: curve.kept(state.rows)["epoch"], **baselines, "log": state.rows}
+    _finish(output, best, trainee, task, curve, told, provenance, state.step)
 
 
 def _baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
@@ -141,15 +132,16 @@ def _finish(
     network: Network,
     trainee: Trainee[Any, Any],
     task: Task[Any],
+    curve: Curve,
     told: dict[str, Any],
     provenance: dict[str, Any],
     step: int = 0,
 ) -> None:
     """Write the checkpoint: its measures over all that it validates on, and what else is told of it."""
     values = task.final(network, step)
-    _write(output, network, trainee, task, {"validation": values, task.curve.unit: task.number, **told}, provenance)
-    beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in told if name not in (_kept(task), "log"))
-    log.info("%s: %s on %d %s%s", output, _words(values), task.number, task.curve.unit, beside)
+    _write(output, network, trainee, task, {"validation": values, curve.unit: task.number, **told}, provenance)
+    beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in told if name not in (curve.kept_epoch, "log"))
+    log.info("%s: %s on %d %s%s", output, _words(values), task.number, curve.unit, beside)
 
 
 def _write(

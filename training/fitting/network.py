@@ -1,10 +1,9 @@
-"""Recipe → network as training begins: built, filled with word vectors or a pretrained encoder, with its optimiser."""
+"""Build a recipe's network as training begins: filled with word vectors or with a pretrained encoder."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,50 +12,18 @@ from torch import nn
 from submission.disk.files import sha256
 from submission.enrichment.base import Enricher
 from submission.enrichment.checkpoint import ENRICHERS
-from submission.enrichment.targer import TARGER
 from submission.errors import UsageError
 from submission.rankers.base import LatentRanker, Ranker
 from submission.rankers.bert import BERTNetwork, BERTRanker
 from submission.rankers.network import Network
 from submission.scoring.checkpoint import RANKERS, open_checkpoint
 from submission.scoring.pretrained import Pretrained
-from submission.scoring.stored import Kind, N, R, open_network
 from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from submission.text.written import WrittenReader
 from training.data import vectors as word_vectors
-from training.data.conll import tags_of
 from training.data.work import made
-from training.fitting.adam import LazyAdam
-from training.fitting.language import LANGUAGE, LEARNED, LanguageModel
-from training.fitting.recipe import Recipe, Tags
-
-
-@dataclass(frozen=True)
-class Trainee(Generic[N, R]):
-    """A network to train, and what turns texts into what it reads."""
-
-    kind: Kind[N, R]  # of its checkpoint
-    network: N
-    reader: R
-    pretrained: Pretrained | None  # of BERT networks
-    source: dict[str, Any]  # for the provenance: vectors or encoder
-
-    def trains(self, recipe: Recipe) -> bool:
-        """Whether there is anything to train. Raises UsageError: the recipe's epochs say otherwise."""
-        trained = any(value.requires_grad for value in self.network.parameters())
-        if trained != (recipe.training.epochs > 0):
-            expected = "1 or more, or all blocks frozen and no head" if trained else "0: all that the network has is frozen"
-            raise UsageError(f"training.epochs is {recipe.training.epochs}; expected {expected}")
-        return trained
-
-    def optimiser(self, recipe: Recipe) -> LazyAdam:
-        """Adam, lazy on word tables; a pretrained encoder has a learning rate of its own."""
-        trained = {name: value for name, value in self.network.named_parameters() if value.requires_grad}
-        encoder = [value for name, value in trained.items() if name.startswith("encoder.")]
-        head = [value for name, value in trained.items() if not name.startswith("encoder.")]
-        rates = [(head, recipe.training.learning_rate), (encoder, recipe.encoder.learning_rate)]
-        return LazyAdam([{"params": part, "lr": rate, "initial_lr": rate} for part, rate in rates if part])
+from training.fitting.recipe import Recipe, TaskSpec
+from training.fitting.trainee import Trainee
 
 
 def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
@@ -72,15 +39,21 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]
         CheckpointError: no encoder, no start.
     """
     torch.manual_seed(recipe.seed)
-    if issubclass(recipe.network_class, BERTNetwork):
-        return _bert_network(recipe, checkpoints)
-    if recipe.tags:
-        return _tagger(recipe, recipe.tags, vectors, checkpoints)
-    return _language_model(recipe, vectors) if recipe.language else _word_network(recipe, vectors)
+    return recipe.task.build(recipe, vectors, checkpoints)
 
 
-def _make(recipe: Recipe, given: dict[str, Any]) -> Network:
-    """The network of the recipe's sizes and those given by vocabulary or encoder."""
+class NetworkOfTexts(TaskSpec, frozen=True):
+    """A task of networks that begin with a pretrained encoder or with vectors of normalised words."""
+
+    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+        """Build a BERT network or a word network."""
+        if issubclass(recipe.network_class, BERTNetwork):
+            return _bert_network(recipe, checkpoints)
+        return _word_network(recipe, vectors)
+
+
+def made_of(recipe: Recipe, given: dict[str, Any]) -> Network:
+    """Create the network with the recipe's sizes and those that vocabulary or encoder give. Raises UsageError."""
     network_class = recipe.network_class
     try:
         return network_class(network_class.Config(**given, **recipe.network))
@@ -91,46 +64,21 @@ def _make(recipe: Recipe, given: dict[str, Any]) -> Network:
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
-    vocabulary, table, source = _vectors(recipe, vectors)
-    ranker = _make(recipe, {"vocabulary": len(vocabulary)})
+    vocabulary, table, source = vectors_of(recipe, vectors)
+    ranker = made_of(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
     if isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # that of an unknown word too
-    _fill(ranker, table)
+    fill(ranker, table)
     return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
-def _tagger(recipe: Recipe, tags: Tags, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
-    vocabulary, table, source = _vectors(recipe, vectors)
-    network = _make(recipe, {"vocabulary": len(vocabulary), "tags": tags_of(tags.data)})
-    assert isinstance(network, TARGER)
-    _fill(network, table)
-    if tags.start:
-        model, reader, fingerprint = open_network(checkpoints / tags.start, LANGUAGE)
-        learned = {name: value for name, value in model.state_dict().items() if name.startswith(LEARNED)}
-        shapes = {name: value.shape for name, value in network.state_dict().items() if name.startswith(LEARNED)}
-        if reader.vocabulary.terms != vocabulary.terms or {name: value.shape for name, value in learned.items()} != shapes:
-            raise UsageError(f"tags.start is {tags.start!r}, which has other words or sizes than the recipe; make them alike")
-        network.load_state_dict({**network.state_dict(), **learned})
-        source["start"] = {"name": tags.start, "fingerprint": fingerprint}
-    return Trainee(ENRICHERS, network, WrittenReader(vocabulary, network.config.longest), None, source)
-
-
-def _language_model(recipe: Recipe, vectors: Path) -> Trainee[Any, Any]:
-    vocabulary, table, source = _vectors(recipe, vectors)
-    model = _make(recipe, {"vocabulary": len(vocabulary), "tags": ()})
-    assert isinstance(model, LanguageModel)
-    _fill(model, table)
-    model.guess_by(model.embedding.weight)
-    return Trainee(LANGUAGE, model, WrittenReader(vocabulary, model.config.longest), None, source)
-
-
-def _vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
-    """The vocabulary, its vectors, and where they come from."""
+def vectors_of(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
+    """Load the vocabulary, its vectors (V, E), and their source for the provenance. Raises InputError, UsageError."""
     vocabulary, table = word_vectors.load(vectors)
     record = made(vectors).decided_by
-    method, expected = record.get("written"), recipe.written
+    method, expected = record.get("written"), recipe.task.written
     if method != expected:
         given = f"of words as they are written, by {method}" if method else "of normalised words"
         verb = f"`embed --written {expected}`" if expected else "`embed` without --written"
@@ -140,8 +88,8 @@ def _vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dic
     return vocabulary, table, {"vectors": {**record, "sha256": sha256(vectors / word_vectors.VECTORS)}}
 
 
-def _fill(network: Network, vectors: np.ndarray) -> None:
-    """Put vectors into the last rows of a network's word table: behind those for padding and unknown."""
+def fill(network: Network, vectors: np.ndarray) -> None:
+    """Copy vectors into the last rows of a network's word table, behind padding and unknown. Raises UsageError: other sizes."""
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
         raise UsageError(
@@ -156,7 +104,7 @@ def _fill(network: Network, vectors: np.ndarray) -> None:
 
 def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
     pretrained = Pretrained(recipe.encoder.name)
-    network = _make(recipe, pretrained.config(recipe.encoder.frozen))
+    network = made_of(recipe, pretrained.config(recipe.encoder.frozen))
     assert isinstance(network, BERTNetwork)
     network.load_state_dict({**network.state_dict(), **pretrained.tensors(), **(pretrained.pooler() if network.pooled else {})})
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}

@@ -15,7 +15,7 @@ import torch
 from submission.disk.files import write_whole
 from submission.errors import InputError, UsageError
 from submission.rankers.network import Network
-from training.fitting.curves import draw
+from training.fitting.curves import Curve, draw
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class State:
     losses: list[float] = field(default_factory=list)  # since the last validation
     rows: list[dict[str, float]] = field(default_factory=list)  # one a validation: the log
 
-    def save(self, folder: Path, network: Network, optimiser: torch.optim.Optimizer) -> None:
+    def save(self, folder: Path, network: Network, optimiser: torch.optim.Optimizer, curve: Curve) -> None:
         """Write state, log and learning curve. Raises OutputError."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         content = {
@@ -43,7 +43,7 @@ class State:
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_whole(folder / LOG, "".join(json.dumps(row) + "\n" for row in self.rows))
-        write_whole(folder / CURVE, draw(network.name(), self.rows))
+        write_whole(folder / CURVE, draw(network.name(), curve, self.rows))
         write_whole(folder / STATE, buffer.getvalue())
 
     def saved(self, folder: Path) -> dict[str, Any] | None:

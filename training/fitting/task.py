@@ -10,7 +10,6 @@ from torch import Tensor
 
 from submission.errors import TrainingError
 from submission.rankers.network import Network
-from training.fitting.curves import Curve
 
 N = TypeVar("N", bound=Network)
 
@@ -20,7 +19,6 @@ class Task(ABC, Generic[N]):
 
     data: str  # whose, under which licence, and how labelled: for the checkpoint's card
     measured: ClassVar[str]  # what its measures are of: for the card too
-    curve: ClassVar[Curve]  # what its validation gives, and which of that picks the network
     size: int  # examples of an epoch
     number: int  # how many it validates on
     decided_by: dict[str, Any]  # what the examples come from: "trained on" in the provenance

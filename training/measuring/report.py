@@ -19,7 +19,7 @@ import pandas as pd
 from submission.disk.files import write_whole
 from submission.disk.fingerprint import input_hashes
 from submission.disk.kept import read_record
-from submission.disk.provenance import METRICS, PROVENANCE
+from submission.disk.provenance import METRICS, PROVENANCE, load_json
 from submission.errors import InputError
 from submission.input.directory import Input
 from submission.input.order import Order
@@ -32,7 +32,7 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
 from submission.systems.stages import Reorder
-from training.fitting.curves import curve_of, draw
+from training.fitting.curves import Curve, draw
 from training.measuring import analysis
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate_runs
 from training.measuring.marking import Marked, marked
@@ -42,6 +42,7 @@ from training.measuring.results import SHARES
 from training.measuring.shading import LEVELS, Shaded, shaded
 from training.measuring.significance import against_baseline, intervals, limits
 from training.paths import REPORT
+from training.tasks import task_of
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +134,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
             for name, picture in analysis.heat_maps(similarity).items()
         },
         curves={
-            system: {"image": _image(draw(system, found["log"])), "of": curve_of(found["log"]), **found}
-            for system, found in _logs(systems, execution.checkpoints.directory).items()
+            system: {"image": _image(draw(system, curve, found["log"])), "of": curve, **found}
+            for system, (curve, found) in _logs(systems, execution.checkpoints.directory).items()
         },
         topics=topics,
         worst=sorted(topics, key=lambda topic: topic.mean),
@@ -335,8 +336,8 @@ def _cell(
     }
 
 
-def _logs(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
-    """The metrics of systems, or of their enrichments, that have a training log."""
+def _logs(systems: list[str], checkpoints: Path) -> dict[str, tuple[Curve, dict[str, Any]]]:
+    """Read the metrics of systems, or of their enrichments, that have a training log, each with its task's curve."""
     logs = {}
     for system in systems:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None
@@ -347,7 +348,8 @@ def _logs(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
             file = checkpoints / name / METRICS
             metrics = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
             if metrics.get("log"):
-                logs[title] = metrics
+                recipe = load_json(file.with_name(PROVENANCE))["recipe"]
+                logs[title] = task_of(recipe).curve, metrics
     return logs
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from training.fitting.recipe import Lists
+Labels = Literal["list", "topic"]
 
 PADDING = -1
 
@@ -45,20 +46,20 @@ def stratified(scores: np.ndarray, size: int) -> list[np.ndarray]:
     return [order[first::number] for first in range(number)]
 
 
-def lists_of(table: pd.DataFrame, settings: Lists) -> LabelledLists:
-    """The lists of all topics of a table.
+def lists_of(table: pd.DataFrame, size: int, within: Labels, loss: str) -> LabelledLists:
+    """Cut all topics of a table into lists.
 
-    Labels are dense ranks, in the list or in the whole topic. For squared errors they are divided by the largest of these: a
+    Labels are dense ranks, within the list or the whole topic. For squared errors they are divided by the largest of these: a
     network need not learn to say 91.
     """
 
     def ranks(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         of_topic = dense_ranks(scores)
-        found = of_topic[chosen] if settings.labels == "topic" else dense_ranks(of_topic[chosen])
-        highest = max(of_topic) if settings.labels == "topic" else max(found)
-        return found / highest if settings.loss == "mse" else found
+        found = of_topic[chosen] if within == "topic" else dense_ranks(of_topic[chosen])
+        highest = max(of_topic) if within == "topic" else max(found)
+        return found / highest if loss == "mse" else found
 
-    return labelled_lists(table, settings.size, ranks)
+    return labelled_lists(table, size, ranks)
 
 
 def labelled_lists(table: pd.DataFrame, size: int, labels_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> LabelledLists:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+LossName = Literal["mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"]
 TEMPERATURE = 0.1  # of ApproxNDCG
 
 

@@ -101,7 +101,9 @@ KEPT = {  # what keeps results, with modules that decide them far from where the
     "submission.rank": {"submission/rankers/knrm.py", "submission/enrichment/targer.py", "submission/systems/catalogue.py"},
     "training.data.prepare": {"training/data/seeds.py", "submission/retrieval/terms.py", "submission/input/other_forms.py"},
     "training.data.vectors": {"training/data/seeds.py", "submission/text/vocabulary.py", "submission/text/written.py"},
-    "training.quality.protocol": {"training/data/seeds.py", "training/fitting/loop.py", "submission/rankers/tfr_bert.py"},
+    "training.studies.argument_quality.protocol": {
+        "training/data/seeds.py", "training/fitting/loop.py", "submission/rankers/tfr_bert.py",
+    },
     "training.augmented.students": {
         "submission/retrieval/lexical.py", "submission/retrieval/terms.py", "submission/retrieval/weighting.py",
     },

@@ -10,7 +10,7 @@ import pytest
 from submission.errors import CheckpointError
 from submission.fusion.regression import Member, Regression, open_regression
 from tests.conftest import seal
-from training.fitting.aggregate import write_regression
+from training.fusing.aggregate import write_regression
 
 REGRESSION = Regression(
     "1.0", 0.25, (Member("knrm", {"knrm": "k1"}, 0.5, -1.0, 1.0), Member("gru", {"gru": "g1"}, -0.125, 10.0, 20.0))

@@ -27,7 +27,8 @@ from training.augmented.arguments import arguments, gold, sampled
 from training.augmented.collection import Dev
 from training.augmented.models import Training, built, scores, vectors
 from training.augmented.students import LOSSES, NETWORKS, TEACHER, UNTRAINED, Network, Students
-from training.fitting.recipe import read_recipe
+from training.tasks import read_recipe
+from training.tasks.student import Student
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -171,8 +172,14 @@ def test_validation_is_that_of_fit(prepared: Path, dev: Dev, encoder: Path, toke
     assert dev.validated(model, False) == pytest.approx(expected, abs=0.01)
 
 
+def student_of(recipe: str) -> Student:
+    task = read_recipe(recipe).task
+    assert isinstance(task, Student)
+    return task
+
+
 def test_silver_is_labelled_by_the_teacher_and_no_more_than_allowed(work: Path, mine: str) -> None:
-    own = Students(work, read_recipe(mine), CPU)
+    own = Students(work, read_recipe(mine), student_of(mine), CPU)
     silver = own.silver
     assert len(silver) == 30
     assert silver["label"].to_numpy() == pytest.approx(scores(own.model(TEACHER), silver), abs=1e-6)
@@ -227,13 +234,15 @@ def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Pat
     output = tmp_path / "sbert"
     assert main(["fit", mine, "--work", str(work), "-o", str(output), "--device", "cpu"]) == 0
     opened = open_checkpoint(output)
-    student = Students(work, read_recipe(mine), CPU).model(Network("cosent", "gold"))
+    student = Students(work, read_recipe(mine), student_of(mine), CPU).model(Network("cosent", "gold"))
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [opened.tokeniser.premise(text) for text in texts]
     with torch.inference_mode():
         ours = torch.cat([opened.ranker.represent(*pad([one])) for one in ids]).numpy()
     assert ours == pytest.approx(vectors(student, texts), abs=2e-3)  # stored in half precision
-    assert ours != pytest.approx(vectors(Students(work, read_recipe(mine), CPU).model(UNTRAINED), texts), abs=0.002)
+    assert ours != pytest.approx(
+        vectors(Students(work, read_recipe(mine), student_of(mine), CPU).model(UNTRAINED), texts), abs=0.002
+    )
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["validation"]["MAP@20"] != metrics["cosine of the encoder"]["MAP@20"]
     card = (output / "README.md").read_text()
@@ -247,9 +256,9 @@ def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Pat
     ("old", "new", "why"),
     [
         ('[student]\nloss = "cosent"', '[student]\nloss = "cosin"', "Invalid enum value 'cosin' - at `$.student.loss`"),
-        ("silver = 30", "silver = 0", "student.silver is 0; expected 1 or more"),
+        ("silver = 30", "silver = 0", "Expected `int` >= 1 - at `$.student.silver`"),
         ("silver = 30", "gold = 30", "unknown key student.gold"),
-        ('"sbert"', '"vanilla_bert"', "vanilla_bert is no student of Augmented SBERT, sbert is; remove [student]"),
+        ('"sbert"', '"vanilla_bert"', "[student] trains sbert, not vanilla_bert"),
         ("epochs = 1", "epochs = 0", "training.epochs is 0; expected 1 or more"),
     ],
 )

@@ -13,16 +13,12 @@ import torch
 
 from submission.errors import InputError
 from submission.rankers.base import Ranker
-from submission.scoring.checkpoint import RANKERS
 from tests.conftest import argument
 from tests.unit.training.test_quality_training import tiny
 from training.distilling.prepare import TitleSettings, _chosen, place
-from training.distilling.task import Distilled
 from training.distilling.titles import titles_of, unlike
-from training.fitting.network import Trainee
-from training.fitting.recipe import Distilled as Settings
-from training.fitting.recipe import Recipe
 from training.quality.tables import COLUMNS
+from training.tasks.distilled import Distillation, Distilled
 
 CPU = torch.device("cpu")
 
@@ -102,8 +98,7 @@ def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, Distilled]:
     place(work).parent.mkdir(parents=True)
     pd.DataFrame(rows, columns=COLUMNS).to_parquet(place(work))
     ranker, tokeniser = tiny()
-    recipe = Recipe("vanilla_bert", distilled=Settings(loss, 3))  # type: ignore[arg-type]
-    return ranker, Distilled.of(recipe, Trainee(RANKERS, ranker, tokeniser, None, {}), work, CPU)
+    return ranker, Distillation.of(Distilled(loss, 3), 0, tokeniser, work, CPU)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
@@ -129,9 +124,9 @@ def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     assert len(task._dev) == 2 * 3
     with pytest.raises(InputError, match="1 titles; expected two or more"):
         distilled(tmp_path / "one", 1, "mse")
-    recipe, nobody = Recipe("vanilla_bert", distilled=Settings()), Trainee(RANKERS, *[None] * 3, {})  # type: ignore[misc]
+    tokeniser = tiny()[1]
     with pytest.raises(InputError, match=r"lists.parquet: missing; `python -m training prepare-distilled"):
-        Distilled.of(recipe, nobody, tmp_path / "none", CPU)
+        Distillation.of(Distilled(), 0, tokeniser, tmp_path / "none", CPU)
     place(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
-        Distilled.of(recipe, nobody, tmp_path, CPU)
+        Distillation.of(Distilled(), 0, tokeniser, tmp_path, CPU)

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from submission.disk.kept import Kept
 from submission.errors import InputError
 from tests.unit.training.quality import write_quality
-from training.fitting.recipe import Lists, Recipe
-from training.quality import protocol
-from training.quality.folds import folds
+from training.fitting.recipe import Recipe
 from training.quality.losses import LOSSES
 from training.quality.prepare import DATA, prepare_quality
-from training.quality.protocol import DEV, PARTS, Trial, cells
 from training.quality.tables import quality_table
+from training.studies.argument_quality import protocol
+from training.studies.argument_quality.folds import folds
+from training.studies.argument_quality.protocol import DEV, PARTS, Trial, cells
+from training.tasks.lists import Lists
 
-RECIPE = Recipe("tfr_bert", lists=Lists(("ukp", "ibm"), loss="hinge"))
+RECIPE = Recipe(ranker="tfr_bert", task=Lists(("ukp", "ibm"), loss="hinge"))
 
 
 @given(

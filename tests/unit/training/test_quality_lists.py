@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from submission.errors import InputError
-from training.fitting.recipe import Lists
 from training.quality.lists import dense_ranks, lists_of, stratified
 from training.quality.tables import COLUMNS, place, quality_table
 from training.quality.validation import correlations, macro
+from training.tasks.lists import Lists
 
 SCORES = st.lists(st.integers(-5, 30), min_size=1, max_size=60).map(lambda values: np.array(values, dtype=float))
 
@@ -50,7 +50,7 @@ TOPICS = table(("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]
 
 def labelled(settings: Lists) -> list[dict[int, float]]:
     """The labels of each list by row."""
-    found = lists_of(TOPICS, settings)
+    found = lists_of(TOPICS, settings.size, settings.labels, settings.loss)
     return [
         dict(zip(rows[rows >= 0].tolist(), labels[rows >= 0].tolist(), strict=True))
         for rows, labels in zip(found.rows, found.labels, strict=True)
@@ -58,7 +58,7 @@ def labelled(settings: Lists) -> list[dict[int, float]]:
 
 
 def test_lists_are_of_one_topic_of_one_data_set_and_padded() -> None:
-    found = lists_of(TOPICS, Lists(("ukp", "ibm"), size=3))
+    found = lists_of(TOPICS, 3, "list", "softmax")
     assert found.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
     assert found.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training.fitting.recipe import Lists
 from training.quality.losses import LOSSES, MARGIN_MSE
+from training.tasks.lists import Lists
 
 ALL = {**LOSSES, "margin_mse": MARGIN_MSE}
 DETERMINED = sorted(set(ALL) - {"list_mle"})

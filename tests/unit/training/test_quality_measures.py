@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 
 from tests.conftest import REAL
 from training.quality import ibm, ukp, webis
-from training.quality.measures import EXPONENTIAL, LINEAR, MEASURES, by_list, given, lengths
-from training.quality.paper import PAPER
+from training.studies.argument_quality.measures import EXPONENTIAL, LINEAR, MEASURES, by_list, given, lengths
+from training.studies.argument_quality.paper import PAPER
 
 QUALITY = REAL / "quality"
 

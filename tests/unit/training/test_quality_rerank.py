@@ -10,9 +10,10 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from tests.unit.training.quality import write_webis
-from training.quality import rerank, webis
-from training.quality.rerank import ALONE, GAINS, GIVEN, MEASURES, POINTS
+from training.quality import webis
 from training.quality.webis import MODELS
+from training.studies.argument_quality import rerank
+from training.studies.argument_quality.rerank import ALONE, GAINS, GIVEN, MEASURES, POINTS
 
 
 @pytest.fixture(scope="module")

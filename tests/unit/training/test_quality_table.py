@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from submission.errors import TrainingError
 from tests.conftest import colours
 from tests.unit.training.quality import write_quality
 from training.__main__ import main
-from training.fitting.recipe import Lists, Recipe
-from training.quality import protocol
-from training.quality.evaluate import _settings
+from training.fitting.recipe import Recipe
 from training.quality.losses import LOSSES
-from training.quality.measures import MEASURES
-from training.quality.paper import PAPER
-from training.quality.protocol import Cell, Trial
-from training.quality.rerank import MEASURES as REORDERED
-from training.quality.table import _rows
+from training.studies.argument_quality import protocol
+from training.studies.argument_quality.evaluate import _settings
+from training.studies.argument_quality.measures import MEASURES
+from training.studies.argument_quality.paper import PAPER
+from training.studies.argument_quality.protocol import Cell, Trial
+from training.studies.argument_quality.rerank import MEASURES as REORDERED
+from training.studies.argument_quality.table import _rows
+from training.tasks.lists import Lists
 
 RECIPE = """ranker = "tfr_bert"
 [encoder]
@@ -157,11 +158,11 @@ def test_means_over_seeds_intervals_over_lists() -> None:
 def test_what_is_kept_does_not_depend_on_the_recipe_s_loss() -> None:
     lists = Lists(("ukp",), loss="mse")
     one, other = (
-        Recipe("tfr_bert", lists=lists),
-        Recipe("tfr_bert", seed=3, network={"topic": False}, lists=replace(lists, loss="hinge")),
+        Recipe(ranker="tfr_bert", task=lists),
+        Recipe(ranker="tfr_bert", seed=3, network={"topic": False}, task=replace(lists, loss="hinge")),
     )
     assert _settings(one) == _settings(other)
-    assert _settings(one) != _settings(replace(one, lists=replace(lists, labels="topic")))
+    assert _settings(one) != _settings(replace(one, task=replace(lists, labels="topic")))
     assert _settings(one) != _settings(replace(one, encoder=replace(one.encoder, frozen=3)))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from submission.errors import InputError, TrainingError
@@ -18,20 +18,22 @@ from submission.text.tokenisers import Lengths, PieceTokeniser
 from tests.conftest import BERT, tiny_tokenizer
 from training.fitting.lowest import Lowest
 from training.fitting.network import build
-from training.fitting.recipe import Lists, Optimisation, PretrainedEncoder, Recipe
+from training.fitting.recipe import Recipe
+from training.fitting.settings import Optimisation, PretrainedEncoder
 from training.quality.lists import lists_of
 from training.quality.losses import LOSSES
 from training.quality.tables import COLUMNS
-from training.quality.task import Listed, held_out
-from training.quality.training import scores, trained
+from training.studies.argument_quality.training import scores, trained
+from training.tasks.lists import Lists, QualityLists, held_out
 
 CPU = torch.device("cpu")
+LISTS = Lists(("ukp",), size=4)
 RECIPE = Recipe(
-    "tfr_bert",
+    ranker="tfr_bert",
     network={"dropout": 0.0},
     lengths=Lengths(20, 30),
     encoder=PretrainedEncoder("tiny", frozen=1, learning_rate=1e-3),
-    lists=Lists(("ukp",), size=4),
+    task=LISTS,
     training=Optimisation(epochs=8, validations=1, learning_rate=5e-3, global_batch_size=3, micro_batch_size=1),
 )
 
@@ -76,14 +78,14 @@ def test_debates_are_held_out_as_a_whole() -> None:
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
 def test_the_loss_of_a_batch_is_that_of_its_lists_together(loss: str) -> None:
     ranker, tokeniser = tiny()
-    lists = replace(RECIPE.lists, loss=loss)  # type: ignore[type-var]
+    lists = replace(RECIPE.task, loss=loss)
     train = arguments()
     train["premise"] = [" ".join(text.split()[: 8 - number % 5]) for number, text in enumerate(train["premise"])]
-    task = Listed(train, train, replace(RECIPE, lists=lists), tokeniser, CPU)
+    task = QualityLists(train, train, lists, tokeniser, CPU)
     assert (task.size, task.number) == (24, 12)
     rows = np.array([5, 0, 11])
     parts: list[Tensor] = [task.loss(ranker, part, rows) for part in (rows[:2], rows[2:])]
-    found, expected = lists_of(train, lists), torch.full((3, 4), 9.0)
+    found, expected = lists_of(train, lists.size, lists.labels, lists.loss), torch.full((3, 4), 9.0)
     everything = torch.from_numpy(scores(_trainee(ranker, tokeniser), train, CPU))
     for place, row in enumerate(found.rows[rows]):
         expected[place, : (row >= 0).sum()] = everything[row[row >= 0]]
@@ -97,7 +99,7 @@ def _trainee(ranker: TFRBERT, tokeniser: PieceTokeniser) -> object:
 
 def test_validation_is_without_dropout() -> None:
     ranker, tokeniser = tiny()
-    task = Listed(arguments(), arguments(), RECIPE, tokeniser, CPU)
+    task = QualityLists(arguments(), arguments(), LISTS, tokeniser, CPU)
     ranker.train()
     assert task.validated(ranker, 1) == task.validated(ranker, 1) == task.validated(ranker.eval(), 1)
     ranker.train()
@@ -118,7 +120,7 @@ def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
     theirs = Pretrained(encoder_beside).pooler()
     assert set(theirs) == {"pooler.weight", "pooler.bias"}
     assert all(torch.equal(ranker.state_dict()[name], value) for name, value in theirs.items())
-    groups = build(RECIPE, Path(), Path()).optimiser(RECIPE).param_groups
+    groups = build(RECIPE, Path(), Path()).optimiser(RECIPE.training, RECIPE.encoder).param_groups
     assert [group["lr"] for group in groups] == [5e-3, 1e-3]
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
@@ -127,7 +129,7 @@ def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
 def test_it_learns_to_order_the_arguments_of_other_debates(encoder_beside: str, loss: str) -> None:
     table = arguments()
     test, dev = table["debate"] == "d5", table["debate"] == "d4"
-    recipe = replace(RECIPE, lists=replace(RECIPE.lists, loss=loss))  # type: ignore[type-var]
+    recipe = replace(RECIPE, task=replace(RECIPE.task, loss=loss))
     network = trained(recipe, table[~test & ~dev], table[dev], CPU)
     found = scores(network, table[test], CPU)
     assert np.corrcoef(found, table[test]["score"])[0, 1] > 0.8
@@ -152,7 +154,7 @@ def test_the_network_of_the_best_validation_is_taken(encoder_beside: str, monkey
     one = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
     for told in ((5.0, 1.0), (1.0, 5.0)):
         values = iter(told)
-        monkeypatch.setattr(Listed, "validated", lambda *_, values=values: {"Spearman": next(values)})
+        monkeypatch.setattr(QualityLists, "validated", lambda *_, values=values: {"Spearman": next(values)})
         found = weights(SHORT)
         assert all(torch.equal(value, one[name]) for name, value in found.items()) == (told[0] > told[1])
 
@@ -187,7 +189,7 @@ def test_what_training_is_spared_changes_no_network(
     recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(SHORT.encoder, bfloat16=bfloat16))
     before = scores(build(recipe, Path(), Path()), table, CPU)
     light = scores(trained(recipe, table[~dev], table[dev], CPU), table, CPU)
-    monkeypatch.setattr("training.quality.training._lighten", lambda *_: None)
+    monkeypatch.setattr("training.studies.argument_quality.training._lighten", lambda *_: None)
     whole = scores(trained(recipe, table[~dev], table[dev], CPU), table, CPU)
     learned, difference = (whole - before).std(), (light - whole).std()  # both may be shifted: no list's loss depends on it
     assert learned > 0.005
@@ -196,7 +198,7 @@ def test_what_training_is_spared_changes_no_network(
 
 def test_networks_share_what_is_frozen(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shared: dict[object, Lowest] = {}
-    monkeypatch.setattr("training.quality.training._SHARED", shared)
+    monkeypatch.setattr("training.studies.argument_quality.training._SHARED", shared)
     computed = []
     for seed in range(2):
         network = trained(replace(SHORT, seed=seed), arguments(), arguments(), CPU).network

@@ -15,7 +15,7 @@ import torch
 
 from submission.errors import TrainingError
 from submission.paths import ROOT
-from training.measuring.side_by_side import at_a_time, side_by_side
+from training.side_by_side import at_a_time, side_by_side
 
 
 def looked(part: int) -> tuple[int, int, int]:
@@ -62,7 +62,7 @@ def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> 
     code = (
         "from submission.interrupted import hear; hear()\n"
         "from tests.unit.training.test_side_by_side import slept\n"
-        "from training.measuring.side_by_side import side_by_side\n"
+        "from training.side_by_side import side_by_side\n"
         f"if __name__ == '__main__': list(side_by_side(slept, {files}, 2))"
     )
     (tmp_path / "begin.py").write_text(code)

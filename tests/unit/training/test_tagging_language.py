@@ -13,9 +13,8 @@ from submission.errors import CheckpointError, InputError, TrainingError
 from submission.scoring.stored import open_network, write_network
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import WrittenReader
-from training.fitting.language import LANGUAGE, LanguageModel
-from training.fitting.recipe import Language
-from training.tagging.foretold import Foretold
+from training.tagging.language import LANGUAGE, LanguageModel
+from training.tasks.language import Language, LanguageModelling
 
 READER = WrittenReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
 ZOOS, ARE, CRUEL = 2, 3, 4
@@ -64,8 +63,10 @@ def test_the_sampled_loss_is_the_cross_entropy_in_the_mean() -> None:
     assert found.item() == pytest.approx(functional.cross_entropy(language.scores(guessed), targets).item(), abs=0.02)
 
 
-def task(**settings: int) -> Foretold:
-    return Foretold(PASSAGES, PASSAGES[:2], Language(**{"together": 2, "sampled": 50, **settings}), len(READER.vocabulary))
+def task(**settings: int) -> LanguageModelling:
+    return LanguageModelling(
+        PASSAGES, PASSAGES[:2], Language(**{"together": 2, "sampled": 50, **settings}), len(READER.vocabulary)
+    )
 
 
 def test_a_word_that_is_frequent_is_drawn_often() -> None:
@@ -86,7 +87,7 @@ def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
     assert {name for name, value in language.named_parameters() if value.grad is None} == {
         *("emission.weight", "emission.bias", "crf.transitions")
     }
-    single = Foretold(PASSAGES[2:], PASSAGES, Language(), len(READER.vocabulary))
+    single = LanguageModelling(PASSAGES[2:], PASSAGES, Language(), len(READER.vocabulary))
     assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # one word has none beside it
 
 
@@ -104,7 +105,7 @@ def test_how_often_a_guess_is_right() -> None:
 
 def test_without_texts_there_is_nothing_to_learn() -> None:
     with pytest.raises(InputError, match="0 passages to learn from, 2 to validate on; expected some of both"):
-        Foretold([], PASSAGES[:2], Language(), 6)
+        LanguageModelling([], PASSAGES[:2], Language(), 6)
 
 
 def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) -> None:

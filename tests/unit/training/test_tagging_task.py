@@ -14,7 +14,7 @@ from submission.text.vocabulary import Vocabulary
 from submission.text.written import WrittenPassage, WrittenReader
 from training.data.conll import Document
 from training.tagging.split import Split
-from training.tagging.task import Examples, Tagged, tags_of
+from training.tasks.tags import Examples, Tagging, tags_of
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = WrittenReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
@@ -48,7 +48,7 @@ def test_a_component_begins_anew_in_a_new_passage() -> None:
 
 def test_what_is_learned_from_says_what_is_forbidden() -> None:
     tagger = network()
-    task = Tagged(Split(TRAIN, TEST), tagger, READER)
+    task = Tagging(Split(TRAIN, TEST), tagger, READER)
     assert (task.size, task.number) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN
     seen = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
@@ -58,7 +58,7 @@ def test_what_is_learned_from_says_what_is_forbidden() -> None:
 
 def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
     tagger = network().eval()
-    task = Tagged(Split(TRAIN, TEST), tagger, READER)
+    task = Tagging(Split(TRAIN, TEST), tagger, READER)
     rows = np.array([3, 0, 2])
     whole = task.loss(tagger, rows, rows)
     torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), whole)
@@ -74,10 +74,10 @@ def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
 
 def test_held_out_documents_tell_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network()
-    task = Tagged(Split(TRAIN, TEST), tagger, READER)
+    task = Tagging(Split(TRAIN, TEST), tagger, READER)
     said = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
     monkeypatch.setattr(
-        "training.tagging.task.tags_of", lambda _, passages: [[said[word] for word in one.words] for one in passages]
+        "training.tasks.tags.tags_of", lambda _, passages: [[said[word] for word in one.words] for one in passages]
     )
     expected = {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 75.0}
     assert task.validated(tagger, 1) == task.final(tagger, 1) == expected
@@ -107,7 +107,7 @@ def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyP
 
 def test_a_network_that_diverged_is_refused() -> None:
     tagger = network()
-    task = Tagged(Split(TRAIN, TEST), tagger, READER)
+    task = Tagging(Split(TRAIN, TEST), tagger, READER)
     with torch.no_grad():
         tagger.emission.bias[1] = torch.nan
     with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):

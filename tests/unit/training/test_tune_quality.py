@@ -19,12 +19,12 @@ from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
 from tests.conftest import colours
 from tests.unit.training.quality import write_quality
-from training import tune_quality as module
 from training.measuring.evaluate import evaluate
 from training.quality import webis
 from training.quality.prepare import prepare_quality
-from training.quality.rerank import GIVEN, POINTS
-from training.tune_quality import DEPTH, MEASURES, WEBIS, tune_quality
+from training.studies.argument_quality import tune as module
+from training.studies.argument_quality.rerank import GIVEN, POINTS
+from training.studies.argument_quality.tune import DEPTH, MEASURES, WEBIS, tune_quality
 
 DIRICHLET = Lexical("dirichlet")
 SYSTEM = find("tfr_bert")

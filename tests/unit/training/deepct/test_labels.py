@@ -12,8 +12,8 @@ from tests.conftest import tiny_tokenizer
 from training.deepct.labels import Labels
 from training.deepct.measures import Weighed, measures
 from training.deepct.table import taken, words
-from training.deepct.task import Learned, labels_of, targets_of
 from training.deepct.untrained import Words
+from training.tasks.passages import Learned, labels_of, targets_of
 
 CPU = torch.device("cpu")
 # Hollatz 2022, table 3.3, which has 180 words of an argument on this conclusion; here words of ours with those that matter.

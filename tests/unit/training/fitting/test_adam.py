@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from submission.rankers.knrm import KNRM
 from submission.scoring.batches import Padded
-from training.data.tables import Pairs
+from training.data.tables import TrainingPairs
 from training.fitting import losses
 from training.fitting.adam import LazyAdam
 from training.fitting.loop import take_step
-from training.fitting.pairs import Paired
 from training.fitting.recipe import Recipe
+from training.tasks.pairs import Pairs, Pairwise
 
 CPU = torch.device("cpu")
 STEADY = list(range(2, 7))  # words of every batch
@@ -27,7 +27,7 @@ BATCHES = [list(range(start, start + 10)) for start in (10, 20, 30)]  # words of
 NEVER = list(range(40, 50))  # words of no batch
 
 
-def pairs() -> Pairs:
+def pairs() -> TrainingPairs:
     """Three batches of four pairs; texts repeat words, and each batch has words that no other has."""
     rng = np.random.default_rng(0)
 
@@ -38,12 +38,12 @@ def pairs() -> Pairs:
     for rows in np.arange(12).reshape(3, 4):  # the random ones may miss some: these texts hold the words between them
         premises.ids[rows[0], :5] = torch.tensor(STEADY).int()
         premises.ids[rows[1], :10] = torch.tensor(BATCHES[rows[0] // 4]).int()
-    return Pairs(queries, premises, np.arange(12) // 4 * 4 + (np.arange(12) + 1) % 4)
+    return TrainingPairs(queries, premises, np.arange(12) // 4 * 4 + (np.arange(12) + 1) % 4)
 
 
-def task(data: Pairs) -> Paired:
+def task(data: TrainingPairs) -> Pairwise:
     """The pairs to learn from, without any query to validate on."""
-    return Paired(data, SimpleNamespace(candidates=()), Recipe("knrm"), CPU)  # type: ignore[arg-type]
+    return Pairwise(data, SimpleNamespace(candidates=()), Recipe(ranker="knrm", task=Pairs()), CPU)  # type: ignore[arg-type]
 
 
 def twins() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:

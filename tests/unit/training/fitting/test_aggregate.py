@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training.fitting.aggregate import COLUMNS, fitted
+from training.fusing.aggregate import COLUMNS, fitted
 
 
 def test_columns_are_the_related_and_one_unrelated_of_each() -> None:

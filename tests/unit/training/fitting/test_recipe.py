@@ -9,8 +9,13 @@ from submission.rankers import names
 from submission.rankers.bert import BERTNetwork
 from submission.scoring.pretrained import Pretrained
 from training.data.conll import tags_of
-from training.fitting.recipe import RECIPES, Lists, read_recipe
+from training.paths import RECIPES
 from training.quality.tables import SOURCES
+from training.tasks import read_recipe
+from training.tasks.language import Language
+from training.tasks.lists import Lists
+from training.tasks.pairs import Pairs
+from training.tasks.tags import Tags
 
 GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
 
@@ -30,23 +35,25 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
         network_class = recipe.network_class
         bert = issubclass(network_class, BERTNetwork)
         given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
-        given |= {"tags": tags_of(recipe.tags.data) if recipe.tags else ()} if recipe.written else {}
+        given |= {"tags": tags_of(recipe.task.data) if isinstance(recipe.task, Tags) else ()} if recipe.task.written else {}
         network_class(network_class.Config(**given, **recipe.network))
 
 
 def test_the_taggers_differ_in_data_and_vectors() -> None:
     recipes = {file.stem: read_recipe(file.stem) for file in RECIPES.glob("targer*.toml")}
-    assert {name: (recipe.tags.data, recipe.tags.vectors) for name, recipe in recipes.items() if recipe.tags} == {
+    tasks = {name: recipe.task for name, recipe in recipes.items()}
+    assert {name: (task.data, task.vectors) for name, task in tasks.items() if isinstance(task, Tags)} == {
         f"targer_{name}{end}": (data, vectors)
         for name, data in (("essays", ("essays",)), ("webd", ("webd",)), ("both", ("essays", "webd")))
         for end, vectors in (("", "word2vec"), ("_fasttext", "fasttext"))
     }
-    taggers = [recipe for recipe in recipes.values() if recipe.tags]
+    taggers = [recipe for recipe in recipes.values() if isinstance(recipe.task, Tags)]
     first = recipes["targer_essays"]
     assert all((one.network, one.terms, one.training) == (first.network, first.terms, first.training) for one in taggers)
     for tagger in taggers:
         start = recipes[tagger.start]
-        assert (start.language and start.written) == tagger.written
+        assert isinstance(start.task, Language)
+        assert start.task.written == tagger.task.written
         assert {name for name, size in tagger.network.items() if start.network[name] != size} == {
             *("dropout", "output_dropout", "longest")
         }
@@ -75,36 +82,49 @@ def test_values(tmp_path: Path) -> None:
         (GOOD + "[lengths]\nqery = 3", "unknown key lengths.qery; did you mean 'query'"),
         (GOOD.replace("knrm", "kmrm"), "unknown ranker 'kmrm'; did you mean 'knrm'"),
         (GOOD.replace("epochs = 2", 'epochs = "two"'), "Expected `int`, got `str` - at `$.training.epochs`"),
-        (GOOD.replace("epochs = 2", "epochs = -1"), "training.epochs is -1; expected 0 or more"),
+        (GOOD.replace("epochs = 2", "epochs = -1"), "Expected `int` >= 0 - at `$.training.epochs`"),
         (GOOD.replace("= 8", "= 12"), "global_batch_size (32) must be a multiple of training.micro_batch_size (12)"),
-        (GOOD + "learning_rate = -1.0", "training.learning_rate is -1.0"),
+        (GOOD + "learning_rate = -1.0", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
         ("ranker = ", "malformed TOML"),
         (GOOD + '[encoder]\nname = "bert"', "knrm has no encoder; remove it"),
         ('ranker = "vanilla_bert"\nterms = 5', "vanilla_bert has no terms: its tokenizer decides"),
         ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; a BERT network's query has 20 positions"),
         (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected 1 or more"),
-        (GOOD + "steps = -1", "training.steps is -1; expected 0 or more"),
-        (GOOD + "learning_rate = nan", "training.learning_rate is nan; expected a number above 0"),
+        (GOOD + "steps = -1", "Expected `int` >= 0 - at `$.training.steps`"),
+        (GOOD + "learning_rate = nan", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
         (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
-        (GOOD + "margin = -1.0", "training.margin is -1.0"),
+        (GOOD + "margin = -1.0", "Expected `float` >= 0.0 - at `$.training.margin`"),
         ("training = 3", "training must be a table"),
         ("seed = 1", "expected `ranker` or `enricher`"),
-        (GOOD + '[lists]\ndata = ["ukp"]', "tfr_bert learns from [lists], other rankers from pairs"),
-        ('ranker = "tfr_bert"', "tfr_bert learns from [lists], other rankers from pairs"),
+        (GOOD + "learning_rate = inf", "Expected `float` < 1e+300 - at `$.training.learning_rate`"),
+        (GOOD + '[lists]\ndata = ["ukp"]', "[lists] trains tfr_bert, not knrm; change the network or the table"),
+        (GOOD + "[passages]", "[passages] trains deepct, not knrm; change the network or the table"),
+        (
+            GOOD + '[student]\nloss = "cosine"\npairs = "gold"',
+            "[student] trains sbert, not knrm; change the network or the table",
+        ),
+        ('ranker = "tfr_bert"', "tfr_bert does not learn from pairs; add the table of its task"),
+        ('enricher = "deepct"', "deepct does not learn from pairs; add the table of its task"),
+        ('enricher = "deepct"\n[distilled]', "[distilled] trains rankers, and deepct is an enricher"),
+        ('enricher = "deepct"\n[passages]\n[lengths]\nquery = 5', "lengths are a ranker's; an enricher's are in [network]"),
+        ('enricher = "targer"\n[tags]\ndata = []', "tags.data is []; expected essays, webd or both"),
+        ('enricher = "targer"\n[language]\nsampled = 0', "Expected `int` >= 1 - at `$.language.sampled`"),
+        ("lists = 3\n" + GOOD, "lists must be a table"),
         (LISTS.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.lists.data[0]`"),  # never trained on
         (LISTS.replace('"ukp"', '"ukp", "ukp"'), "lists.data is ['ukp', 'ukp']; expected ukp, ibm or both"),
         (LISTS.replace('"ukp"', ""), "lists.data is []; expected ukp, ibm or both"),
-        (LISTS + "size = 1", "lists.size is 1; expected 2 or more"),
+        (LISTS + "size = 1", "Expected `int` >= 2 - at `$.lists.size`"),
         (LISTS + 'loss = "ndcg"', "Invalid enum value 'ndcg' - at `$.lists.loss`"),
         (LISTS + "sise = 3", "unknown key lists.sise; did you mean 'size'"),
-        (LISTS + "[training]\nmargin = 2.0", "training.margin is of pairs; remove it"),
-        ('unrelated = "bm25"\n' + GOOD, "Invalid enum value 'bm25' - at `$.unrelated`"),
-        ('unrelated = "dirichlet"\n' + LISTS, "unrelated and lists: a network learns from one of them"),
+        (LISTS + "[training]\nmargin = 2.0", "training.margin is of pairs, [lists] has no such setting; remove it"),
+        (GOOD + '[pairs]\nunrelated = "bm25"', "Invalid enum value 'bm25' - at `$.pairs.unrelated`"),
+        (LISTS + '[pairs]\nunrelated = "dirichlet"', "[lists] and [pairs]: a network is trained on one of them"),
+        ('unrelated = "dirichlet"\n' + GOOD, "unknown key unrelated"),
         (GOOD + '[distilled]\nloss = "kl"', "Invalid enum value 'kl' - at `$.distilled.loss`"),
         (GOOD + "[distilled]\nsise = 3", "unknown key distilled.sise; did you mean 'size'"),
-        (GOOD + "[distilled]\nsize = 1", "distilled.size is 1; expected 2 or more"),
-        (GOOD + "sparsity = 0.1\n[distilled]", "training.sparsity is of pairs; remove it"),
-        (LISTS + "[distilled]", "lists and distilled: a network learns from one of them"),
+        (GOOD + "[distilled]\nsize = 1", "Expected `int` >= 2 - at `$.distilled.size`"),
+        (GOOD + "sparsity = 0.1\n[distilled]", "training.sparsity is of pairs, [distilled] has no such setting; remove it"),
+        (LISTS + "[distilled]", "[distilled] and [lists]: a network is trained on one of them"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
@@ -114,10 +134,10 @@ def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
 
 
 def test_lists() -> None:
-    lists = read_recipe("tfr_bert").lists
+    lists = read_recipe("tfr_bert").task
     assert lists == Lists(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
-    assert read_recipe("knrm").lists is None
-    assert "lists" not in read_recipe("knrm").told()  # checkpoints of pairs say nothing of them
+    assert read_recipe("knrm").task == Pairs()
+    assert not {"lists", "pairs", "task"} & {*read_recipe("knrm").told()}  # the default goes without saying
 
 
 @pytest.mark.parametrize("file", sorted(RECIPES.glob("*.toml")), ids=lambda file: file.stem)
@@ -125,7 +145,7 @@ def test_no_recipe_learns_from_what_only_tests(file: Path) -> None:
     recipe = read_recipe(file.stem)
     assert "webis" not in file.read_text().lower()
     assert "webis" not in SOURCES
-    assert recipe.lists is None or {*recipe.lists.data} <= set(SOURCES)
+    assert not isinstance(recipe.task, Lists) or {*recipe.task.data} <= set(SOURCES)
 
 
 def test_unknown_recipe_names_the_nearest() -> None:

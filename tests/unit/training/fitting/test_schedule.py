@@ -3,12 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training.fitting.recipe import Optimisation, Recipe
+from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
+from training.fitting.settings import Optimisation
+from training.tasks.pairs import Pairs
 
 
 def schedule(arguments: int = 10, **training: object) -> Schedule:
-    return Schedule(Recipe("knrm", training=Optimisation(global_batch_size=3, **training)), arguments)  # type: ignore[arg-type]
+    settings = Optimisation(global_batch_size=3, micro_batch_size=3, **training)  # type: ignore[arg-type]
+    return Schedule(Recipe(ranker="knrm", training=settings, task=Pairs()), arguments)
 
 
 def test_every_argument_once_an_epoch_in_another_order() -> None:

@@ -12,9 +12,9 @@ import pandas as pd
 
 from submission import __version__
 from submission.fusion.reordering import Reordering
-from training.quality.folds import folds
 from training.quality.lists import dense_ranks
 from training.quality.webis import MODELS
+from training.studies.argument_quality.folds import folds
 
 DEPTHS = (10, 20, 30, 50)  # documents from the top that are re-ordered
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # of quality beside relevance

@@ -8,20 +8,22 @@ other way stands beside it (ukp_32_folds). The parts that train most often, of 1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from msgspec.structs import replace
 
 from submission.disk.kept import Kept, npy
 from submission.errors import InputError, TrainingError
 from training.fitting.recipe import Recipe
-from training.quality.folds import Fold, folds
 from training.quality.losses import LOSSES
 from training.quality.tables import COLUMNS
-from training.quality.training import scores, trained
+from training.studies.argument_quality.folds import Fold, folds
+from training.studies.argument_quality.training import scores, trained
+from training.tasks.lists import Lists
 
 DEV = {"ukp": 3, "ibm": 2}  # debates, or lists, of a data set that choose the epoch
 DIVISION = 0  # the seed of all divisions: networks of all seeds are tested on the same
@@ -68,14 +70,14 @@ class Cell(NamedTuple):
 
 def cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
     """The networks of some parts, in the order in which they are trained: a whole seed after the other."""
-    assert recipe.lists is not None
+    assert isinstance(recipe.task, Lists)
     return [
         Cell(name, seed, loss, topic, fold)
         for seed in range(seeds)
         for name in parts
         if not (seed and PARTS[name].once)
         for topic in ((True, False) if PARTS[name].alone else (True,))
-        for loss in (LOSSES if PARTS[name].all_losses else [recipe.lists.loss])
+        for loss in (LOSSES if PARTS[name].all_losses else [recipe.task.loss])
         for fold in range(PARTS[name].folds)
     ]
 
@@ -130,15 +132,15 @@ class Trial:
 
     def computed(self, cell: Cell) -> np.ndarray:
         """Train a network: its scores, (rows,) float32, NaN where it is not asked. Raises TrainingError: it learns nothing."""
-        lists = replace(self._recipe.lists, loss=cell.loss)  # type: ignore[type-var]  # the recipe has lists
-        recipe = replace(self._recipe, seed=cell.seed, network={**self._recipe.network, "topic": cell.topic}, lists=lists)
+        task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.topic}
+        recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
         train, dev = (self.table.loc[self.rows(cell.fold, which), COLUMNS] for which in ("train", "dev"))
         try:
-            network = trained(recipe, train, dev, self._device)
+            learned = trained(recipe, train, dev, self._device)
         except TrainingError as error:
             raise TrainingError(f"{cell.part}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}") from None
         found, asked = np.full(len(self.table), np.nan, dtype=np.float32), self.scored(cell.fold)
-        found[asked] = scores(network, self.table.loc[asked, COLUMNS], self._device)
+        found[asked] = scores(learned, self.table.loc[asked, COLUMNS], self._device)
         return found
 
     def tested(self, found: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:

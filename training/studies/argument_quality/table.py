@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from training.measuring.significance import intervals
-from training.quality import rerank
 from training.quality.lists import topics_of
-from training.quality.measures import CORRELATIONS, by_list, lengths
-from training.quality.paper import PAPER
-from training.quality.pictures import Panel
-from training.quality.protocol import Cell, Trial
 from training.quality.validation import correlations
+from training.studies.argument_quality import rerank
+from training.studies.argument_quality.measures import CORRELATIONS, by_list, lengths
+from training.studies.argument_quality.paper import PAPER
+from training.studies.argument_quality.pictures import Panel
+from training.studies.argument_quality.protocol import Cell, Trial
 
 TARGETS = {"combined": "score", "rhetorical": "rhetorical", "logical": "logical", "dialectical": "dialectical"}  # of webis
 DEV = "Spearman on dev"  # by which a loss is chosen

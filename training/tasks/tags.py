@@ -6,25 +6,93 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from submission.disk.files import sha256
+from submission.enrichment.checkpoint import ENRICHERS
 from submission.enrichment.targer import TARGER
+from submission.errors import UsageError
 from submission.scoring.batches import batches_of_positions, pad
+from submission.scoring.stored import open_network
 from submission.text.written import WrittenPassage, WrittenReader
 from training.data.conll import SOURCES, Document
-from training.fitting.curves import TAGS
-from training.fitting.network import Trainee
-from training.fitting.recipe import Recipe
+from training.data.conll import tags_of as tags_in
+from training.fitting.curves import Curve
+from training.fitting.network import fill, made_of, vectors_of
+from training.fitting.recipe import Recipe, Settings, TaskSpec
 from training.fitting.task import Task, diverged
+from training.fitting.trainee import Trainee
 from training.fitting.validation import evaluating
+from training.tagging.language import LANGUAGE, LEARNED
 from training.tagging.measures import Majority, measures
 from training.tagging.prepare import documents_of, place
 from training.tagging.split import Split, split
+
+
+class Tags(TaskSpec, frozen=True):
+    """The documents whose tags a tagger learns, and the start of its layers; batches are of passages."""
+
+    curve: ClassVar = Curve(
+        "negative log-likelihood of a passage",
+        ("precision", "recall", "F1"),
+        "F1",
+        "percent, whole components",
+        "documents",
+        keeps_last=True,
+    )
+    networks: ClassVar = ("targer",)
+    data: tuple[Literal["essays", "webd"], ...]
+    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+    start: str = ""  # a language model's checkpoint beside the one to be written, whose layers are the start
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where data are none, or repeated."""
+        if not self.data or len(set(self.data)) < len(self.data):
+            raise ValueError(f"tags.data is {list(self.data)}; expected essays, webd or both")
+
+    @property
+    def written(self) -> Literal["word2vec", "fasttext"]:
+        """The method that made the vectors of words as written."""
+        return self.vectors
+
+    def starts_from(self, recipe: Settings) -> str:
+        """Return the name of the language model, or an empty string."""
+        return self.start
+
+    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+        """Build a tagger, with the layers of its start. Raises UsageError: that has other words or sizes."""
+        vocabulary, table, source = vectors_of(recipe, vectors)
+        network = made_of(recipe, {"vocabulary": len(vocabulary), "tags": tags_in(self.data)})
+        assert isinstance(network, TARGER)
+        fill(network, table)
+        if self.start:
+            model, reader, fingerprint = open_network(checkpoints / self.start, LANGUAGE)
+            learned = {name: value for name, value in model.state_dict().items() if name.startswith(LEARNED)}
+            shapes = {name: value.shape for name, value in network.state_dict().items() if name.startswith(LEARNED)}
+            if reader.vocabulary.terms != vocabulary.terms or {name: value.shape for name, value in learned.items()} != shapes:
+                raise UsageError(
+                    f"tags.start is {self.start!r}, which has other words or sizes than the recipe; make them alike"
+                )
+            network.load_state_dict({**network.state_dict(), **learned})
+            source["start"] = {"name": self.start, "fingerprint": fingerprint}
+        return Trainee(ENRICHERS, network, WrittenReader(vocabulary, network.config.longest), None, source)
+
+    def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> Tagging:
+        """Read the documents. Raises InputError: they are missing or damaged."""
+        return Tagging.of(self.data, recipe.seed, trainee, work)
+
+    def require(self, work: Path) -> None:
+        """Raise InputError where a working directory has no table of some of the data."""
+        for name in self.data:
+            documents_of(work, name)
+
+    def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+        """Raise UsageError: one directory does not have tagged documents and the corpus."""
+        raise UsageError("learned from other tables than a corpus gives; `prepare-tagging`, `embed` and `fit` make it anew")
 
 
 @dataclass(frozen=True)
@@ -47,14 +115,13 @@ class Examples:
         return cls(passages, tags)
 
 
-class Tagged(Task[TARGER]):
+class Tagging(Task[TARGER]):
     """Documents that are learned from, and those that tell how well.
 
     Labelled documents are too few to spare some that would pick a network: the learning rate falls to 0, and the last is kept.
     """
 
     measured = "Percent, of whole components and of words, over documents that neither taught nor picked the network."
-    curve = TAGS
 
     def __init__(self, documents: Split, network: TARGER, reader: WrittenReader) -> None:
         """Forbids the network what does not follow upon each other in the documents that are learned from."""
@@ -65,13 +132,12 @@ class Tagged(Task[TARGER]):
         network.crf.forbid_unseen(tags)
 
     @classmethod
-    def of(cls, recipe: Recipe, trainee: Trainee[TARGER, WrittenReader], work: Path, device: torch.device) -> Self:
-        """From what `prepare-tagging` wrote. Raises InputError: nothing."""
-        assert recipe.tags is not None
-        splits = [split(documents_of(work, name), recipe.seed) for name in recipe.tags.data]
+    def of(cls, data: Sequence[str], seed: int, trainee: Trainee[TARGER, WrittenReader], work: Path) -> Self:
+        """Read what `prepare-tagging` wrote. Raises InputError: it is missing or damaged."""
+        splits = [split(documents_of(work, name), seed) for name in data]
         task = cls(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
-        files = [place(work, name) for name in recipe.tags.data]
-        tagged = " and ".join(SOURCES[name].about for name in recipe.tags.data)
+        files = [place(work, name) for name in data]
+        tagged = " and ".join(SOURCES[name].about for name in data)
         task.data = f"{tagged}, with the words of args.me arguments (Webis, CC BY 4.0)"
         task.decided_by = {"input": {file.name: sha256(file) for file in files}}
         task.files = {}

@@ -15,12 +15,15 @@ from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
 from training.fitting.loop import train as validations
 from training.fitting.lowest import Lowest
-from training.fitting.network import Trainee, build
-from training.fitting.recipe import PretrainedEncoder, Recipe
+from training.fitting.network import build
+from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
+from training.fitting.settings import PretrainedEncoder
 from training.fitting.state import State
+from training.fitting.trainee import Trainee
 from training.fitting.validation import evaluating
-from training.quality.task import Listed, read
+from training.quality.listwise import read
+from training.tasks.lists import Lists, QualityLists
 
 _SHARED: dict[tuple[PretrainedEncoder, str], Lowest] = {}  # of encoders on a device; a process trains many networks
 
@@ -41,11 +44,12 @@ def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torc
     trainee = build(recipe, Path(), CHECKPOINTS)  # without word vectors
     ranker = trainee.network.to(device)
     _lighten(trainee, recipe, device)
-    task = Listed(train, dev, recipe, trainee.reader, device)
-    schedule, state = Schedule(recipe, task.size), State("")
+    assert isinstance(recipe.task, Lists)
+    task = QualityLists(train, dev, recipe.task, trainee.reader, device)
+    schedule, state, optimiser = Schedule(recipe, task.size), State(""), trainee.optimiser(recipe.training, recipe.encoder)
     best = {}
-    for row in validations(ranker, trainee.optimiser(recipe), task, schedule, state, range(schedule.steps)):
-        if task.curve.kept(state.rows) is row:
+    for row in validations(ranker, optimiser, task, schedule, state, range(schedule.steps)):
+        if recipe.task.curve.kept(state.rows) is row:
             best = {name: value.detach().clone() for name, value in ranker.named_parameters() if value.requires_grad}
     ranker.load_state_dict({**ranker.state_dict(), **best})
     return trainee

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from msgspec.structs import replace
 from sklearn.linear_model import RidgeCV
 
 from submission.rankers.base import DenseRanker
 from submission.retrieval.dense import encoded
 from training.fitting.network import build
-from training.fitting.recipe import PretrainedEncoder, read_recipe
+from training.fitting.settings import PretrainedEncoder
 from training.quality.lists import dense_ranks
+from training.tasks import read_recipe
 
 PENALTIES = tuple(10.0**power for power in range(-3, 4))  # of which leaving one argument out chooses
 

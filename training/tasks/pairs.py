@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -14,30 +14,62 @@ from submission.errors import InputError
 from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Tokeniser
+from training.data.prepare import prepare_again
 from training.data.seeds import Stream, generator
-from training.data.tables import Pairs, Queries, load_pairs, load_validation, unrelated_file
+from training.data.tables import Queries, TrainingPairs, load_pairs, load_validation, unrelated_file
 from training.data.work import made
 from training.fitting import losses
 from training.fitting.card import ARGS_ME
 from training.fitting.cosine import by_cosine
-from training.fitting.curves import PAIRS
-from training.fitting.network import Trainee
-from training.fitting.recipe import Recipe
+from training.fitting.curves import Curve
+from training.fitting.network import NetworkOfTexts
+from training.fitting.recipe import Recipe, Settings
 from training.fitting.task import Task, dead, diverged
+from training.fitting.trainee import Trainee
 from training.fitting.validation import Scorer, by_bm25, by_ranker, sparsity, validate
 
+LISTWISE = ("tfr_bert",)  # rankers that learn from lists alone
 BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # untrained
 
 
-class Paired(Task[Ranker]):
+class Pairs(NetworkOfTexts, frozen=True):
+    """The unrelated premises of the pairs."""
+
+    curve: ClassVar = Curve(
+        "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "percent, 5 + 100 premises a query", "queries"
+    )
+    unrelated: Literal["dirichlet"] | None = None  # found by a search for the conclusion; None: of the least similar ones
+
+    def told(self) -> dict[str, Any]:
+        """Return nothing for the default: it is what a recipe without a task's table says."""
+        return {} if self.unrelated is None else {"unrelated": self.unrelated}
+
+    def check(self, recipe: Settings) -> None:
+        """Raise ValueError where the network is no ranker, or one that learns from lists alone."""
+        if recipe.ranker is None or recipe.ranker in LISTWISE:
+            raise ValueError(f"{recipe.ranker or recipe.enricher} does not learn from pairs; add the table of its task")
+
+    def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> Pairwise:
+        """Read the pairs and the validation queries. Raises InputError: they are missing, or not of these tables."""
+        return Pairwise.of(recipe, trainee, work, device, self.unrelated)
+
+    def require(self, work: Path) -> None:
+        """Raise InputError where a working directory has no tables, or not these unrelated premises."""
+        _prepared(work, self.unrelated)
+
+    def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+        """Prepare the tables of the corpus in `source` again."""
+        return prepare_again(source, work, made, self.unrelated)
+
+
+class Pairwise(Task[Ranker]):
     """Training arguments with a premise that does not belong to their conclusion, and the thesis' validation."""
 
     data = ARGS_ME
     measured = "Percent, over queries with 5 related and 100 unrelated premises."
-    curve = PAIRS
 
     def __init__(
-        self, pairs: Pairs, queries: Queries, recipe: Recipe, device: torch.device, pretrained: Pretrained | None = None
+        self, pairs: TrainingPairs, queries: Queries, recipe: Recipe, device: torch.device, pretrained: Pretrained | None = None
     ) -> None:
         self._pairs, self._queries, self._device, self._pretrained = pairs, queries, device, pretrained
         self._training = recipe.training
@@ -46,10 +78,17 @@ class Paired(Task[Ranker]):
         self.size, self.number = len(pairs.unrelated), len(self._everything)
 
     @classmethod
-    def of(cls, recipe: Recipe, trainee: Trainee[Ranker, Tokeniser], work: Path, device: torch.device) -> Self:
-        """From what `prepare` wrote. Raises InputError: nothing, or not the recipe's unrelated premises."""
-        decided_by, files = _prepared(work, recipe.unrelated)
-        pairs = load_pairs(work, trainee.network.reads, trainee.reader, recipe.unrelated)
+    def of(
+        cls,
+        recipe: Recipe,
+        trainee: Trainee[Ranker, Tokeniser],
+        work: Path,
+        device: torch.device,
+        unrelated: Literal["dirichlet"] | None = None,
+    ) -> Self:
+        """Read what `prepare` wrote. Raises InputError: it is missing, or not these unrelated premises."""
+        decided_by, files = _prepared(work, unrelated)
+        pairs = load_pairs(work, trainee.network.reads, trainee.reader, unrelated)
         queries = load_validation(work, trainee.network.reads, trainee.reader)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
         task.decided_by, task.files = decided_by, files

@@ -5,32 +5,64 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from submission.disk.fingerprint import input_hashes
 from submission.enrichment.deepct import DeepCT
-from submission.errors import InputError
+from submission.errors import InputError, UsageError
+from submission.input.args_me import corpus_files
 from submission.scoring.batches import Padded, batches_of_positions, pad
 from submission.scoring.device import in_batches, positions
 from submission.text.passages import Passage, PassageReader
 from training.data.seeds import Stream, generator
 from training.deepct.measures import Weighed, measures
+from training.deepct.prepare import prepare_passages
 from training.deepct.table import place, prepared, rows
 from training.deepct.untrained import Words
 from training.fitting.card import ARGS_ME
-from training.fitting.curves import PASSAGES
-from training.fitting.network import Trainee
+from training.fitting.curves import Curve
+from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe
+from training.fitting.settings import Amount
 from training.fitting.task import Task, dead, diverged
+from training.fitting.trainee import Trainee
 from training.fitting.validation import evaluating
 
 CONSTANT, IDF = "best constant", "line over idf"
 HELD_OUT = 50  # one discussion of so many validates
 VALIDATING = 400  # passages at most
 REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its topic or conclusion"}
+
+
+class Passages(NetworkOfTexts, frozen=True):
+    """The passages whose words an enricher learns to weigh, and the reference that says which of them matter."""
+
+    curve: ClassVar = Curve(
+        "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "percent, words of held-out passages", "passages"
+    )
+    networks: ClassVar = ("deepct",)
+    documents: Literal["all", "unjudged", "unpooled"] = "all"  # all arguments; less the judged; less the judged and retrieved
+    reference: Literal["topic", "conclusion", "both"] = "both"  # words that share a stem with it matter
+    most: Amount = 0  # a seeded part of them; 0: all
+
+    def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> TermWeighting:
+        """Read the passages. Raises InputError: they are missing, or there are none to validate on."""
+        return TermWeighting.of(self, recipe.seed, trainee.reader, work, device)
+
+    def require(self, work: Path) -> None:
+        """Raise InputError where a working directory has no passages, or not those of `documents`."""
+        prepared(work, self.documents)
+
+    def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+        """Prepare the passages of the corpus in `source` again. Raises UsageError: judgments had a part in them."""
+        if made["qrels"] or made["runs"]:
+            raise UsageError("its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
+        prepare_passages(source, work)
+        return input_hashes(corpus_files(source))
 
 
 @dataclass(frozen=True)
@@ -52,14 +84,13 @@ class Learned:
         return ids, mask, self.targets[part][:, : ids.shape[1]].to(device)
 
 
-class Mattering(Task[DeepCT]):
+class TermWeighting(Task[DeepCT]):
     """Passages whose words matter where a reference shares their stems, and others to validate on."""
 
     measured = (
         "Percent, over passages of discussions that were held out: R² over all their words; means over those with a word that "
         "matters."
     )
-    curve = PASSAGES
 
     def __init__(
         self,
@@ -75,18 +106,17 @@ class Mattering(Task[DeepCT]):
         self.size, self.number = len(learned.targets), len(passages)
 
     @classmethod
-    def of(cls, recipe: Recipe, trainee: Trainee[DeepCT, PassageReader], work: Path, device: torch.device) -> Self:
-        """From what `prepare-passages` wrote. Raises InputError: nothing, or nothing to validate on."""
-        assert recipe.passages is not None
-        record, chosen = prepared(work, recipe.passages), _chosen(work, recipe)
+    def of(cls, settings: Passages, seed: int, reader: PassageReader, work: Path, device: torch.device) -> Self:
+        """Read what `prepare-passages` wrote. Raises InputError: it is missing, or has nothing to validate on."""
+        record, chosen = prepared(work, settings.documents), _chosen(work, settings, seed)
         learned: list[tuple[np.ndarray, np.ndarray]] = []
         validating: list[tuple[Passage, Weighed]] = []
         words = Words()
-        for number, row in enumerate(rows(work, recipe.passages)):
+        for number, row in enumerate(rows(work, settings.documents, settings.reference)):
             part = chosen.get(number)
             if part is None:
                 continue
-            passage = trainee.reader.passage(row["passage"])
+            passage = reader.passage(row["passage"])
             labelled = labels_of(passage, dict.fromkeys(row["words"], 1.0))
             if part == "validates":
                 validating.append((passage, labelled))
@@ -95,7 +125,7 @@ class Mattering(Task[DeepCT]):
                 learned.append((np.array(passage.ids, np.int32), targets_of(passage, labelled)))
         passages, labels = [passage for passage, _ in validating], [labelled for _, labelled in validating]
         task = cls(Learned.of(learned), words, passages, labels, device)
-        task.data = f"{ARGS_ME}: a premise's word matters where it shares a stem with {REFERENCES[recipe.passages.reference]}"
+        task.data = f"{ARGS_ME}: a premise's word matters where it shares a stem with {REFERENCES[settings.reference]}"
         task.decided_by, task.files = record.decided_by, {name: file.xxh3 for name, file in record.files.items()}
         return task
 
@@ -154,16 +184,15 @@ def squared_errors(weights: Tensor, targets: Tensor) -> Tensor:
     return (weights[inside] - targets[inside]).square().sum()
 
 
-def _chosen(work: Path, recipe: Recipe) -> dict[int, str]:
+def _chosen(work: Path, settings: Passages, seed: int) -> dict[int, str]:
     """The numbers of the passages that are learned from and that validate, with which of both. Raises InputError."""
-    assert recipe.passages is not None
-    discussions = [row["discussion"] for row in rows(work, recipe.passages)]
+    discussions = [row["discussion"] for row in rows(work, settings.documents, settings.reference)]
     names = sorted(set(discussions))
-    held = generator(recipe.seed, Stream.SPLIT).permutation(len(names))[: max(1, len(names) // HELD_OUT)]
+    held = generator(seed, Stream.SPLIT).permutation(len(names))[: max(1, len(names) // HELD_OUT)]
     held_out = np.isin(np.array(discussions, dtype=object), [names[number] for number in held])
     if not (~held_out).any():
         raise InputError(f"{place(work)}: passages of one discussion; expected those of two or more, to hold one out")
     learn, validate = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-    learn = generator(recipe.seed, Stream.SAMPLE).permutation(learn)[: recipe.passages.most or None]
-    validate = generator(recipe.seed, Stream.QUERIES).permutation(validate)[:VALIDATING]
+    learn = generator(seed, Stream.SAMPLE).permutation(learn)[: settings.most or None]
+    validate = generator(seed, Stream.QUERIES).permutation(validate)[:VALIDATING]
     return dict.fromkeys(learn.tolist(), "learned") | dict.fromkeys(validate.tolist(), "validates")

@@ -32,11 +32,11 @@ from training.measuring.figures import defined_mean, rounded, shown
 from training.measuring.meeting import meet_input
 from training.measuring.plots import grid_plot
 from training.measuring.significance import intervals
-from training.quality import rerank
-from training.quality.folds import folds
 from training.quality.prepare import judgments
-from training.quality.rerank import ALONE, FOLDS, GIVEN, HELD, POINTS, RAISED
 from training.quality.tables import published
+from training.studies.argument_quality import rerank
+from training.studies.argument_quality.folds import folds
+from training.studies.argument_quality.rerank import ALONE, FOLDS, GIVEN, HELD, POINTS, RAISED
 
 log = logging.getLogger(__name__)
 

@@ -1,40 +1,29 @@
-"""Learning to order lists of arguments by their quality; Spearman, over the topics of held-out debates, picks the network."""
+"""Learning to order lists of arguments; correlations with their labels over held-out topics validate the network."""
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import Self
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.disk.files import sha256
-from submission.errors import InputError
 from submission.rankers.base import Ranker
 from submission.scoring.batches import Padded, PaddedPairs, batches
 from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
-from training.data.seeds import Stream, generator
-from training.fitting.curves import LISTS
-from training.fitting.network import Trainee
-from training.fitting.recipe import Recipe
+from training.fitting.curves import Curve
 from training.fitting.task import Task, dead, diverged
 from training.fitting.validation import evaluating
-from training.quality.lists import LabelledLists, lists_of
-from training.quality.losses import LOSSES, Loss
-from training.quality.tables import SOURCES, place, published, quality_table
+from training.quality.lists import LabelledLists
+from training.quality.losses import Loss
 from training.quality.validation import macro
 
+CURVE = Curve("loss over lists", ("Pearson", "Spearman", "Kendall"), "Spearman", "percent, means over topics", "topics")
 LENGTH = "number of words"  # the baseline that quality must be told apart from
-HELD_OUT = 5  # one debate of so many validates
 
 
-class Ordering(Task[Ranker]):
-    """The lists of some topics, and other topics to validate on."""
-
-    curve = LISTS
+class Listwise(Task[Ranker]):
+    """Lists of some topics to learn to order, and other topics to validate on."""
 
     def __init__(
         self,
@@ -83,50 +72,6 @@ class Ordering(Task[Ranker]):
     def final(self, ranker: Ranker, step: int) -> dict[str, float]:
         """The same: all topics pick the network."""
         return self.validated(ranker, step)
-
-
-class Listed(Ordering):
-    """Lists by the quality of their arguments, and the topics of other debates to validate on."""
-
-    measured = "Percent, means over the topics of debates that were held out."
-
-    def __init__(
-        self, train: pd.DataFrame, dev: pd.DataFrame, recipe: Recipe, tokeniser: Tokeniser, device: torch.device
-    ) -> None:
-        """From two tables (see `quality_table`) and a recipe with lists."""
-        assert recipe.lists is not None
-        super().__init__(train, lists_of(train, recipe.lists), LOSSES[recipe.lists.loss], dev, tokeniser, device)
-
-    @classmethod
-    def of(cls, recipe: Recipe, trainee: Trainee[Ranker, Tokeniser], work: Path, device: torch.device) -> Self:
-        """From what `prepare-quality` wrote. Raises InputError: nothing, or a single debate."""
-        assert recipe.lists is not None
-        tables = [quality_table(work, name) for name in recipe.lists.data]
-        held = [held_out(table, recipe.seed) for table in tables]
-        train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        dev = pd.concat([table[rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        task = cls(train, dev, recipe, trainee.reader, device)
-        names = recipe.lists.data
-        sources = [SOURCES[name] for name in names]
-        task.data = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
-        task.decided_by = {
-            "input": {file: value for name in names for file, value in published(work, name).items()},
-            "data": " and ".join(source.name for source in sources),
-            "licence": " and ".join(source.licence for source in sources),
-        }
-        task.files = {name: sha256(place(work, name)) for name in names}
-        return task
-
-
-def held_out(table: pd.DataFrame, seed: int) -> np.ndarray:
-    """Which rows (N,) bool of a data set are of the debates that validate, as a whole. Raises InputError: it has one alone."""
-    debates = sorted(set(table["debate"]))
-    if len(debates) < 2:
-        raise InputError(
-            f"{', '.join(sorted(set(table['data'])))}: {len(debates)} debates; expected two or more, to hold one out"
-        )
-    chosen = generator(seed, Stream.SPLIT).permutation(len(debates))[: max(1, len(debates) // HELD_OUT)]
-    return table["debate"].isin([debates[number] for number in chosen]).to_numpy()
 
 
 def read(table: pd.DataFrame, tokeniser: Tokeniser) -> PaddedPairs:

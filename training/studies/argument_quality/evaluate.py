@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import torch
@@ -18,14 +18,15 @@ from submission.errors import UsageError, nearest
 from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
 from training.fitting.recipe import Recipe
-from training.measuring.side_by_side import side_by_side
-from training.quality import table
-from training.quality.measures import lengths
-from training.quality.pictures import Panel, length_plot
 from training.quality.prepare import judgments
-from training.quality.protocol import PARTS, Cell, Trial, cells
 from training.quality.tables import quality_table
-from training.quality.untrained import ridge, vectors
+from training.side_by_side import side_by_side
+from training.studies.argument_quality import table
+from training.studies.argument_quality.measures import lengths
+from training.studies.argument_quality.pictures import Panel, length_plot
+from training.studies.argument_quality.protocol import PARTS, Cell, Trial, cells
+from training.studies.argument_quality.untrained import ridge, vectors
+from training.tasks.lists import Lists
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,8 @@ def evaluate(
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
         raise UsageError(f"no part '{unknown[0]}'; {nearest(unknown[0], PARTS)}")
-    if recipe.lists is None:
-        raise UsageError(f"the recipe of {recipe.ranker} has no [lists] to learn from; take one of tfr_bert")
+    if not isinstance(recipe.task, Lists):
+        raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [lists] to learn from; take one of tfr_bert")
     tables = {name: quality_table(work.directory, name) for name in ("ukp", "ibm")} | {"webis": judgments(work.directory)}
     trials = {name: _trial(name, tables, recipe, work, device) for name in parts}
     asked = cells(parts, recipe, seeds)
@@ -88,7 +89,7 @@ def evaluate(
         rows += [*table.measured(name, trial, networks), *table.on_dev(name, trial, own)]
         if name == REORDERED:
             rows += table.reordered(trial, networks)
-        panels += table.panels(name, trial, networks[recipe.lists.loss][0])
+        panels += table.panels(name, trial, networks[recipe.task.loss][0])
     return pd.DataFrame(rows, columns=table.COLUMNS).astype({"seeds": "Int64"}), length_plot(panels)
 
 
@@ -107,10 +108,10 @@ def _trial(name: str, tables: dict[str, pd.DataFrame], recipe: Recipe, work: Wor
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """Of a recipe what decides and is not a cell's own."""
-    settings = asdict(recipe)
+    settings: dict[str, Any] = msgspec.to_builtins(recipe)
     settings["network"].pop("topic", None)
     for name in ("loss", "data"):
-        del settings["lists"][name]
+        del settings["task"][name]
     del settings["seed"]
     return settings
 

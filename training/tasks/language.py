@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,26 +16,74 @@ from submission.errors import InputError
 from submission.scoring.batches import batches
 from submission.text.ids import UNKNOWN
 from submission.text.written import WrittenPassage, WrittenReader
+from training.data.prepare import prepare_again
 from training.data.seeds import Stream, generator
 from training.data.vectors import VectorSettings
 from training.data.work import made
-from training.fitting.curves import GUESSES
-from training.fitting.language import LanguageModel
-from training.fitting.network import Trainee
-from training.fitting.recipe import Language, Recipe
+from training.fitting.curves import Curve
+from training.fitting.network import fill, made_of, vectors_of
+from training.fitting.recipe import Recipe, Settings, TaskSpec
+from training.fitting.settings import Count
 from training.fitting.task import Task, diverged
+from training.fitting.trainee import Trainee
 from training.fitting.validation import evaluating
+from training.tagging.language import LANGUAGE, LanguageModel
 
 HELD_OUT = 100  # one premise of so many validates
 VALIDATING = 150  # premises at most
 TOGETHER = 8  # passages that are validated at a time: each of their words is compared with the whole vocabulary
 
 
-class Foretold(Task[LanguageModel]):
+class Language(TaskSpec, frozen=True):
+    """The texts whose words a tagger's layers learn to guess, each from those before and from those behind it.
+
+    An example is some passages of like length.
+    """
+
+    curve: ClassVar = Curve(
+        "negative log-likelihood of a word", ("ahead", "back", "both"), "both", "percent, words guessed right", "passages"
+    )
+    networks: ClassVar = ("targer",)
+    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+    passages: Count = 30_000  # that are learned from, at most
+    together: Count = 16  # of them
+    sampled: Count = 1_000  # words that stand for all but the right one
+
+    @property
+    def written(self) -> Literal["word2vec", "fasttext"]:
+        """The method that made the vectors of words as written."""
+        return self.vectors
+
+    def network_class(self, recipe: Settings) -> type[LanguageModel]:
+        """Return the language model around the tagger's layers."""
+        return LanguageModel
+
+    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+        """Build a language model that compares with the word vectors."""
+        vocabulary, table, source = vectors_of(recipe, vectors)
+        model = made_of(recipe, {"vocabulary": len(vocabulary), "tags": ()})
+        assert isinstance(model, LanguageModel)
+        fill(model, table)
+        model.guess_by(model.embedding.weight)
+        return Trainee(LANGUAGE, model, WrittenReader(vocabulary, model.config.longest), None, source)
+
+    def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> LanguageModelling:
+        """Read the passages. Raises InputError: they are missing."""
+        return LanguageModelling.of(self, recipe.seed, trainee, work)
+
+    def require(self, work: Path) -> None:
+        """Raise InputError where a working directory has no tables."""
+        made(work)
+
+    def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+        """Prepare the tables of the corpus in `source` again."""
+        return prepare_again(source, work, made)
+
+
+class LanguageModelling(Task[LanguageModel]):
     """Passages whose words are guessed, in groups of like length, and others that tell how often rightly."""
 
     measured = "Percent of the words of held-out premises that are guessed right, from those before and from those behind them."
-    curve = GUESSES
 
     def __init__(
         self, learned: Sequence[WrittenPassage], held: Sequence[WrittenPassage], language: Language, vocabulary: int
@@ -55,20 +103,19 @@ class Foretold(Task[LanguageModel]):
         self._expected = (self._share * language.sampled).log()
 
     @classmethod
-    def of(cls, recipe: Recipe, trainee: Trainee[LanguageModel, WrittenReader], work: Path, device: torch.device) -> Self:
-        """From the premises that `prepare` wrote. Raises InputError: nothing."""
-        assert recipe.language is not None
-        record, table = made(work), VectorSettings(written=recipe.language.vectors).table
+    def of(cls, language: Language, seed: int, trainee: Trainee[LanguageModel, WrittenReader], work: Path) -> Self:
+        """Read the premises that `prepare` wrote. Raises InputError: they are missing."""
+        record, table = made(work), VectorSettings(written=language.vectors).table
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
-        order = generator(recipe.seed, Stream.SPLIT).permutation(len(premises))
+        order = generator(seed, Stream.SPLIT).permutation(len(premises))
         number = min(VALIDATING, max(1, len(order) // HELD_OUT))
         held = [passage for row in order[:number] for passage in trainee.reader.passages(premises[row].as_py())]
         learned: list[WrittenPassage] = []
         for row in order[number:]:
             learned += trainee.reader.passages(premises[row].as_py())
-            if len(learned) >= recipe.language.passages:
+            if len(learned) >= language.passages:
                 break
-        task = cls(learned[: recipe.language.passages], held, recipe.language, trainee.network.terms())
+        task = cls(learned[: language.passages], held, language, trainee.network.terms())
         task.data = "the words of args.me arguments (Webis, CC BY 4.0)"
         task.decided_by, task.files = record.decided_by, {table: record.files[table].xxh3}
         return task

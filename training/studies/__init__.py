@@ -1,0 +1,3 @@
+"""Studies: experiments that measure ways of training and write tables, but no checkpoint."""
+
+from __future__ import annotations
