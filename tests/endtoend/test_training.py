@@ -28,6 +28,7 @@ from submission.text.normalise import premise_words
 from submission.text.tokenisers import WordTokeniser
 from submission.text.written import forms
 from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, argument, colours, contents
+from training import tasks
 from training.__main__ import main
 from training.data import vectors as word_vectors
 from training.data.tables import load_pairs, load_validation
@@ -228,6 +229,51 @@ def test_vectors_of_other_dimensions(work: Path, tmp_path: Path, capsys: pytest.
     (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 five 6\n")
     assert main(["embed", str(work), "--vectors", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
     assert "not a word2vec or GloVe file" in capsys.readouterr().err
+
+
+TOY = '''"""Learning a constant: the score of every premise for its own conclusion."""
+
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from training.fitting.network import NetworkOfTexts
+from training.tasks.pairs import Pairs, Pairwise
+
+
+class Toy(NetworkOfTexts, frozen=True):
+    curve: ClassVar = replace(Pairs.curve, keeps_last=True)
+    score: Annotated[float, Meta(ge=-1, le=1)]
+
+    def task(self, recipe, trainee, work, device):
+        task = Constant.of(recipe, trainee, work, device)
+        task.score = self.score
+        return task
+
+
+class Constant(Pairwise):
+    def loss(self, ranker, part, rows):
+        texts = [texts.take(part, self._device) for texts in (self._pairs.queries, self._pairs.premises)]
+        return (ranker(*texts[0], *texts[1]) - self.score).square().sum() / len(rows)
+'''
+
+
+def test_a_new_task_is_one_file_and_a_recipe(
+    work: Path, recipe: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "toy.py").write_text(TOY)
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    assert main(["fit", recipe(f"{RECIPE}[toy]\nscore = 2\n"), "--work", str(work)]) == 2
+    assert "Expected `float` <= 1.0 - at `$.toy.score`" in capsys.readouterr().err
+    assert main(["fit", recipe(f"{RECIPE}[toy]\nscore = 0.25\n"), "--work", str(work)]) == 0
+    checkpoint = work / "checkpoints" / "mine"
+    assert json.loads((checkpoint / "provenance.json").read_text())["recipe"]["toy"] == {"score": 0.25}
+    assert json.loads((checkpoint / "metrics.json").read_text())["log"][-1]["loss"] < 0.01
+    assert "- toy.score: 0.25\n" in (checkpoint / "README.md").read_text()
+    train = pd.read_parquet(work / "train.words.parquet")
+    pairs = list(zip(train["conclusion"][:20], train["premise"][:20], strict=True))
+    assert open_checkpoint(checkpoint).scores(pairs) == pytest.approx([0.25] * 20, abs=0.1)
 
 
 def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
