@@ -6,8 +6,10 @@ The hash is of syntax trees: comments, docstrings and layout may change freely. 
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -87,16 +89,22 @@ def imports_of(file: Path) -> frozenset[str]:
 @cache
 def read(source: bytes) -> Module:
     """Hash a source's syntax and list its imports, also those within functions."""
-    tree, imports = ast.parse(source), set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names):
-                imports |= {alias.name for alias in names}
-            case ast.ImportFrom(str(module), names):
-                imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
-            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                node.body = [statement for statement in node.body if not _is_text(statement)]
-    return Module(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(imports))
+    collects = gc.isenabled()
+    gc.disable()  # a tree's million nodes are no garbage: looking through them takes as long as all the rest
+    try:
+        tree, imports = ast.parse(source), set()
+        for node in _statements(tree):
+            match node:
+                case ast.Import(names):
+                    imports |= {alias.name for alias in names}
+                case ast.ImportFrom(str(module), names):
+                    imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
+                case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                    node.body = [statement for statement in node.body if not _is_text(statement)]
+        return Module(hashlib.sha256(ast.dump(tree, annotate_fields=False).encode()).hexdigest(), frozenset(imports))
+    finally:
+        if collects:
+            gc.enable()
 
 
 def source_of(module: str) -> Path | None:
@@ -110,6 +118,14 @@ def _existing(module: str) -> Path:
     if file is None:
         raise ValueError(f"{module}: no module of this project")
     return file
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a module and its statements, outer ones first; expressions have neither imports nor docstrings."""
+    yield node
+    for blocks in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, blocks, ()):
+            yield from _statements(inner)
 
 
 def _is_text(statement: ast.stmt) -> bool:
