@@ -189,13 +189,13 @@ def test_killed_at_random_moments_and_started_again(topics: Path, all_checkpoint
         [sys.executable, "-c", FORKING], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as server:  # fmt: skip
-        ended = _kill_thirty_times(server, topics, all_checkpoints, tmp_path)
+        ended = _kill_many_times(server, topics, all_checkpoints, tmp_path)
     assert server.returncode == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert {-signal.SIGKILL, *CODES.values()} <= set(ended)
 
 
-def _kill_thirty_times(server: subprocess.Popen[str], topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[int]:
+def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[int]:
     assert server.stdin is not None
     assert server.stdout is not None
 
@@ -218,7 +218,7 @@ def _kill_thirty_times(server: subprocess.Popen[str], topics: Path, all_checkpoi
 
     assert rank("whole") == 0
     total, moments, ended = files("whole"), random.Random(7), []
-    for number in range(30):
+    for number in range(15):
         if files("killed") > total - 5:  # little is left to interrupt
             shutil.rmtree(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed-work")
