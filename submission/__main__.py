@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    verbs = Verbs("submission", __doc__)
+    verbs = Verbs.of("submission", __doc__)
 
     verb = verbs.add("rank", _rank, "write one run per system")
     add_input(verb)

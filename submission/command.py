@@ -44,12 +44,21 @@ class _Help(argparse.HelpFormatter):
 
 
 class Verbs:
-    """A command line of verbs."""
+    """A command line of verbs, or a verb of several kinds."""
 
-    def __init__(self, name: str, about: str) -> None:
-        """Nothing but its name and what it is."""
-        self.parser = argparse.ArgumentParser(prog=name, description=about, epilog=EXIT_CODES)
-        self._verbs = self.parser.add_subparsers(required=True, metavar="VERB")
+    def __init__(self, parser: argparse.ArgumentParser, metavar: str = "VERB") -> None:
+        """Let a parser read the name of a verb, or of a kind, first."""
+        self.parser = parser
+        self._verbs = parser.add_subparsers(required=True, metavar=metavar)
+
+    @classmethod
+    def of(cls, name: str, about: str) -> Verbs:
+        """Create the command line of a program."""
+        return cls(argparse.ArgumentParser(prog=name, description=about, epilog=EXIT_CODES))
+
+    def group(self, name: str, what: str, metavar: str) -> Verbs:
+        """Add a verb of several kinds, each with flags of its own."""
+        return Verbs(self._verbs.add_parser(name, help=what, description=what, epilog=EXIT_CODES), metavar)
 
     def add(self, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
         """A verb, to which flags are added; `run` gets them."""

@@ -193,8 +193,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its tables and 20-dimensional word vectors."""
     work = tmp_path_factory.mktemp("training") / "work"
-    assert training(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
-    assert training(["embed", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
+    assert training(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
+    assert training(["prepare", "vectors", "--work", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
     return work
 
 
@@ -287,7 +287,7 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
-    assert training(["aggregate", *flags]) == 0
+    assert training(["fuse", "ensemble", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, Weigh)
     members = [name for name, _ in fusion.members]

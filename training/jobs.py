@@ -60,7 +60,7 @@ def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vecto
         found: recipes by their names, each behind the one that it starts from.
         flags: of `fit`.
         work: the working directory.
-        vectors: what `embed` wrote; None: where it writes.
+        vectors: what `prepare vectors` wrote; None: where it writes.
         gpus: how many there are; so many at a time, each with one of its own.
 
     Raises:

@@ -40,7 +40,7 @@ def reproduce(
 
     Args:
         recipe_name: of the recipe, or a .toml file; the checkpoint has its name. Or a system that fuses.
-        directory: the input with the corpus that it was trained on; or the lists that `prepare-quality` reads.
+        directory: the input with the corpus that it was trained on; or the lists that `prepare lists` reads.
         work: the working directory; the new checkpoint is in `work`/checkpoints.
         checkpoints: where the stored one is; a fusion is fitted to the networks there.
         device: where to compute.

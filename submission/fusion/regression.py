@@ -75,7 +75,7 @@ class Regression:
 
     def refuse_others(self, made_with: MadeWith) -> None:
         """Check that the members and their checkpoints are those of the fit. Raises CheckpointError."""
-        refuse_others({member.name: member.checkpoints for member in self.members}, made_with, "aggregate")
+        refuse_others({member.name: member.checkpoints for member in self.members}, made_with, "fuse")
 
 
 def open_regression(directory: Path) -> Regression:

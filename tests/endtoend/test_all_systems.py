@@ -121,7 +121,7 @@ def test_aggregate_names_all_missing_networks(
 ) -> None:
     (tmp_path / "some").mkdir()
     shutil.copytree(everything / "knrm", tmp_path / "some" / "knrm")
-    assert training(["aggregate", "--work", str(prepared), "--checkpoints", str(tmp_path / "some")]) == 4
+    assert training(["fuse", "ensemble", "--work", str(prepared), "--checkpoints", str(tmp_path / "some")]) == 4
     assert "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm;" in capsys.readouterr().err
 
 

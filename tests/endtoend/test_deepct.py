@@ -67,7 +67,7 @@ def discussions(corpus: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def work(discussions: Path, tmp_path: Path) -> Path:
-    assert main(["prepare-passages", "-i", str(discussions), "-o", str(tmp_path / "work")]) == 0
+    assert main(["prepare", "passages", "-i", str(discussions), "--work", str(tmp_path / "work")]) == 0
     return tmp_path / "work"
 
 
@@ -95,7 +95,7 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
     found = ["a3", *(f"elsewhere{number}" for number in range(2, 51)), "a1"]  # the 51st is no longer found
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(found, 1)))
-    flags = ["prepare-passages", "-i", str(directory), "-o", str(tmp_path / "work")]
+    flags = ["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "work")]
     assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
     table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")
     assert table[["docno", "number"]].to_numpy().tolist() == [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
@@ -117,7 +117,7 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
     assert main(flags) == 5
     assert "holds files of another qrels and runs" in capsys.readouterr().err
     assert main([*flags, "--overwrite"]) == 0
-    assert main(["prepare-passages", "-i", str(directory), "-o", str(tmp_path / "again")]) == 0
+    assert main(["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "again")]) == 0
     assert contents(tmp_path / "again") == contents(tmp_path / "work")
 
 
@@ -171,7 +171,7 @@ def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, 
     assert f"prepared without qrels, which '{documents}' takes" in capsys.readouterr().err
     shutil.rmtree(work / "passages")
     assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(work), "--device", "cpu"]) == 3
-    assert "no passages; `python -m training prepare-passages" in capsys.readouterr().err
+    assert "no passages; `python -m training prepare passages" in capsys.readouterr().err
 
 
 def test_it_is_reproduced(fit: Callable[..., Path], discussions: Path, tmp_path: Path, capsys: Any) -> None:

@@ -47,7 +47,7 @@ def titled(topics: Path) -> Path:
 def prepare(titled: Path, all_checkpoints: Path, work: Path) -> Callable[..., int]:
     def run(*flags: str) -> int:
         places = ["-i", str(titled), "--work", str(work), "--checkpoints", str(all_checkpoints), "--device", "cpu"]
-        return main(["prepare-distilled", *places, *SETTINGS, *flags])
+        return main(["prepare", "distilled", *places, *SETTINGS, *flags])
 
     return run
 
@@ -94,7 +94,7 @@ def test_a_network_learns_what_the_fusion_says(
     assert contents(tmp_path / "again") == contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
     assert main(["reproduce", recipe(RECIPE), "-i", str(titled), *flags]) == 2
-    assert "`prepare-distilled` and `fit` make it anew" in capsys.readouterr().err
+    assert "`prepare distilled` and `fit` make it anew" in capsys.readouterr().err
 
 
 def test_the_teachers_scores_are_those_of_its_lists(
@@ -148,5 +148,5 @@ def test_a_title_whose_documents_are_all_alike_teaches_nothing(
     ]
     directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
     places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints)]
-    assert main(["prepare-distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
+    assert main(["prepare", "distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
     assert set(distilled_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

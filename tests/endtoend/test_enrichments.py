@@ -60,7 +60,7 @@ def compare(topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path],
         qrels = [flag for file in judged for flag in ("--qrels", str(file))]
         models = [flag for file in grids for flag in ("--grid", str(file))]
         places = ["-i", str(topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "comparing"), "--device", "cpu"]
-        return main(["compare-enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints), *flags])
+        return main(["study", "enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints), *flags])
 
     return run
 

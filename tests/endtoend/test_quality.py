@@ -144,7 +144,7 @@ def test_other_tables_of_the_same_name_are_refused(tables: Path, capsys: pytest.
     assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
     place(tables, "ibm").unlink()
     assert fit(tables) == 3
-    assert "ibm.parquet: missing; `python -m training prepare-quality" in capsys.readouterr().err
+    assert "ibm.parquet: missing; `python -m training prepare lists" in capsys.readouterr().err
 
 
 def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(

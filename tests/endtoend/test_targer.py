@@ -78,9 +78,9 @@ def tables(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working directory with tagged documents and vectors, beside a recipe."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared, directory / "work"))
-    assert main(["prepare-tagging", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--written", "word2vec"]
-    assert main(["embed", str(work), *flags]) == 0
+    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
     (directory / "mine.toml").write_text(RECIPE)
     (directory / "words.toml").write_text(LANGUAGE)
     assert main(["fit", str(directory / "words.toml"), "--work", str(work), "--device", "cpu"]) == 0
@@ -196,7 +196,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch:
         (("dimensions = 6", "dimensions = 7"), 2, "network has 7 dimensions, the word vectors 6"),
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
         (("window = 3", "window = 30"), 2, "makes no targer"),
-        (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training embed WORK"),
+        (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training prepare vectors --work WORK"),
         (
             ('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""),
             2,
@@ -221,13 +221,13 @@ def test_what_cannot_be_meant_is_refused(
 
 def test_vectors_of_other_words_are_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit(work, "--vectors", str(work / "vectors")) == 2
-    assert "vectors of normalised words; expected `embed --written word2vec`" in capsys.readouterr().err
+    assert "vectors of normalised words; expected `prepare vectors --written word2vec`" in capsys.readouterr().err
 
 
 def test_without_tables_it_says_what_makes_them(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (work / "tagging" / "webd.parquet").unlink()
     assert fit(work) == 3
-    assert "webd.parquet: missing; `python -m training prepare-tagging DIR" in capsys.readouterr().err
+    assert "webd.parquet: missing; `python -m training prepare tags -i DIR" in capsys.readouterr().err
 
 
 def enriching(directory: Path) -> Path:
@@ -349,7 +349,7 @@ def test_lengths_are_those_of_what_is_kept(
     checkpoints = enriching(tmp_path / "checkpoints")
     write_targer(checkpoints, "targer_webd", seed=3)
     flags = ["-i", str(topics), "--work", str(tmp_path / "lengths"), "--checkpoints", str(checkpoints), "--device", "cpu"]
-    command = ["lengths", "targer_essays", "targer_webd", *flags, "-o", str(tmp_path / "lengths.csv")]
+    command = ["study", "lengths", "targer_essays", "targer_webd", *flags, "-o", str(tmp_path / "lengths.csv")]
     assert main(command) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]

@@ -158,7 +158,7 @@ def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
         assert main(arguments) == 5
     assert f"{work / 'fit' / 'knrm'}: another process works there" in capsys.readouterr().err
     with locked(work, shared=True), locked(work / "fit" / "other"):
-        assert main(["embed", str(work)]) == 5  # what others read stays as it is
+        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0
 
 
@@ -238,8 +238,8 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
         jobs.fit_all({name: read_recipe(name) for name in names}, [], tmp_path, None, 0)
     assert not (tmp_path / "log").exists()  # no job
     told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
-    ends = ("", "", "-quality", "-passages", "", "-tagging", "-distilled")
-    assert all(f"`python -m training prepare{end} " in told[name] for name, end in zip(names, ends, strict=True))
+    kinds = ("pairs", "pairs", "lists", "passages", "pairs", "tags", "distilled")
+    assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in zip(names, kinds, strict=True))
 
 
 def test_what_to_fit_is_said_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,7 +75,7 @@ def test_statistics(prepared: Path, tmp_path: Path) -> None:
 
 
 def test_the_sample_can_be_prepared(tmp_path: Path) -> None:
-    assert main(["prepare", "-i", str(SAMPLE), "-o", str(tmp_path / "w")]) == 0
+    assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["arguments"], statistics["validation queries"]) == (461, 30)
 
@@ -85,11 +85,11 @@ def test_prepare_again_is_the_same_bytes_and_makes_only_what_is_missing(
 ) -> None:
     first = {name: data for name, data in contents(prepared).items() if "/" not in name}
     again = tmp_path / "again"
-    assert main(["prepare", "-i", str(corpus), "-o", str(again)]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(again)]) == 0
     assert contents(again) == first
     (work / "train.words.parquet").unlink()
     kept = (work / "train.pieces.parquet").stat().st_mtime_ns
-    assert main(["prepare", "-i", str(corpus), "-o", str(work)]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
     assert {name: data for name, data in contents(work).items() if "/" not in name} == first
     assert (work / "train.pieces.parquet").stat().st_mtime_ns == kept
 
@@ -97,9 +97,9 @@ def test_prepare_again_is_the_same_bytes_and_makes_only_what_is_missing(
 def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared: Path, tmp_path: Path) -> None:
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
-    assert main(["prepare", "-i", str(tmp_path), "-o", str(tmp_path / "work")]) == 0
+    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work", str(tmp_path / "work")]) == 0
     for name, directory in (("sample", corpus), ("other sample", tmp_path)):
-        assert main(["prepare", "-i", str(directory), "-o", str(tmp_path / name), "--sample", "500"]) == 0
+        assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / name), "--sample", "500"]) == 0
     for first, other in ((prepared, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
         tables = list(first.glob("*.parquet"))
         assert len(tables) == 4
@@ -108,13 +108,13 @@ def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prep
 
 
 def test_prepare_refuses_the_tables_of_another_setting(corpus: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1"]) == 5
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1"]) == 5
     assert "holds files of another seed" in capsys.readouterr().err
-    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1", "--overwrite"]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
 
 
 def test_prepare_a_sample(tmp_path: Path) -> None:
-    assert main(["prepare", "-i", str(SAMPLE), "-o", str(tmp_path / "w"), "--sample", "440"]) == 0
+    assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / "w"), "--sample", "440"]) == 0
     assert json.loads((tmp_path / "w" / "statistics.json").read_text())["arguments"] == 440
 
 
@@ -125,7 +125,7 @@ def test_a_network_trains_on_what_a_search_finds(
     fit = ["fit", recipe(text), "--work", str(work)]
     assert main(fit) == 3
     assert "--unrelated dirichlet` makes it" in capsys.readouterr().err
-    prepare = ["prepare", "-i", str(corpus), "-o", str(work), "--unrelated", "dirichlet"]
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
     first = contents(work)
     assert {name: first[name] for name in contents(prepared)} == contents(prepared)  # nothing else is another
@@ -154,13 +154,13 @@ def test_a_network_trains_on_what_a_search_finds(
     again = ["reproduce", recipe(text), "-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(again) == 0
     assert "weights: the same bytes" in capsys.readouterr().out
-    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--seed", "1", "--overwrite"]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
     assert main(fit) == 3  # of the tables that were there before
     assert "not of these tables" in capsys.readouterr().err
 
 
 def test_unrelated_premises_are_those_that_were_dealt_out(corpus: Path, work: Path) -> None:
-    assert main(["prepare", "-i", str(corpus), "-o", str(work), "--unrelated", "dirichlet"]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]) == 0
     tokeniser = build(Recipe(ranker="knrm", network={"dimensions": 20}, task=Pairs()), work / "vectors", work).reader
     assert isinstance(tokeniser, WordTokeniser)
     own, others = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
@@ -175,7 +175,7 @@ def test_prepare_without_a_five_premise_conclusion(
     make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_input(arguments=[argument("a"), argument("b", "Golf")])
-    assert main(["prepare", "-i", str(directory), "-o", str(tmp_path / "w")]) == 3
+    assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / "w")]) == 3
     assert "exactly 5 premises" in capsys.readouterr().err
 
 
@@ -184,7 +184,7 @@ def test_vectors_are_reproducible_and_of_frequent_words(work: Path, tmp_path: Pa
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     flags = ["--dimensions", "20", "--minimum-frequency", "2", "-o", str(tmp_path / "again")]
-    assert main(["embed", str(work), *flags]) == 0
+    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
     assert contents(tmp_path / "again") == contents(work / "vectors")
 
 
@@ -192,8 +192,8 @@ def test_vectors_of_words_as_they_are_written(work: Path, tmp_path: Path) -> Non
     flags = ["--dimensions", "5", "--minimum-frequency", "2", "--epochs", "1"]
     found = {}
     for method in ("word2vec", "fasttext"):
-        assert main(["embed", str(work), *flags, "--written", method]) == 0
-        assert main(["embed", str(work), *flags, "--written", method, "-o", str(tmp_path / method)]) == 0
+        assert main(["prepare", "vectors", "--work", str(work), *flags, "--written", method]) == 0
+        assert main(["prepare", "vectors", "--work", str(work), *flags, "--written", method, "-o", str(tmp_path / method)]) == 0
         assert contents(tmp_path / method) == contents(work / f"vectors-{method}")
         found[method] = word_vectors.load(work / f"vectors-{method}")
     assert found["word2vec"][0].terms == found["fasttext"][0].terms
@@ -213,8 +213,8 @@ def test_vectors_from_files(work: Path, tmp_path: Path, form: str) -> None:
     table.add_vectors(["fillera", "topicaa", "never-in-there"], np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32))
     file = tmp_path / ("v.bin" if form == "binary" else "v.txt")
     table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
-    flags = ["--vectors", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(tmp_path / "v")]
-    assert main(["embed", str(work), *flags]) == 0
+    flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(tmp_path / "v")]
+    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
     vocabulary, vectors = word_vectors.load(tmp_path / "v")
     assert "never-in-there" not in vocabulary.terms
     assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
@@ -224,10 +224,10 @@ def test_vectors_from_files(work: Path, tmp_path: Path, form: str) -> None:
 @UNCLOSED
 def test_vectors_of_other_dimensions(work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 5 6\n")
-    assert main(["embed", str(work), "--vectors", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
+    assert main(["prepare", "vectors", "--work", str(work), "-i", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
     assert "vectors of 3 dimensions, expected 300" in capsys.readouterr().err
     (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 five 6\n")
-    assert main(["embed", str(work), "--vectors", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
+    assert main(["prepare", "vectors", "--work", str(work), "-i", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
     assert "not a word2vec or GloVe file" in capsys.readouterr().err
 
 
@@ -387,8 +387,8 @@ def test_sizes_that_no_network_can_have(work: Path, recipe: Callable[..., str], 
 
 def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", recipe(), "--work", str(tmp_path)]) == 3
-    assert "`python -m training embed WORK` makes them" in capsys.readouterr().err
-    assert main(["embed", str(tmp_path)]) == 3
+    assert "`python -m training prepare vectors --work WORK` makes them" in capsys.readouterr().err
+    assert main(["prepare", "vectors", "--work", str(tmp_path)]) == 3
     assert "training prepare" in capsys.readouterr().err
 
 
@@ -447,7 +447,7 @@ def test_a_disk_that_fills_leaves_the_last_good_checkpoint(
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
 def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
-    assert main(["prepare", "-i", str(REAL / "touche-2020/input"), "-o", str(tmp_path / "w")]) == 0
+    assert main(["prepare", "pairs", "-i", str(REAL / "touche-2020/input"), "--work", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
@@ -485,14 +485,15 @@ def test_learning_rates_fall_to_zero(work: Path, recipe: Callable[[str], str], m
     assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])
 
 
-@pytest.mark.parametrize("verb", ["prepare", "embed", "fit", "aggregate", "reproduce"])
+@pytest.mark.parametrize("verb", ["prepare pairs", "prepare vectors", "fit", "fuse ensemble", "reproduce"])
 def test_a_second_process_at_the_same_work_is_refused(
     verb: str, corpus: Path, work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = {
-        "prepare": ["-i", str(corpus), "-o", str(work)], "embed": [str(work)], "fit": [recipe(), "--work", str(work)],
-        "aggregate": ["--work", str(work)], "reproduce": ["knrm", "-i", str(corpus), "--work", str(work)],
+        "prepare pairs": ["-i", str(corpus), "--work", str(work)], "prepare vectors": ["--work", str(work)],
+        "fit": [recipe(), "--work", str(work)],
+        "fuse ensemble": ["--work", str(work)], "reproduce": ["knrm", "-i", str(corpus), "--work", str(work)],
     }  # fmt: skip
     with locked(work):
-        assert main([verb, *flags[verb]]) == 5
+        assert main([*verb.split(), *flags[verb]]) == 5
     assert f"{work}: another process works there" in capsys.readouterr().err

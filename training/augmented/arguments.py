@@ -23,7 +23,7 @@ def arguments(work: Path, split: str, tokeniser: PieceTokeniser) -> pd.DataFrame
     """The arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`.
 
     Raises:
-        InputError: `prepare` has not been run.
+        InputError: `prepare pairs` has not been run.
     """
     found = pd.DataFrame(table_rows(work / f"{split}.pieces.parquet", None))
     cut = {text: tokeniser.cut(drop_urls(text), tokeniser.lengths.query) for text in found["conclusion"].unique()}

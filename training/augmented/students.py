@@ -83,7 +83,7 @@ class Students:
         """Read the arguments; nothing else before it is asked for.
 
         Args:
-            work: what `prepare` wrote; what is finished is kept there.
+            work: what `prepare pairs` wrote; what is finished is kept there.
             recipe: the encoder, its training, the lengths of texts and the seed.
             pairs: how many of them there are.
             device: where to compute.
@@ -172,7 +172,7 @@ def students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> 
     """Train and measure everything that is not kept.
 
     Args:
-        work: what `prepare` wrote; what is finished is kept there.
+        work: what `prepare pairs` wrote; what is finished is kept there.
         recipe: the encoder, its training, the lengths of texts and the seed.
         pairs: how many of them there are.
         device: where to compute.
@@ -197,7 +197,7 @@ def students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> 
 
 
 def teach(ranker: Module, recipe: Recipe, pairs: Pairs, student: Network, work: Path, device: torch.device) -> None:
-    """Give a ranker, as its recipe builds it, the weights of a student. Raises as `students` does."""
+    """Give a ranker, as its recipe builds it, the weights of a student. Raises as `study students` does."""
     learned = encoder_of(Students(work, recipe, pairs, device).model(student))
     own = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in learned.state_dict().items()}

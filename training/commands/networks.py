@@ -1,4 +1,4 @@
-"""Networks' checkpoints: made, and made anew."""
+"""Networks' checkpoints: trained, and reproduced."""
 
 from __future__ import annotations
 
@@ -8,32 +8,24 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from submission.command import Verbs, add_checkpoints, add_device, folder
+from training.commands.shared import add_data, add_work
 
 
 def add(verbs: Verbs) -> None:
-    """The flags of these verbs."""
-    verb = verbs.add("fit", _fit, "train a network by a recipe; goes on where it was stopped")
+    """Add these verbs with their flags."""
+    verb = verbs.add("fit", _fit, "train a network by a recipe; a stopped run is resumed")
     verb.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
     verb.add_argument("--all", action="store_true", help="the recipes of all systems, each a process of its own, one a GPU")
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
-    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `embed` wrote (default: where it writes)")
+    add_work(verb, "working directory with what `prepare` wrote")
+    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `prepare vectors` wrote (default: where it writes)")
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
     add_device(verb)
     verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
 
-    verb = verbs.add("aggregate", _aggregate, "the networks' checkpoints → the ensemble, fitted on validation pairs")
-    verb.add_argument("system", nargs="?", default="ensemble", metavar="SYSTEM", help="one that fuses (default: ensemble)")
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare` wrote")
-    add_checkpoints(verb)
-    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="where it goes (default: in WORK/checkpoints)")
-    add_device(verb)
-
-    verb = verbs.add("reproduce", _reproduce, "make a checkpoint anew and compare its metrics: OK, near or FAIL")
+    verb = verbs.add("reproduce", _reproduce, "train a checkpoint again and compare its metrics: OK, near or FAIL")
     verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
-    verb.add_argument(
-        "-i", "--input", type=folder, required=True, metavar="DIR", help="the corpus, or the lists, that it learned from"
-    )
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="working directory; what is there is used")
+    add_data(verb, "the corpus, or the lists, that it learned from")
+    add_work(verb, "working directory; what is there is used")
     add_checkpoints(verb)
     add_device(verb)
 
@@ -72,19 +64,6 @@ def _fit_all(options: argparse.Namespace) -> None:
     gpus = torch.cuda.device_count() if choose_device(options.device).type == "cuda" else 0
     flags = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
     fit_all(recipes(), [*flags, *(["--restart"] if options.restart else [])], options.work, options.vectors, gpus)
-
-
-def _aggregate(options: argparse.Namespace) -> None:
-    from submission.scoring.device import choose_device
-    from submission.systems.catalogue import find
-    from submission.systems.remembered import Checkpoints
-    from training.data.work import held
-    from training.fusing.aggregate import aggregate
-
-    system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
-    output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)
-    with held(options.work):
-        aggregate(system, options.work, checkpoints, output, choose_device(options.device))
 
 
 def _reproduce(options: argparse.Namespace) -> None:

@@ -20,6 +20,16 @@ SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
 
 
+def add_data(verb: argparse.ArgumentParser, what: str) -> None:
+    """Add the flag --input, the data that a verb reads."""
+    verb.add_argument("-i", "--input", type=folder, required=True, metavar="DIR", help=what)
+
+
+def add_work(verb: argparse.ArgumentParser, what: str) -> None:
+    """Add the flag --work, a working directory that has to be named."""
+    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help=what)
+
+
 def named(text: str) -> tuple[str, Path]:
     """Read the value of a flag [NAME=]FILE: without a name, the file's without its ending.
 

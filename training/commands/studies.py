@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from submission.command import Verbs, add_checkpoints, add_device, add_input, add_processes, folder
-from training.commands.shared import COUNT, MEASURES, QRELS, SEED, by_name, computing, named
+from training.commands.shared import COUNT, MEASURES, QRELS, SEED, add_data, add_work, by_name, computing, named
 from training.paths import MEASURED
 
 AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
@@ -14,8 +14,9 @@ AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
 
 
 def add(verbs: Verbs) -> None:
-    """The flags of these verbs."""
-    verb = verbs.add("compare-enrichments", _compare_enrichments, "enrichers × models, tuned alike, against plain texts")
+    """Add `study` with its studies."""
+    studies = verbs.group("study", "measure ways of training or indexing: tables beside published figures", "NAME")
+    verb = studies.add("enrichments", _enrichments, "enrichers × models, tuned alike, against plain texts")
     verb.add_argument("enrichments", nargs="+", metavar="NAME", help="the checkpoint of an enricher")
     what = f"{QRELS}; one: five folds over its topics; several: each is a fold"
     verb.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=what)
@@ -23,23 +24,27 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points are compared")
     what = "a grid of one model; repeatable (default: those of the four systems over whole arguments)"
     verb.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=what)
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_work(verb, "what is finished is kept there")
     add_checkpoints(verb)
     add_device(verb)
     verb.add_argument("-o", "--output", type=folder, default=ENRICHMENTS, metavar="FILE", help="the table, as CSV")
 
-    verb = verbs.add("lengths", _lengths, "how long documents are once taggers have reduced them, beside the thesis' table")
+    verb = studies.add("lengths", _lengths, "how long documents are once taggers have reduced them, beside the thesis' table")
     verb.add_argument("taggers", nargs="+", metavar="NAME", help="a tagger's checkpoint")
     add_input(verb)
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_work(verb, "what is finished is kept there")
     add_checkpoints(verb)
     add_device(verb)
     verb.add_argument("-o", "--output", type=folder, default=LENGTHS, metavar="FILE", help="the table, as CSV")
 
-    verb = verbs.add("augment", _augment, "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures")
+    verb = studies.add(
+        "augmented-sbert",
+        _augmented_sbert,
+        "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures",
+    )
     what = "with bws/ and mrpc/, each as it is published"
-    verb.add_argument("--similarity", type=folder, required=True, metavar="DIR", help=what)
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what is finished is kept there")
+    add_data(verb, what)
+    add_work(verb, "what is finished is kept there")
     verb.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help="each with other seeds")
     verb.add_argument("--task", action="append", metavar="NAME", help="this one; repeatable (default: all)")
     verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where teacher and student start")
@@ -49,18 +54,17 @@ def add(verbs: Verbs) -> None:
     what = "the table, as CSV; its rows of other tasks stay"
     verb.add_argument("-o", "--output", type=folder, default=AUGMENTED, metavar="FILE", help=what)
 
-    verb = verbs.add("students", _students, "Augmented SBERT on args.me: students by three losses, on gold, silver and both")
-    what = "what `prepare` wrote; what is finished is kept there"
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help=what)
+    verb = studies.add("students", _students, "Augmented SBERT on args.me: students by three losses, on gold, silver and both")
+    add_work(verb, "working directory with what `prepare pairs` wrote; what is finished is kept there")
     what = "one with [student]; its loss and pairs are varied (default: sbert)"
     verb.add_argument("--recipe", default="sbert", metavar="RECIPE", help=what)
     add_device(verb)
     verb.add_argument("-o", "--output", type=folder, default=STUDENTS, metavar="FILE", help="the table, as CSV")
 
-    verb = verbs.add(
-        "evaluate-quality", _evaluate_quality, "quality networks on debates and data sets that they were not shown"
+    verb = studies.add(
+        "argument-quality", _argument_quality, "quality networks on debates and data sets that they were not shown"
     )
-    verb.add_argument("--work", type=folder, required=True, metavar="WORK", help="what `prepare-quality` wrote")
+    add_work(verb, "working directory with what `prepare lists` wrote")
     verb.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
     verb.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="of networks")
     verb.add_argument("--part", action="append", metavar="NAME", help="only this one; repeatable (default: all)")
@@ -70,7 +74,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("-o", "--output", type=folder, default=QUALITY, metavar="FILE", help=what)
 
 
-def _compare_enrichments(options: argparse.Namespace) -> None:
+def _enrichments(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from training.enrichments import MODELS, compare
 
@@ -93,7 +97,7 @@ def _lengths(options: argparse.Namespace) -> None:
     print(table.to_string(index=False, float_format="%.0f", na_rep=""))
 
 
-def _augment(options: argparse.Namespace) -> None:
+def _augmented_sbert(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
@@ -108,7 +112,7 @@ def _augment(options: argparse.Namespace) -> None:
     others = other_rows(options.output, "task", tasks)  # before anything else: hours go by until the table is written
     with Work(options.work, options.output.parent) as work:
         settings, processes = Settings(seed=options.seed), options.processes or at_a_time(device)
-        found = table(options.similarity, tasks, options.repetitions, settings, options.encoder, work, device, processes)
+        found = table(options.input, tasks, options.repetitions, settings, options.encoder, work, device, processes)
     write_whole(options.output, joined(found, others, "task", list(TASKS), 2))
     shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
     print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
@@ -133,7 +137,7 @@ def _students(options: argparse.Namespace) -> None:
     print(found.to_string(index=False, float_format="%.2f", na_rep=""))
 
 
-def _evaluate_quality(options: argparse.Namespace) -> None:
+def _argument_quality(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from submission.disk.work import Work
     from submission.scoring.device import choose_device

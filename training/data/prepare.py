@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class TableSettings:
-    """The flags of `prepare`: the seed, the size of a random part of the arguments (0: all), other unrelated premises."""
+    """The flags of `prepare pairs`: the seed, the size of a random part of the arguments (0: all), other unrelated premises."""
 
     seed: int = 0
     sample: int = 0
@@ -70,7 +70,7 @@ def prepare_again(
         The SHA-256 of each corpus file by its name.
 
     Raises:
-        As `prepare` does.
+        As `prepare pairs` does.
     """
     prepare(source, work, TableSettings(made["seed"], made["sample"], unrelated))
     return input_hashes(corpus_files(source))

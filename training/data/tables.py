@@ -44,13 +44,13 @@ def load_pairs(work: Path, reads: Reads, tokeniser: Tokeniser, others: str | Non
     """The training table.
 
     Args:
-        work: what `prepare` wrote.
+        work: what `prepare pairs` wrote.
         reads: the form of the premises.
         tokeniser: gives the ids.
         others: the name of other unrelated premises; None: those of the least similar conclusions.
 
     Raises:
-        InputError: `prepare` has not been run, or not with these unrelated premises.
+        InputError: `prepare pairs` has not been run, or not with these unrelated premises.
     """
     queries: list[list[int]] = []
     premises: list[list[int]] = []
@@ -73,7 +73,7 @@ def unrelated_file(work: Path, name: str) -> Path:
 
 
 def load_validation(work: Path, reads: Reads, tokeniser: Tokeniser) -> Queries:
-    """The validation table, grouped into queries. Raises InputError where `prepare` has not been run."""
+    """The validation table, grouped into queries. Raises InputError where `prepare pairs` has not been run."""
     table = list(table_rows(work / f"validation.{reads}.parquet", None))
     rows = {row["docno"]: number for number, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
@@ -97,9 +97,9 @@ def load_validation(work: Path, reads: Reads, tokeniser: Tokeniser) -> Queries:
 
 
 def table_rows(file: Path, columns: list[str] | None) -> Iterator[dict[str, Any]]:
-    """The rows of a table, all of their columns or some. Raises InputError where `prepare` has not been run."""
+    """The rows of a table, all of their columns or some. Raises InputError where `prepare pairs` has not been run."""
     try:
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()
     except FileNotFoundError:
-        raise InputError(f"{file}: missing; `python -m training prepare` makes it") from None
+        raise InputError(f"{file}: missing; `python -m training prepare pairs` makes it") from None

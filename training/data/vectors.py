@@ -39,7 +39,7 @@ Method = Literal["word2vec", "fasttext"]
 
 @dataclass(frozen=True)
 class VectorSettings:
-    """The flags of `embed`."""
+    """The flags of `prepare vectors`."""
 
     dimensions: int = 300
     minimum_frequency: int = 5
@@ -77,7 +77,7 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
     file does not have gets a random vector of the others' spread.
 
     Args:
-        work: what `prepare` wrote.
+        work: what `prepare pairs` wrote.
         directory: where to write.
         settings: dimensions, minimum frequency, epochs (of training), seed, words and method.
         file: vectors to read instead of training: word2vec binary (.bin), word2vec text or GloVe text.
@@ -89,7 +89,7 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
     """
     tables = made(work).files.get(settings.table)
     if tables is None:
-        raise InputError(f"{work}: holds no tables; `python -m training prepare -i INPUT -o {work}` makes them")
+        raise InputError(f"{work}: holds no tables; `python -m training prepare pairs -i INPUT --work {work}` makes them")
     source = input_hashes([file])[file.name] if file else "none"
     decided_by = {"tables": tables.xxh3, "code": code_fingerprint(__name__), **settings.told, "vectors file": source}
     output = Kept(directory, decided_by, overwrite)
@@ -115,18 +115,19 @@ def folder_of(written: Method | None) -> str:
 
 
 def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
-    """The vocabulary and its vectors (terms, dimensions). Raises InputError where `embed` has not been run."""
+    """The vocabulary and its vectors (terms, dimensions). Raises InputError where `prepare vectors` has not been run."""
     try:
         return Vocabulary.load(directory / VOCABULARY), safetensors.numpy.load_file(directory / VECTORS)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        raise InputError(f"{directory}: no word vectors ({error}); `python -m training embed WORK` makes them") from None
+        verb = "`python -m training prepare vectors --work WORK`"
+        raise InputError(f"{directory}: no word vectors ({error}); {verb} makes them") from None
 
 
 def require_vectors(directory: Path, work: Path, written: Method | None) -> None:
-    """Raise InputError, which names the verb, where `embed` has written no vectors into a directory."""
+    """Raise InputError, which names the verb, where `prepare vectors` has written no vectors into a directory."""
     if not (directory / VECTORS).is_file():
         flag = f" --written {written}" if written else ""
-        raise InputError(f"{directory}: no word vectors; `python -m training embed {work}{flag}` makes them")
+        raise InputError(f"{directory}: no word vectors; `python -m training prepare vectors --work {work}{flag}` makes them")
 
 
 def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:

@@ -39,7 +39,7 @@ def held_for(name: str, directory: Path) -> Iterator[None]:
 
 
 def made(directory: Path) -> Record:
-    """What `prepare` or `embed` made in a directory.
+    """What `prepare pairs` or `prepare vectors` made in a directory.
 
     Raises:
         InputError: nothing, or the record is damaged.
@@ -51,7 +51,8 @@ def made(directory: Path) -> Record:
 
 
 def _nothing(directory: Path) -> InputError:
-    return InputError(f"{directory}: no working directory; `python -m training prepare -i INPUT -o {directory}` makes it")
+    verb = f"`python -m training prepare pairs -i INPUT --work {directory}`"
+    return InputError(f"{directory}: no working directory; {verb} makes it")
 
 
 def write_text(text: str, file: Path) -> None:

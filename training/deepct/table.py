@@ -36,7 +36,7 @@ def prepared(work: Path, documents: str) -> Record:
     """Return the record of the table. Raises InputError: there is none, or it cannot tell these documents from others."""
     record = read_record(place(work) / RECORD)
     if PASSAGES not in record.files:
-        raise InputError(f"{place(work)}: no passages; `python -m training prepare-passages -i INPUT -o {work}` makes them")
+        raise InputError(f"{place(work)}: no passages; `python -m training prepare passages -i INPUT --work {work}` makes them")
     needed = {"all": (), "unjudged": ("qrels",), "unpooled": ("qrels", "runs")}[documents]
     for name in needed:
         if not record.decided_by[name]:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TitleSettings:
-    """The flags of `prepare-distilled`."""
+    """The flags of `prepare distilled`."""
 
     titles: int = 1000  # at most, drawn from all
     documents: int = 24  # of each: half are the best, the others are drawn from what else is listed
@@ -132,9 +132,9 @@ def distilled_table(work: Path) -> tuple[pd.DataFrame, Record]:
     try:
         return pd.read_parquet(file, columns=COLUMNS), read_record(file.parent / RECORD)
     except FileNotFoundError:
-        raise InputError(f"{file}: missing; `python -m training prepare-distilled -i INPUT --work {work}` makes it") from None
+        raise InputError(f"{file}: missing; `python -m training prepare distilled -i INPUT --work {work}` makes it") from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare-distilled` again") from None
+        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare distilled` again") from None
 
 
 def _write(system: System, execution: Execution, settings: TitleSettings, file: Path) -> None:

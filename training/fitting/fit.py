@@ -50,8 +50,8 @@ def fit(
     Args:
         name: of the recipe and the run: its state, log, curve and best network so far are in `work`/fit/`name`.
         recipe: what to train.
-        work: what `prepare` or another verb of that kind wrote.
-        vectors: what `embed` wrote.
+        work: what `prepare pairs` or another verb of that kind wrote.
+        vectors: what `prepare vectors` wrote.
         output: the checkpoint's directory, written when the run is finished.
         device: where to compute.
         restart: forget an earlier run of this name instead of going on with it.

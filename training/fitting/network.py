@@ -31,7 +31,7 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]
 
     Args:
         recipe: which network.
-        vectors: what `embed` wrote, for word networks.
+        vectors: what `prepare vectors` wrote, for word networks.
         checkpoints: where a BERT network's or a tagger's `start` is.
 
     Raises:
@@ -81,7 +81,7 @@ def vectors_of(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, d
     method, expected = record.get("written"), recipe.task.written
     if method != expected:
         given = f"of words as they are written, by {method}" if method else "of normalised words"
-        verb = f"`embed --written {expected}`" if expected else "`embed` without --written"
+        verb = f"`prepare vectors --written {expected}`" if expected else "`prepare vectors` without --written"
         raise UsageError(f"{vectors}: vectors {given}; expected {verb}, as the recipe says")
     if recipe.terms:
         vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
@@ -94,7 +94,7 @@ def fill(network: Network, vectors: np.ndarray) -> None:
     if weight.shape[1] != vectors.shape[1]:
         raise UsageError(
             f"the recipe's network has {weight.shape[1]} dimensions, the word vectors {vectors.shape[1]}; "
-            "change network.dimensions or run `embed --dimensions`"
+            "change network.dimensions or run `prepare vectors --dimensions`"
         )
     weight[-len(vectors) :] = torch.from_numpy(vectors)
     for module in network.modules():

@@ -26,7 +26,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ranker: str | None = None  # either this or the next
     enricher: str | None = None
     seed: Annotated[int, Meta(ge=0)] = 0
-    terms: Amount = 0  # the vocabulary: so many most frequent words of what `embed` wrote; 0: all
+    terms: Amount = 0  # the vocabulary: so many most frequent words of what `prepare vectors` wrote; 0: all
     network: dict[str, Any] = {}  # fields of the network's Config
     lengths: Lengths = Lengths()
     encoder: PretrainedEncoder = PretrainedEncoder()  # BERT networks only

@@ -39,7 +39,7 @@ def aggregate(system: System, work: Path, checkpoints: Checkpoints, output: Path
 
     Args:
         system: one that fuses; its members are networks.
-        work: what `prepare` wrote.
+        work: what `prepare pairs` wrote.
         checkpoints: where the networks' checkpoints are; all of them must be there.
         output: the regression's directory.
         device: where to compute.
@@ -106,7 +106,7 @@ def _card(name: str, regression: Regression, metrics: Mapping[str, Any], provena
         f"# {name}",
         "",
         "A linear regression over the members' scores, each brought to [0, 1] by its range on the pairs of the fit; made by",
-        f"`python -m training aggregate {name}`. A document that a member does not list among its best 100 gets 0 from it.",
+        f"`python -m training fuse {name}`. A document that a member does not list among its best 100 gets 0 from it.",
         "",
         f"Intercept {regression.intercept:.6f}",
         "",

@@ -42,7 +42,7 @@ def quality_table(work: Path, name: str) -> pd.DataFrame:
     """A data set's arguments. The arguments of a topic are a list to rank; a debate has the topics of all its sides.
 
     Args:
-        work: what `prepare-quality` wrote.
+        work: what `prepare lists` wrote.
         name: of the data set.
 
     Returns:
@@ -57,7 +57,7 @@ def quality_table(work: Path, name: str) -> pd.DataFrame:
     except FileNotFoundError:
         raise _missing(work, file) from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare-quality` again") from None
+        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare lists` again") from None
 
 
 def published(work: Path, name: str) -> dict[str, str]:
@@ -70,4 +70,4 @@ def published(work: Path, name: str) -> dict[str, str]:
 
 
 def _missing(work: Path, file: Path) -> InputError:
-    return InputError(f"{file}: missing; `python -m training prepare-quality DIR --work {work}` makes it")
+    return InputError(f"{file}: missing; `python -m training prepare lists -i DIR --work {work}` makes it")

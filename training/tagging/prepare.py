@@ -59,7 +59,7 @@ def documents_of(work: Path, name: str) -> list[Document]:
     try:
         table = pq.read_table(file, schema=SCHEMA)
     except FileNotFoundError:
-        raise InputError(f"{file}: missing; `python -m training prepare-tagging DIR --work {work}` makes it") from None
+        raise InputError(f"{file}: missing; `python -m training prepare tags -i DIR --work {work}` makes it") from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare-tagging` again") from None
+        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare tags` again") from None
     return [Document(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]

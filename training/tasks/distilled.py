@@ -40,7 +40,7 @@ class Distilled(NetworkOfTexts, frozen=True):
 
     def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError: one directory does not have what a teacher scored."""
-        raise UsageError("learned from a system's scores, not from a corpus; `prepare-distilled` and `fit` make it anew")
+        raise UsageError("learned from a system's scores, not from a corpus; `prepare distilled` and `fit` make it anew")
 
 
 class Distillation(Listwise):
@@ -50,7 +50,7 @@ class Distillation(Listwise):
 
     @classmethod
     def of(cls, distilled: Distilled, seed: int, tokeniser: Tokeniser, work: Path, device: torch.device) -> Self:
-        """Read what `prepare-distilled` wrote. Raises InputError: it is missing, or of a single title."""
+        """Read what `prepare distilled` wrote. Raises InputError: it is missing, or of a single title."""
         table, record = distilled_table(work)
         titles = table["topic"].unique()
         if len(titles) < 2:

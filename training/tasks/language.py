@@ -104,7 +104,7 @@ class LanguageModelling(Task[LanguageModel]):
 
     @classmethod
     def of(cls, language: Language, seed: int, trainee: Trainee[LanguageModel, WrittenReader], work: Path) -> Self:
-        """Read the premises that `prepare` wrote. Raises InputError: they are missing."""
+        """Read the premises that `prepare pairs` wrote. Raises InputError: they are missing."""
         record, table = made(work), VectorSettings(written=language.vectors).table
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
         order = generator(seed, Stream.SPLIT).permutation(len(premises))

@@ -70,7 +70,7 @@ class QualityLists(Listwise):
 
     @classmethod
     def of(cls, lists: Lists, seed: int, tokeniser: Tokeniser, work: Path, device: torch.device) -> Self:
-        """Read what `prepare-quality` wrote. Raises InputError: it is missing, or of a single debate."""
+        """Read what `prepare lists` wrote. Raises InputError: it is missing, or of a single debate."""
         tables = [quality_table(work, name) for name in lists.data]
         held = [held_out(table, seed) for table in tables]
         train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)

@@ -86,7 +86,7 @@ class Pairwise(Task[Ranker]):
         device: torch.device,
         unrelated: Literal["dirichlet"] | None = None,
     ) -> Self:
-        """Read what `prepare` wrote. Raises InputError: it is missing, or not these unrelated premises."""
+        """Read what `prepare pairs` wrote. Raises InputError: it is missing, or not these unrelated premises."""
         decided_by, files = _prepared(work, unrelated)
         pairs = load_pairs(work, trainee.network.reads, trainee.reader, unrelated)
         queries = load_validation(work, trainee.network.reads, trainee.reader)
@@ -138,10 +138,8 @@ def _prepared(work: Path, unrelated: str | None) -> tuple[dict[str, Any], dict[s
     file = unrelated_file(work, unrelated)
     record = read_record(file.parent / RECORD)
     if file.name not in record.files or not decided_by.items() <= record.decided_by.items():
-        raise InputError(
-            f"{file}: missing, or not of these tables; `python -m training prepare -i INPUT -o {work} --unrelated {unrelated}` "
-            "makes it"
-        )
+        verb = f"`python -m training prepare pairs -i INPUT --work {work} --unrelated {unrelated}`"
+        raise InputError(f"{file}: missing, or not of these tables; {verb} makes it")
     return record.decided_by, files | {file.name: record.files[file.name].xxh3}
 
 

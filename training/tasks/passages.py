@@ -60,7 +60,7 @@ class Passages(NetworkOfTexts, frozen=True):
     def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
         """Prepare the passages of the corpus in `source` again. Raises UsageError: judgments had a part in them."""
         if made["qrels"] or made["runs"]:
-            raise UsageError("its passages were told apart by judgments; `prepare-passages` and `fit` make it anew")
+            raise UsageError("its passages were told apart by judgments; `prepare passages` and `fit` make it anew")
         prepare_passages(source, work)
         return input_hashes(corpus_files(source))
 
@@ -107,7 +107,7 @@ class TermWeighting(Task[DeepCT]):
 
     @classmethod
     def of(cls, settings: Passages, seed: int, reader: PassageReader, work: Path, device: torch.device) -> Self:
-        """Read what `prepare-passages` wrote. Raises InputError: it is missing, or has nothing to validate on."""
+        """Read what `prepare passages` wrote. Raises InputError: it is missing, or has nothing to validate on."""
         record, chosen = prepared(work, settings.documents), _chosen(work, settings, seed)
         learned: list[tuple[np.ndarray, np.ndarray]] = []
         validating: list[tuple[Passage, Weighed]] = []

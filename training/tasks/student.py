@@ -34,7 +34,7 @@ class Student(NetworkOfTexts, frozen=True):
         return Pairwise.of(recipe, trainee, work, device)
 
     def teach(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
-        """Give a ranker the weights of the student, which is trained unless it is kept. Raises as `students` does."""
+        """Give a ranker the weights of the student, which is trained unless it is kept. Raises as `study students` does."""
         from training.augmented import students  # only here: its libraries take seconds
 
         students.teach(network, recipe, self, students.Network(self.loss, self.pairs), work, device)

@@ -92,7 +92,8 @@ class Tags(TaskSpec, frozen=True):
 
     def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError: one directory does not have tagged documents and the corpus."""
-        raise UsageError("learned from other tables than a corpus gives; `prepare-tagging`, `embed` and `fit` make it anew")
+        verbs = "`prepare tags`, `prepare vectors` and `fit` make it anew"
+        raise UsageError(f"learned from tagged documents, not from a corpus; {verbs}")
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Tagging(Task[TARGER]):
 
     @classmethod
     def of(cls, data: Sequence[str], seed: int, trainee: Trainee[TARGER, WrittenReader], work: Path) -> Self:
-        """Read what `prepare-tagging` wrote. Raises InputError: it is missing or damaged."""
+        """Read what `prepare tags` wrote. Raises InputError: it is missing or damaged."""
         splits = [split(documents_of(work, name), seed) for name in data]
         task = cls(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
         files = [place(work, name) for name in data]

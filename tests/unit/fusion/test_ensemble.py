@@ -51,7 +51,7 @@ def test_written_and_read(tmp_path: Path) -> None:
 
 def test_other_checkpoints_are_refused_by_name() -> None:
     REGRESSION.refuse_others({"knrm": {"knrm": "k1"}, "gru": {"gru": "g1"}})
-    with pytest.raises(CheckpointError, match=r"other checkpoints of gru; run `python -m training aggregate`"):
+    with pytest.raises(CheckpointError, match=r"other checkpoints of gru; run `python -m training fuse`"):
         REGRESSION.refuse_others({"knrm": {"knrm": "k1"}, "gru": {"gru": "g2"}})
     with pytest.raises(CheckpointError, match=r"with the members gru, knrm, not with gru, snrm"):
         REGRESSION.refuse_others({"snrm": {"snrm": "k1"}, "gru": {"gru": "g1"}})

@@ -194,7 +194,9 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
     work: Path, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def run(name: str) -> int:
-        return main(["students", "--work", str(work), "-o", str(tmp_path / f"{name}.csv"), "--recipe", mine, "--device", "cpu"])
+        return main(
+            ["study", "students", "--work", str(work), "-o", str(tmp_path / f"{name}.csv"), "--recipe", mine, "--device", "cpu"]
+        )
 
     assert run("whole") == 0
     assert "multiple_negatives" in capfd.readouterr().out
@@ -274,7 +276,7 @@ def test_students_of_a_recipe_without_one_and_of_nothing_prepared(
     work: Path, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(mine).write_text(RECIPE[: RECIPE.index("[student]")])
-    assert main(["students", "--work", str(work), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
+    assert main(["study", "students", "--work", str(work), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
     assert "the recipe of sbert has no [student]; take one that has" in capsys.readouterr().err
     Path(mine).write_text(RECIPE)
-    assert main(["students", "--work", str(work / "nowhere"), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 3
+    assert main(["study", "students", "--work", str(work / "nowhere"), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 3

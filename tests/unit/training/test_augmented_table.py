@@ -47,10 +47,10 @@ def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings go to processes
 
     def augment(name: str, *flags: str, processes: int = 1) -> int:
-        places = ["--similarity", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
+        places = ["-i", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
         tasks = [flag for task in BOTH_WAYS for flag in ("--task", task)]
         counts = ["--repetitions", "1", "--processes", str(processes)]
-        return main(["augment", *places, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), *counts])
+        return main(["study", "augmented-sbert", *places, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), *counts])
 
     return augment
 

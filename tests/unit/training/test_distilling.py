@@ -125,7 +125,7 @@ def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 titles; expected two or more"):
         distilled(tmp_path / "one", 1, "mse")
     tokeniser = tiny()[1]
-    with pytest.raises(InputError, match=r"lists.parquet: missing; `python -m training prepare-distilled"):
+    with pytest.raises(InputError, match=r"lists.parquet: missing; `python -m training prepare distilled"):
         Distillation.of(Distilled(), 0, tokeniser, tmp_path / "none", CPU)
     place(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):

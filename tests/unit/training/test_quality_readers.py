@@ -130,7 +130,7 @@ def test_a_bad_row_of_webis_is_named(tmp_path: Path, name: str, old: str, new: s
 
 
 def test_a_missing_data_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["prepare-quality", str(tmp_path), "--work", str(tmp_path / "work")]
+    command = ["prepare", "lists", "-i", str(tmp_path), "--work", str(tmp_path / "work")]
     assert main(command) == 3
     expected = f"no data set; expected one or more of {ukp.FOLDER}, {ibm.FOLDER}, {webis.FOLDER}"
     assert expected in capsys.readouterr().err
@@ -146,7 +146,7 @@ def test_a_missing_data_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_data_set_is_a_table_by_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     data, work = tmp_path / "data", tmp_path / "work"
-    command = ["prepare-quality", str(data), "--work", str(work)]
+    command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
     write_ukp(data)
     assert main(command) == 0
     assert f"{data}: without {ibm.FOLDER}, {webis.FOLDER}" in caplog.text
@@ -154,7 +154,7 @@ def test_a_data_set_is_a_table_by_itself(tmp_path: Path, caplog: pytest.LogCaptu
     assert published(work, "ukp") == {file.name: sha256(file) for file in ukp.files(data)}
     alone = contents(work / "quality")
     for name in ("ibm", "webis"):
-        with pytest.raises(InputError, match=rf"{name}\.json: missing; `python -m training prepare-quality DIR --work"):
+        with pytest.raises(InputError, match=rf"{name}\.json: missing; `python -m training prepare lists -i DIR --work"):
             published(work, name)
     write_ibm(data)
     write_webis(data)
@@ -166,7 +166,7 @@ def test_a_data_set_is_a_table_by_itself(tmp_path: Path, caplog: pytest.LogCaptu
 
 def test_the_tables_are_of_one_form_and_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, work = write_quality(tmp_path / "data"), tmp_path / "work"
-    command = ["prepare-quality", str(data), "--work", str(work)]
+    command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
     assert main(command) == 0
     sizes = {"ukp": (160, 32, 16), "ibm": (88, 22, 11), "webis": (48, 6, 6)}
     for name, (rows, lists, debates) in sizes.items():

@@ -50,7 +50,7 @@ BASELINES = ["length", "untrained"]
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("quality")
-    assert main(["prepare-quality", str(write_quality(directory / "data", 8)), "--work", str(directory / "work")]) == 0
+    assert main(["prepare", "lists", "-i", str(write_quality(directory / "data", 8)), "--work", str(directory / "work")]) == 0
     return directory / "work"
 
 
@@ -67,7 +67,9 @@ def run(prepared: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Monke
             (work / "quality").symlink_to(prepared / "quality")
         parts = [flag for part in PARTS for flag in ("--part", part)]
         places = ["--work", str(work), "--recipe", str(tmp_path / "mine.toml"), "-o", str(tmp_path / f"{name}.csv")]
-        return main(["evaluate-quality", *places, "--device", "cpu", "--processes", "1", *(flags or [*parts, "--seeds", "1"])])
+        return main(
+            ["study", "argument-quality", *places, "--device", "cpu", "--processes", "1", *(flags or [*parts, "--seeds", "1"])]
+        )
 
     return evaluate
 
@@ -174,7 +176,7 @@ def test_mistakes(run: Callable[..., int], tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "quality").mkdir()
     assert run("empty") == 3
-    assert "prepare-quality" in capsys.readouterr().err
+    assert "prepare lists" in capsys.readouterr().err
 
 
 def test_nothing_learns_from_webis(run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

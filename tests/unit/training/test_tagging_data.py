@@ -82,22 +82,22 @@ def test_tags_of_several_data_sets_are_there_once() -> None:
 
 def test_tables_are_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
-    assert main(["prepare-tagging", str(data), "--work", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
     for name, source in SOURCES.items():
         assert documents_of(work, name) == read(data, source)
     before = contents(work)
     assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/kept.json"}
-    assert main(["prepare-tagging", str(data), "--work", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
     assert contents(work) == before
     (data / "es.txt").write_text(ESSAYS)
-    assert main(["prepare-tagging", str(data), "--work", str(work)]) == 5
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 5
     assert "holds files of another input" in capsys.readouterr().err
-    assert main(["prepare-tagging", str(data), "--work", str(work), "--overwrite"]) == 0
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work), "--overwrite"]) == 0
     assert len(documents_of(work, "essays")) == 2
     (work / "tagging" / "essays.parquet").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"damaged .* remove it and run `python -m training prepare-tagging` again"):
+    with pytest.raises(InputError, match=r"damaged .* remove it and run `python -m training prepare tags` again"):
         documents_of(work, "essays")
-    with pytest.raises(InputError, match=r"missing; `python -m training prepare-tagging DIR --work .*none` makes it"):
+    with pytest.raises(InputError, match=r"missing; `python -m training prepare tags -i DIR --work .*none` makes it"):
         documents_of(tmp_path / "none", "essays")
 
 

@@ -49,7 +49,7 @@ def evaluate(
         parts: names of PARTS, each once.
         seeds: of networks.
         recipe: how they are trained.
-        work: where `prepare-quality` wrote; what is finished is kept there.
+        work: where `prepare lists` wrote; what is finished is kept there.
         device: where to compute.
         processes: so many networks at a time.
 

@@ -52,7 +52,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     Args:
         system: one that re-orders.
         qrels_file: judgments of relevance.
-        execution: on the input that they judge; its working directory has what `prepare-quality` wrote.
+        execution: on the input that they judge; its working directory has what `prepare lists` wrote.
         output: the checkpoint's directory.
 
     Returns:
@@ -162,7 +162,7 @@ def _card(name: str, best: int, metrics: Mapping[str, Any]) -> str:
         f"score = {POINTS[best].formula()}.",
         "",
         f"Of {len(POINTS)} points the one with the best quality among those that cost no more than {rerank.LOSS} of relevance",
-        f"({MEASURES[DECIDES]} and {WEBIS[HELD]}), on topics: {topics}; made by `python -m training tune-quality`.",
+        f"({MEASURES[DECIDES]} and {WEBIS[HELD]}), on topics: {topics}; made by `python -m training tune`.",
         "",
         f"| | {' | '.join(ways)} | gained, cross-validated |",
         "|---|---|---|---|---|",
