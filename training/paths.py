@@ -8,6 +8,5 @@ TRAINING = ROOT / "training"
 RECIPES = TRAINING / "recipes"
 GRIDS = TRAINING / "grids"
 FUSIONS = TRAINING / "fusions"
-MEASURED = TRAINING / "measured" / "means.csv"  # what `evaluate -o` wrote for the README's table
+MEASURED = TRAINING / "measured" / "means.csv"  # what `evaluate -o` wrote for the tables in READMEs
 REPORT = TRAINING / "measuring" / "report.html.jinja"
-README = ROOT / "README.md"

@@ -1,21 +1,22 @@
-"""The README's tables of speed and of what a cluster would do, written from a file of results."""
+"""Write the READMEs' tables of speed and of a simulated cluster from a file of results."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from submission.disk.files import write_whole
+from submission.paths import ROOT
 from tests.benchmarks import simulation
-from training.measuring.readme import replaced
-from training.paths import README
+from training.measuring.readme import write_section
+
+PLACES = {"speed": "tests/benchmarks/README.md", "simulation": "submission/engine/README.md"}
 
 
-def update(results: Path, readme: Path = README) -> None:
-    """Write the tables into the README, each between its two marks. Raises InputError: they are not there."""
+def update(results: Path, root: Path = ROOT) -> None:
+    """Write the tables into their READMEs below `root`. Raises InputError: the marks are missing."""
     content = json.loads(results.read_text(encoding="utf-8"))
-    text = replaced(readme.read_text(encoding="utf-8"), "speed", speed_table(content), readme)
-    write_whole(readme, replaced(text, "simulation", simulation.table(content["results"]), readme))
+    write_section(root / PLACES["speed"], "speed", speed_table(content))
+    write_section(root / PLACES["simulation"], "simulation", simulation.table(content["results"]))
 
 
 def speed_table(content: dict[str, object]) -> str:

@@ -58,7 +58,10 @@ def _training(name: str, steps: int) -> Benchmark:
         for rows in np.arange(steps * batch).reshape(steps, batch):
             take_step(ranker, optimiser, task, rows, recipe.training.micro_batch_size)  # type: ignore[arg-type]
 
-    optimisers = trainee.optimiser(recipe), torch.optim.Adam(whole.parameters(), recipe.training.learning_rate)
+    optimisers = (
+        trainee.optimiser(recipe.training, recipe.encoder),
+        torch.optim.Adam(whole.parameters(), recipe.training.learning_rate),
+    )
     return Benchmark(
         name=f"{name}_training",
         against="torch.optim.Adam over the whole word table",

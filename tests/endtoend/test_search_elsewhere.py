@@ -19,7 +19,9 @@ QUESTIONS = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished
 
 def documented(name: str) -> str:
     """The README's code with that name in it."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "submission" / "search" / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     return next(block for block in blocks if name in block)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -33,6 +34,15 @@ def command(program: Program) -> list[str]:
         "--system",
         "knrm",
     ]
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """What a shell's background jobs ignore, children would ignore too until they begin to hear."""
+    before = {how: signal.signal(how, signal.default_int_handler) for how in CODES}
+    yield
+    for how, handler in before.items():
+        signal.signal(how, handler)
 
 
 @pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)

@@ -1,4 +1,4 @@
-"""What the README tells TIRA's users, and what the image's files say about each other."""
+"""The READMEs: links, sizes, generated sections and commands; and what the image's files say about each other."""
 
 from __future__ import annotations
 
@@ -20,16 +20,73 @@ from submission.systems.catalogue import SYSTEMS, find
 from submission.systems.remembered import Checkpoints
 from tests.conftest import ROOT, SAMPLE, write_deepct, write_reordering, write_tiny
 from training.fusing.aggregate import aggregate
-from training.measuring.readme import MEASURES_SHOWN, results_table, update
+from training.measuring.readme import MEASURES_SHOWN, PLACES, results_table, update
 from training.measuring.results import COMMON, JUDGED
 from training.paths import MEASURED
 
+READMES = (  # in the order in which a newcomer reads them; their commands are executed in this order
+    "README.md", "submission/README.md", "submission/input/README.md", "submission/systems/README.md",
+    "submission/search/README.md", "submission/engine/README.md", "checkpoints/README.md", "training/README.md",
+    "training/deepct/README.md", "training/tagging/README.md", "training/augmented/README.md",
+    "training/studies/argument_quality/README.md", "training/fusing/README.md", "training/distilling/README.md",
+    "training/measured/README.md", "tests/README.md", "tests/benchmarks/README.md",
+)  # fmt: skip
+SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # in bytes; of all others:
+LARGEST = 9_000
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of code in a language, of all READMEs in their order."""
+    return [block for name in READMES for block in re.findall(rf"```{language}\n(.*?)```", read(name), re.DOTALL)]
+
 
 def tira_commands() -> dict[str, str]:
-    """The README's commands for TIRA by system."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^/aragorn/run\.sh .*$", readme, re.MULTILINE)
+    """The commands for TIRA by system."""
+    commands = re.findall(r"^/aragorn/run\.sh .*$", read(PLACES["commands"]), re.MULTILINE)
     return {command.rpartition(" ")[2]: command for command in commands}
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a file's headings."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_all_readmes_of_folders_are_known() -> None:
+    files = [file for folder in ("submission", "training", "tests") for file in (ROOT / folder).rglob("README.md")]
+    found = {file.relative_to(ROOT).as_posix() for file in files}
+    assert {name for name in found if "/data/" not in name and "/golden/" not in name} <= {*READMES}
+    assert all((ROOT / name).is_file() for name in READMES)
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_links_lead_somewhere_and_files_are_short(name: str) -> None:
+    text, folder = read(name), (ROOT / name).parent
+    assert len(text.encode()) <= SIZES.get(name, LARGEST)
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        place, _, anchor = link.partition("#")
+        file = folder / place if place else ROOT / name
+        assert file.exists(), link
+        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), link
+    for place in re.findall(r"`((?:submission|training|tests|checkpoints)/[\w./-]+)`", text):
+        assert (ROOT / place).exists(), place
+
+
+def test_a_stranger_s_six_questions_are_answered_from_the_first_page() -> None:
+    first = read("README.md")
+    for words, place in {
+        "run it": "submission/README.md",
+        "how good": "training/measured/README.md",
+        "where BM25 is": "submission/systems/README.md",
+        "add a ranker": "submission/systems/README.md",
+        "checkpoint was made": "training/README.md",
+        "your own judgments": "training/measured/README.md",
+    }.items():
+        assert any(words in line and f"({place})" in line for line in first.splitlines()), words
 
 
 def pins(file: str) -> dict[str, str]:
@@ -81,14 +138,17 @@ def test_all_that_the_dockerfile_copies_is_let_through() -> None:
 
 
 def test_what_is_generated_is_up_to_date(tmp_path: Path) -> None:
-    copy = Path(shutil.copy(ROOT / "README.md", tmp_path))
-    update(readme=copy)
-    assert copy.read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
+    for place in PLACES.values():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / place, tmp_path / place)
+    update(root=tmp_path)
+    for place in PLACES.values():
+        assert (tmp_path / place).read_text(encoding="utf-8") == read(place), place
     for name in SYSTEMS:
-        assert f"| {name} | {SYSTEMS[name].about} |" in copy.read_text(encoding="utf-8")
-    assert [line.split()[1] for line in results_table(MEASURED, CHECKPOINTS).splitlines()[2:]] != list(
-        SYSTEMS
-    )  # the best first
+        assert f"| {name} | {SYSTEMS[name].about} |" in read(PLACES["systems"])
+    order = [line.split()[1] for line in results_table(MEASURED, CHECKPOINTS).splitlines()[2:]]
+    assert (order[0], len(order)) == ("fusion,", len(SYSTEMS))
+    assert order != list(SYSTEMS)  # the best first
 
 
 def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
@@ -96,7 +156,7 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         "qrels,run,over,measure,topics,mean,low,high\n"
         + "".join(
             f"q,team-{s},{JUDGED},{m},9,{v},{v / 2},{v * 1.5}\n"
-            for s, v in (("bm25", 0.2), ("knrm", 0.4))
+            for s, v in (("bm25", 0.2), ("knrm", 0.4), ("dirichlet", 0.9))
             for m in MEASURES_SHOWN
         )
         + f"q,team-knrm,{COMMON},{MEASURES_SHOWN[0]},2,0.9,,\n"
@@ -105,31 +165,39 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         "qrels,run,over,measure,topics,mean,low,high\n"
         + "".join(f"{q},{r},{JUDGED},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in MEASURES_SHOWN)
     )
-    sections = ("commands", "formats", "systems", "results")
-    marks = "\n".join(f"<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nbetween" for name in sections)
-    (tmp_path / "README.md").write_text(f"before\n{marks}\nafter\n")
+    for name, place in PLACES.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(f"before\n<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nafter\n")
     for _ in range(2):  # again: the same
-        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path / "README.md")
-        lines = (tmp_path / "README.md").read_text().splitlines()
-        assert (lines[0], lines[-1], lines.count("between")) == ("before", "after", 4)
-        assert "old" not in lines
-        start = lines.index("<!-- results: generated -->")
-        assert lines[start + 4 : start + 8] == [
-            "| knrm | 86.3 | 0.400 (0.20–0.60) | 9 | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001 a range
-            "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
-            "| bm25 |  | 0.200 (0.10–0.30) | 9 | 0.200 | 0.200 | 0.200 | 0.200 | 0.200 |",  # noqa: RUF001
-            "",
-        ]
-    (tmp_path / "README.md").write_text("no marks\n")
+        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path)
+        for place in PLACES.values():
+            lines = (tmp_path / place).read_text().splitlines()
+            assert (lines[0], lines[-1]) == ("before", "after")
+            assert "old" not in lines
+    lines = (tmp_path / PLACES["results"]).read_text().splitlines()
+    assert lines[5:8] == [
+        "| dirichlet |  | 0.900 (0.45–1.35) | 9 | 0.900 | 0.900 | 0.900 | 0.900 | 0.900 |",  # noqa: RUF001 a range
+        "| knrm | 86.3 | 0.400 (0.20–0.60) | 9 | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001
+        "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
+    ]
+    best = [line.split(" | ") for line in (tmp_path / PLACES["best"]).read_text().splitlines()[5:9]]
+    assert [(cells[0], *cells[2:]) for cells in best] == [
+        ("| dirichlet", "0.733", "0.856", "0.715 |"),  # of topics of other folds, not the .9 of the table
+        ("| knrm", "0.400 (0.20–0.60)", "0.400", "0.400 |"),  # noqa: RUF001
+        ("| fusion", "0.300 (0.10–0.50)", "0.300", "0.300 |"),  # noqa: RUF001
+        ("| bm25", "0.200 (0.10–0.30)", "0.200", "0.200 |"),  # noqa: RUF001
+    ]
+    (tmp_path / PLACES["best"]).write_text("no marks\n")
     with pytest.raises(InputError, match="expected the lines"):
-        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path / "README.md")
+        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path)
     with pytest.raises(InputError, match="no measured means"):
-        update(tmp_path / "absent.csv", CHECKPOINTS, ROOT / "README.md")
+        update(tmp_path / "absent.csv", CHECKPOINTS, tmp_path)
 
 
 def test_the_python_of_the_readme_works() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    [code] = [block for block in blocks if "open_checkpoint" in block]  # the others: endtoend/test_search_elsewhere.py
+    [code] = [
+        block for block in blocks("python") if "open_checkpoint" in block
+    ]  # the others: endtoend/test_search_elsewhere.py
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.fullmatch(r"\[-?0\.\d+\]\n", done.stdout), done.stderr
 
@@ -163,12 +231,11 @@ def test_every_command_of_the_readme_works(prepared: Path, tmp_path: Path) -> No
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
     # Blocks of bash need a cluster or a search engine: endtoend/test_cluster.py and test_torchrun.py have the former.
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
     commands = [line for line in lines if line.split()[0] not in ELSEWHERE]
     assert {line.split()[0] for line in lines} >= set(ELSEWHERE)
     assert "./run.sh" in {command.split()[0] for command in commands}
-    verbs = "check systems explain search prepare embed fit aggregate reproduce evaluate report analyse"
+    verbs = "check systems explain search prepare fit fuse reproduce evaluate report analyse"
     assert [verb for verb in verbs.split() if not any(f" {verb} " in f"{command} " for command in commands)] == []
     variables = ("inputDataset", "outputDir", "TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in variables}

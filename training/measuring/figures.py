@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+CROSS_VALIDATED = "cross-validated"  # in the metrics of a checkpoint: means over topics of other folds
+
 
 def defined_mean(values: np.ndarray, axis: int) -> np.ndarray:
     """Average along an axis what is defined; NaN where nothing is."""
