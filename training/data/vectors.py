@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
-from gensim.models import FastText, Word2Vec
-from gensim.models.keyedvectors import KeyedVectors
 
 from submission.disk.code import code_fingerprint
 from submission.disk.fingerprint import input_hashes
@@ -27,6 +25,9 @@ from submission.text.vocabulary import Vocabulary
 from submission.text.written import forms
 from training.data.seeds import Stream, generator
 from training.data.work import made, write_text
+
+if TYPE_CHECKING:  # gensim takes two seconds, and most who read vectors make none
+    from gensim.models.keyedvectors import KeyedVectors
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +132,8 @@ def require_vectors(directory: Path, work: Path, written: Method | None) -> None
 
 
 def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
+    from gensim.models import FastText, Word2Vec
+
     make = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
     model = make(
         vector_size=settings.dimensions,
@@ -152,6 +155,8 @@ def _hash(text: str) -> int:
 
 
 def _read(file: Path, dimensions: int) -> KeyedVectors:
+    from gensim.models.keyedvectors import KeyedVectors
+
     try:
         with file.open("rb") as stream:
             first = stream.readline().split()
