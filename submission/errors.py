@@ -70,23 +70,23 @@ class FaultsError(SubmissionError):
 
 
 def short(text: str, most: int = 80) -> str:
-    """A text of an input as a message may have it: without characters that cannot be seen, and not too long."""
+    """Sanitise and truncate a text for a message."""
     seen = text if text.isprintable() else ascii(text)[1:-1]
     return seen if len(seen) <= most else f"{seen[:most]}… ({len(text)} characters)"
 
 
 def shown(text: str) -> str:
-    """Lines for a terminal: what cannot be seen is escaped, wherever it comes from; file names may hold anything."""
+    """Escape invisible characters of lines for a terminal; file names may hold anything."""
     return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun, in the plural but for 1: `1 fault`, `1,343 faults`."""
+    """Format a number with its noun, in the plural unless it is 1: `1 fault`, `1,343 faults`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def unreadable(error: OSError) -> InputError:
-    """What to raise where an input file cannot be read."""
+    """Create the error for an input file that cannot be read."""
     return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")
 
 

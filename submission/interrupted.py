@@ -1,4 +1,4 @@
-"""What a process does when it is told to stop (Ctrl-C, SIGTERM), from its first moment on; it imports next to nothing."""
+"""Handle Ctrl-C and SIGTERM from the first moment of a process on; this module imports next to nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import NoReturn
 CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}  # exit codes, as shells give them
 WORDS = b"stopped; what is finished stays, the same command goes on from there\n"
 
-_before: list[Callable[[], object]] = []  # what is still to be done then
+_before: list[Callable[[], object]] = []  # callbacks to run then
 
 
 def hear() -> None:
-    """Stop in order when told to, and have all three standard streams, be they closed."""
+    """Install the signal handlers, and reopen standard streams that are closed."""
     for number in range(3):  # else a file that is opened would take a stream's place, and get what is said to people
         try:
             os.fstat(number)
@@ -30,7 +30,7 @@ def hear() -> None:
 
 @contextmanager
 def when_stopped(do: Callable[[], object]) -> Iterator[None]:
-    """Have something done also where the process is stopped within the with block: nothing else is, no block is left."""
+    """Run a callback if the process is stopped inside this block; no other cleanup runs then."""
     _before.append(do)
     try:
         yield

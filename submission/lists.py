@@ -1,4 +1,4 @@
-"""What every stage gives: for each topic the documents that it lists, as one frame.
+"""The result of every stage: a ranking of documents per topic, as one frame.
 
 qid    str; topics in the input's order
 docno  str

@@ -1,4 +1,4 @@
-"""What a process logs, as lines on stderr."""
+"""Log to stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from submission.errors import shown
 
 
 def log_to_stderr() -> None:
-    """From now on; where something else takes the log already, that goes on."""
+    """Log to stderr from now on, unless the log is already handled."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Shown("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Job:
-    """What to rank and where to write it: a field for each flag of `rank`, of its name."""
+    """The flags of `rank`, a field of the same name each."""
 
     input: Path
     input_run: Path | None
@@ -104,7 +104,7 @@ def _rank(job: Job, engine: Engine) -> None:
 
 
 def _depth(job: Job, source: Input) -> int:
-    """How many documents of a topic a run may have: as asked for, else as many as the list has that was handed over."""
+    """Return the depth of a run: as asked for, else that of the list that was handed over."""
     longest = source.longest_list
     depth = job.depth or min(longest or DEPTH, DEEPEST)
     if longest and longest > depth:

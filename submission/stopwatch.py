@@ -1,4 +1,4 @@
-"""How long each stage of an execution took."""
+"""Measure the seconds of each stage of an execution."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Kept:
         record: str = RECORD,
         names: Iterable[str] = (),
     ) -> None:
-        """Take up the files that are there, or start anew.
+        """Resume from existing files or start fresh.
 
         Args:
             directory: made where it is not there.

@@ -1,4 +1,4 @@
-"""What an engine is, and the one that is always there: this process."""
+"""The interface of engines, and the engine that is always there: this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 
 class Engine(Protocol):
-    """Computes a function of parts. Parts are cut before, so that engine and number of workers decide no bit of the results."""
+    """Applies a function to parts. Results are bit-identical for any engine and worker count, as parts are cut before."""
 
     about: str  # what it is, for people
 

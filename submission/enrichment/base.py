@@ -55,7 +55,7 @@ class Reader(Protocol[P_co]):
 
 
 class Enricher(Network, ABC, Generic[P]):
-    """A network that says something of each word of a passage.
+    """A network that labels or weighs each word of a passage.
 
     What it says of a passage's words is a function of the passage: not of padding, of companions, or of the order.
     """
@@ -64,7 +64,7 @@ class Enricher(Network, ABC, Generic[P]):
     value: ClassVar[str]  # what it says, in a word or two
     fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # of an argument, that it is meant to read
     parts: ClassVar[tuple[str, ...]] = ()  # what of an argument it finds, each in a word; of one that weighs, nothing
-    together: ClassVar[int] = 0  # positions of passages that are computed at a time at least, also where a cache is small
+    together: ClassVar[int] = 0  # minimum positions per batch
 
     @abstractmethod
     def words(self, passages: Sequence[P]) -> list[list[Word]]:

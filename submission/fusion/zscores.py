@@ -1,4 +1,4 @@
-"""How many deviations above the mean: what makes scores of different kinds comparable."""
+"""Normalise scores to z-scores, so that scores of different systems can be added."""
 
 from __future__ import annotations
 

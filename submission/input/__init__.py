@@ -1,3 +1,3 @@
-"""What is handed over: topics, documents, and a list where an earlier stage made one."""
+"""Read the input: topics, documents, and a list where an earlier stage made one."""
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _arguments(file: Path) -> tuple[list[Argument], list[str]]:
 
 
 def _id_faults(documents: pd.DataFrame, files: list[str], owners: np.ndarray) -> Iterator[str]:
-    """What is wrong with the ids; owners are the numbers of the rows' files."""
+    """Find faults of ids; owners (N,) are the numbers of the rows' files."""
     first = {owner: row for row, owner in reversed(list(enumerate(owners.tolist())))}  # the row of a file's first argument
     for row, docno in enumerate(documents["docno"]):
         if unfit(docno):

@@ -8,13 +8,13 @@ EXPECTED = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [
 
 
 class Premise(msgspec.Struct, gc=False):
-    """A text."""
+    """A premise of an argument: its text."""
 
     text: str
 
 
 class Argument(msgspec.Struct, gc=False):
-    """What is read of it."""
+    """An argument as the corpus file has it, without the fields that nothing reads."""
 
     id: str
     conclusion: str
@@ -22,6 +22,6 @@ class Argument(msgspec.Struct, gc=False):
 
 
 class Corpus(msgspec.Struct, gc=False):
-    """A file."""
+    """A corpus file: its arguments."""
 
     arguments: list[Argument]

@@ -69,7 +69,7 @@ def _faults(file: Path, data: Data) -> list[str]:
 
 
 def _of_constants(file: Path, constants: list[Constant], arguments: list[msgspec.Raw]) -> list[str]:
-    """What to say of constants; the arguments, as far as they are known, have their ids."""
+    """Describe NaN and Infinity in a file, by the ids of their arguments as far as these are known."""
     faults = []
     for constant in constants:
         number, place, steps = _number(constant.steps), str(file), constant.steps
@@ -87,7 +87,7 @@ def _malformed(file: Path, data: Data, broken: Broken) -> str:
 
 
 def _advice(data: Data) -> str:
-    """What to do with a file that is no corpus, where its first line is an argument; "" for another one."""
+    """Advise what to do with a file that is no corpus although its first line is an argument; "" for another one."""
     first = bytes(data[:FIRST]).partition(b"\n")[0]
     return "; a file with one argument a line has to be named .jsonl" if _name(first) else ""
 
@@ -101,7 +101,7 @@ def _number(steps: Steps) -> int:
 
 
 def _fault(raw: msgspec.Raw) -> str:
-    """What is wrong with an argument; "" for nothing."""
+    """Describe the fault of an argument; "" where it has none."""
     try:
         msgspec.json.decode(raw, type=Argument)
     except (ValueError, RecursionError) as error:

@@ -34,7 +34,7 @@ class _Named(msgspec.Struct):
 
 
 def has_lines(file: Path) -> bool:
-    """Whether a file has an argument a line, by its name."""
+    """Tell from its name whether a file has one argument per line."""
     return file.name.endswith(ENDINGS)
 
 

@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
     @property
     def is_skipped(self) -> bool:
-        """Whether it is blank or a comment."""
+        """Tell whether a line is blank or a comment."""
         return not self.fields or self.fields[0].startswith("#")
 
 

@@ -27,7 +27,7 @@ def refuse(faults: list[str]) -> None:
 
 
 class Input:
-    """What is ranked."""
+    """An input directory: topics, documents, and the list that an earlier stage handed over."""
 
     def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
         """Find the files.

@@ -62,19 +62,19 @@ class Documents(ABC):
 
     @abstractmethod
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """Those of some documents that are there, `docno conclusion premise` in no particular order."""
+        """Return `docno conclusion premise` of those of some docnos that exist, in any order."""
 
     def unknown(self, docnos: Iterable[str]) -> set[str]:
-        """Those of some docnos that no document has."""
+        """Return the docnos that no document has."""
         asked = set(docnos)
         return asked - set(self.texts(asked)["docno"])
 
 
 class ReadDocuments(Documents):
-    """From the input's files."""
+    """Documents read from the input's files."""
 
     def __init__(self, source: Input) -> None:
-        """Nothing is read before it is asked for."""
+        """Open the input; files are read when they are needed."""
         self._source, self.shortest = source, source.form.shortest_premise
 
     @property
@@ -99,7 +99,7 @@ class ReadDocuments(Documents):
 
 
 class KeptDocuments(Documents):
-    """From the working directory."""
+    """Documents kept in the working directory."""
 
     def __init__(self, kept: Kept, shortest: int) -> None:
         """Both files must be there."""

@@ -26,7 +26,7 @@ UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060
 
 
 def named(directory: Path, *patterns: str) -> list[Path]:
-    """What is in an input directory under names that fit a pattern, sorted.
+    """List the files of an input directory whose names match a pattern, sorted.
 
     Raises:
         InputError: the directory is not there, or may not be listed.
@@ -102,14 +102,14 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def unfit(identifier: str) -> bool:
-    """Whether an id cannot stand in a run: it is empty, or has blanks or characters that cannot be seen."""
+    """Tell whether an id cannot stand in a run: it is empty, or has blanks or invisible characters."""
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
     return not identifier or UNFIT.search(identifier) is not None
 
 
 def _unpacked(file: Path, stream: BinaryIO) -> bytearray:
-    """What is packed in a .gz, if it is not too much: a megabyte of zeros is packed in a thousand bytes."""
+    """Unpack a .gz up to a bounded size: a megabyte of zeros is packed in a thousand bytes."""
     most = FREE + UNPACKED * os.fstat(stream.fileno()).st_size
     found = bytearray()
     with gzip.open(stream) as plain:

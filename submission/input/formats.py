@@ -1,4 +1,4 @@
-"""What is read, a line a format: where it is handed over, what its files may hold, what is refused, and why."""
+"""The formats that are read, one line each: files, contents, refusals and reasons."""
 
 from __future__ import annotations
 

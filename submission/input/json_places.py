@@ -1,4 +1,4 @@
-"""Where in a JSON text something is wrong: its field and its place, found in texts that a decoder refuses."""
+"""Locate the fault in a JSON text that a decoder refuses: field, line and column."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def not_utf8(data: Data) -> Broken | None:
 
 
 def line_fault(line: bytes, error: Exception) -> str:
-    """What is wrong with a line of JSON that a decoder refused with an error: the field, and what is there."""
+    """Describe the fault of a line of JSON that a decoder refused: the field, and what it holds."""
     if isinstance(error, msgspec.ValidationError):
         return short(str(error), 200)
     broken = not_utf8(line)

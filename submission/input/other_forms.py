@@ -24,7 +24,7 @@ class _Id(msgspec.Struct):
 
 
 def is_beir(line: bytes) -> bool:
-    """Whether a line has the id that BEIR gives it."""
+    """Tell whether a line has BEIR's id field."""
     try:
         msgspec.json.decode(line, type=_Id)
     except (ValueError, RecursionError):
@@ -33,13 +33,13 @@ def is_beir(line: bytes) -> bool:
 
 
 def begins_as_beir(file: Path) -> bool:
-    """Whether a file's first line is in BEIR's form. Raises InputError: it cannot be read."""
+    """Tell whether a file's first line is in BEIR's format. Raises InputError: it cannot be read."""
     _, first = next(lines(file), (0, b""))
     return is_beir(first)
 
 
 def other_corpus(directory: Path) -> str:
-    """What to say of a directory without a corpus that is read, but with one in another form; "": there is none.
+    """Describe a corpus in a format that is not read, in a directory without another; "" where there is none.
 
     Raises:
         InputError: it cannot be listed or read.

@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a line."""
+    """A fault of a line."""
 
     kind: str  # faults of one kind are counted together
     line: int
@@ -150,7 +150,7 @@ def _row(line: Line) -> tuple[Row | None, Fault | None]:
 
 
 def _fields(fields: Sequence[str]) -> str:
-    """What is wrong with a line of other than six fields."""
+    """Describe a line that has not six fields."""
     expected = f"{len(fields)} fields; expected six, {COLUMNS}"
     if len(fields) < 6:
         lacks = " (the tag is missing)" if len(fields) == 5 and whole_number(fields[3]) is not None else ""

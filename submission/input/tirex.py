@@ -47,7 +47,7 @@ class Tirex:
 
     @staticmethod
     def is_in(directory: Path) -> bool:
-        """Whether a directory has this form, or a part of it. Raises InputError: it cannot be listed."""
+        """Tell whether a directory is a TIREx data set, or a part of one. Raises InputError: it cannot be listed."""
         names = [*QUERIES, *RERANKING, *DOCUMENTS]
         if named(directory, "topics*.xml"):  # what is called a corpus beside them may be anything
             names.remove("corpus.jsonl")
@@ -94,7 +94,7 @@ class Tirex:
 
     @cached_property
     def _list(self) -> pd.DataFrame:
-        """All of the list. Raises InputError."""
+        """Read the whole list. Raises InputError."""
         if not self.reranking:
             raise AssertionError("asked for only where there is one")
         query = [LISTED_QUERY] if self._queries == self.reranking else []  # elsewhere they are not needed
@@ -108,7 +108,7 @@ def _find(directory: Path, names: Sequence[str]) -> Path | None:
 
 
 def _missing(directory: Path, queries: Path | None, documents: Path | None) -> str:
-    """What to say where a file is missing; the one that is there may be in another form. Raises InputError."""
+    """Describe a missing file; the file that is there may be in another format. Raises InputError."""
     for file, what in ((queries, BEIR_QUERIES), (documents, BEIR_DOCUMENTS)):
         if file and begins_as_beir(file):
             return f"{file}: {what}"

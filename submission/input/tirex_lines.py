@@ -40,7 +40,7 @@ class _Line(msgspec.Struct, gc=False):
 
 
 class _ExpectedError(Exception):
-    """What a field should have held."""
+    """The type that a field should have had."""
 
 
 def _text(value: object) -> str:
@@ -139,7 +139,7 @@ def read(file: Path, fields: Sequence[Field]) -> pd.DataFrame:
 
 
 def _held(line: _Line, field: Field) -> str | float:
-    """What a line holds of a field. Raises _ExpectedError: nothing, something else, or different things."""
+    """Return the value of a field, by any of its names. Raises _ExpectedError: none, another type, or two values."""
     found: dict[str, str | float] = {}
     for name in field.names:
         value = getattr(line, name)
@@ -164,7 +164,7 @@ def _shown(value: object) -> str:
 
 
 def _explained(text: bytes, what: str, fields: Sequence[Field]) -> str:
-    """What is wrong with a line, and what to do."""
+    """Describe the fault of a line, and what to do."""
     if not what.startswith("no "):
         return what
     if is_beir(text):

@@ -30,7 +30,7 @@ def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
 
 
 def qid_expected(qid: str) -> str:
-    """What to expect of a topic's id that a run cannot hold; "": it can hold this one."""
+    """Describe what a topic's id must be to stand in a run; "" where it can."""
     if unfit(qid):
         return "expected one without blanks and control characters"
     if qid.startswith("#"):

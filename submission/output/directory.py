@@ -61,11 +61,11 @@ class Output:
         self._overwrite = overwrite
 
     def holds(self, name: str) -> bool:
-        """Whether the record has a run file of that name."""
+        """Tell whether the record has a run file of that name."""
         return name in self._kept
 
     def finished(self, name: str, key: str) -> bool:
-        """Whether the run file of that name is here, unchanged, and made by the same key (checkpoints and device).
+        """Tell whether a run file is here, unchanged, and made by the same key (checkpoints and device).
 
         Raises:
             OutputError: it was made by another key, and overwriting was not asked for.

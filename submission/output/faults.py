@@ -83,7 +83,7 @@ def _of_directory(path: Path) -> Found:
 
 
 def _unreadable(run: RunFile) -> Found:
-    """What the reader refuses; TIRA's takes NaN for a score, and characters in an id that cannot be seen."""
+    """List what the reader refuses; TIRA's accepts NaN as a score, and invisible characters in an id."""
     for fault in run.faults:
         passes = _is_float(fault.value) if fault.kind == SCORE else fault.kind == IDENTIFIER and not BLANK.search(fault.value)
         yield RunFault(OURS if passes else TIRA, fault.kind, fault.line, fault.words)

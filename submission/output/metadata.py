@@ -117,7 +117,7 @@ def run_entry(system: System, execution: Execution, seconds: float, depth: int, 
 
 
 def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
-    """What an earlier execution told of its runs, by their tags; nothing if its file is not there or not to be used."""
+    """Read an earlier execution's entries by the tags of their runs; none where its file is missing or cannot be used."""
     try:
         content = yaml.safe_load(read_regular(directory / METADATA).decode())
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
@@ -128,14 +128,14 @@ def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 class _Data(msgspec.Struct):
-    """What must hold of a data set there."""
+    """The data set of an earlier entry."""
 
     licence: str
     files: dict[str, str]
 
 
 class _Told(msgspec.Struct, rename={"trained_on": "trained on"}):
-    """What must hold of an entry that is taken over."""
+    """An earlier entry, as far as it must be valid to be kept."""
 
     name: str
     trained_on: dict[str, _Data] = {}

@@ -1,4 +1,4 @@
-"""What a ranker is: id tensors and masks in, one score a pair out."""
+"""Base classes of rankers: tensors of ids and masks in, one score per pair out."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TopicRanker(Ranker):
 
     @abstractmethod
     def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """What scores the documents of one query: gives what `forward` gives for each pair.
+        """Return a scorer of documents for one query, equal to `forward` for each pair.
 
         Args:
             queries: ids (N, Q) int64, of all that may come: what they share is computed here.
@@ -104,7 +104,7 @@ class SiameseRanker(Ranker):
         """Vectors (B, V) of texts: ids (B, L), mask (B, L)."""
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The vectors that `represent` gives; a subclass computes once here what the texts share."""
+        """Compute `represent` for a batch; a subclass overrides it to share work between texts."""
         return self.represent(ids, mask)
 
     @abstractmethod

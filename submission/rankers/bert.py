@@ -27,7 +27,7 @@ ENCODER_REMARK = "the encoder reads all pieces at once: its vectors are not sums
 
 
 class Encoded:
-    """What the encoder knows of pairs, each part made when it is asked for."""
+    """The encoder's output for pairs, each part computed when it is needed."""
 
     def __init__(self, layers: tuple[Tensor, ...], cut: Pieces, query: int, document: int) -> None:
         """From the layers' vectors L × (R, T, E), how documents were cut, and the numbers of positions Q and D."""
@@ -176,11 +176,11 @@ class BERTNetwork(Network):
         self.encoder.precision = precision
 
     def terms(self) -> int:
-        """How many pieces it has a vector for."""
+        """Return the number of pieces that have a vector."""
         return int(self.encoder.bert.config.vocab_size)
 
     def not_stored(self) -> set[str]:
-        """The frozen tensors."""
+        """Return the names of the frozen tensors, which checkpoints leave out."""
         return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}
 
 
@@ -196,12 +196,12 @@ class BERTRanker(BERTNetwork, Ranker):
         self.encoder = self.encoder_of(config)
 
     def encoder_of(self, config: Any) -> Encoder:
-        """What reads the texts."""
+        """Return the encoder of a configuration."""
         return PairEncoder(config, self.cls_alone)
 
 
 class Pieces:
-    """How documents are cut: P = ceil(length / longest) pieces, each of ceil(length / P) positions; at least one piece."""
+    """The cutting of documents into P = ceil(length / longest) pieces, at least one, each of ceil(length / P) positions."""
 
     def __init__(self, lengths: Tensor, longest: int) -> None:
         self.lengths = lengths
@@ -235,5 +235,5 @@ class Pieces:
 
 
 def _full(vectors: Tensor) -> Tensor:
-    """What autocast made in half precision as float32: similarities need it."""
+    """Convert half-precision output of autocast to float32, which similarities need."""
     return vectors.float() if vectors.dtype in (torch.bfloat16, torch.float16) else vectors

@@ -1,4 +1,4 @@
-"""What is known of a BERT-type encoder before it is built; apart from it, because loading transformers takes seconds."""
+"""Constants of BERT-type encoders, apart from them because importing transformers takes seconds."""
 
 from __future__ import annotations
 

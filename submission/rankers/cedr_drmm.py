@@ -50,7 +50,7 @@ class CEDRDRMM(BERTRanker):
         return Explanation([*parts, empty], remark=remark, by_omission=True)
 
     def shares(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """What each of the 20 query positions adds to the score (B, 20)."""
+        """Compute the share of each of the 20 query positions in the score, (B, 20)."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
         counted = query_mask[:, None, :, None] & document_mask[:, None, None, :]

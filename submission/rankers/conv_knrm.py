@@ -87,7 +87,7 @@ class ConvKNRM(TopicRanker):
         return self.score([self.pooling.logs(matches[d][q], queries[q][1]).sum(1) for q, d in PAIRINGS])
 
     def score(self, features: list[Tensor]) -> Tensor:
-        """(B,) from the features (B, K) of the nine pairings."""
+        """Compute scores (B,) from the features (B, K) of the nine pairings."""
         score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
         return score.squeeze(-1).tanh()
 

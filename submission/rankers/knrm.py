@@ -62,7 +62,7 @@ class KNRM(TopicRanker):
         return scores
 
     def score(self, features: Tensor) -> Tensor:
-        """(B,) from features (B, K)."""
+        """Compute scores (B,) from features (B, K)."""
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1).tanh()
 

@@ -1,4 +1,4 @@
-"""What several rankers compute: cosine similarities, kernel pooling, histograms.
+"""Layers that several rankers share: cosine similarities, kernel pooling, histograms.
 
 Shapes: B pairs, Q query terms, D document terms, E dimensions, K kernels.
 """
@@ -84,7 +84,7 @@ class Kernels(nn.Module):
         return (self.values(similarity) * document_mask[..., None, :, None]).sum(-2)
 
     def values(self, similarity: Tensor) -> Tensor:
-        """What each similarity (…) adds to the soft counts: (…, K)."""
+        """Compute the kernel values (…, K) of similarities (…)."""
         mus, factors = (buffer.to(similarity.dtype) for buffer in (self.mus, -1 / (2 * self.sigmas**2)))
         return torch.exp((similarity.unsqueeze(-1) - mus) ** 2 * factors)
 
@@ -105,11 +105,11 @@ class KernelPooling(Kernels):
         return self.shares(similarity, query_mask, document_mask).sum(1)
 
     def shares(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """What each query position adds to the features: (B, Q, K)."""
+        """Compute the share of each query position in the features, (B, Q, K)."""
         return self.logs(self(similarity, document_mask), query_mask)
 
     def logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
-        """What each query position adds to the features, (B, Q, K), from soft counts (B, Q, K)."""
+        """Compute the share of each query position in the features, (B, Q, K), from soft counts (B, Q, K)."""
         return 0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]
 
     def explain(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str) -> list[Part]:

@@ -1,4 +1,4 @@
-"""What every network is that a checkpoint can hold, whatever it computes."""
+"""The base class of all networks that a checkpoint can hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Network(nn.Module):
         return cls.__module__.rpartition(".")[2]
 
     def terms(self) -> int:
-        """How many ids it has a vector for."""
+        """Return the number of ids that have a vector."""
         return int(self.config.vocabulary)
 
     def not_stored(self) -> set[str]:

@@ -29,7 +29,7 @@ class SBERT(BERTRanker, DenseRanker):
         scope: Literal["premises", "conclusions"] = "conclusions"
 
     def encoder_of(self, config: Any) -> Encoder:
-        """Of single texts."""
+        """Return the encoder of single texts."""
         return TextEncoder(config)
 
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ class SBERT(BERTRanker, DenseRanker):
         return functional.normalize((vectors * inside.unsqueeze(-1)).sum(1), dim=1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """What each piece of the document adds: the mean's direction is theirs together."""
+        """Explain the share of each piece of the document in the cosine."""
         own = self.represent(query, query_mask)[0]
         vectors, inside = self.encoder(document, document_mask)
         positions = vectors[inside]  # (T, E)

@@ -51,7 +51,7 @@ class SNRM(LatentRanker):
         return self.activations(ids, mask).sum(2) / _windows(mask)
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The same vectors, by a convolution that computes each distinct word once."""
+        """Compute `represent` by a convolution that computes each distinct word once."""
         first, *others = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
         missing = max(0, WINDOW - ids.shape[1])
         words, place = distinct(functional.pad(ids * known(ids, mask), (0, missing)), self.config.vocabulary)
@@ -68,7 +68,7 @@ class SNRM(LatentRanker):
         return torch.cat(means)
 
     def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """What each window of a text says: (B, latent, W), zero for those that reach past its end."""
+        """Compute the activations (B, latent, W) of each window, 0 for windows that reach past the text's end."""
         vectors = self.embedding(ids) * known(ids, mask).unsqueeze(-1)  # (B, L, E)
         grams = functional.pad(vectors.transpose(1, 2), (0, max(0, WINDOW - ids.shape[1])))  # (B, E, L)
         for layer in self.layers:
@@ -92,5 +92,5 @@ class SNRM(LatentRanker):
 
 
 def _windows(mask: Tensor) -> Tensor:
-    """How many windows each text has, (B, 1); at least one."""
+    """Count the windows of each text, (B, 1); at least one."""
     return (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)

@@ -40,7 +40,7 @@ class TFRBERT(BERTRanker):
         return score.squeeze(-1)
 
     def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """What the pooler makes of pairs: (B, E)."""
+        """Compute the pooler's output (B, E) for pairs."""
         if not self.config.topic:
             query, query_mask = query[:, :0], query_mask[:, :0]
         encoded = self.encoder(query, query_mask, document, document_mask)
@@ -48,7 +48,7 @@ class TFRBERT(BERTRanker):
         return pooled
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """What the pooled [CLS] vector gives, and a bias."""
+        """Explain the score: the pooled [CLS] vector's share, and the bias."""
         [pooled] = self.pool(query, query_mask, document, document_mask)
         parts = [Part("[CLS]", (self.linear.weight[0] @ pooled).item()), Part("bias", self.linear.bias.item())]
         return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

@@ -37,7 +37,7 @@ class VanillaBERT(BERTRanker):
         return score.squeeze(-1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """What the [CLS] vector gives, and a bias."""
+        """Explain the score: the [CLS] vector's share, and the bias."""
         cls = self.encoder(query, query_mask, document, document_mask).cls[0, -1]
         parts = [Part("[CLS]", (self.linear.weight[0] @ cls).item()), Part("bias", self.linear.bias.item())]
         return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

@@ -78,7 +78,7 @@ class ConclusionIndex:
         return cls(conclusions, docnos, bm25.avgdl, terms, idf, offsets, postings)
 
     def shares(self, query: str, conclusion: str) -> list[tuple[str, float]]:
-        """What each word of a query adds to the score of a conclusion, of the index or not, both as written."""
+        """Compute the share of each query word in the score of any conclusion, indexed or not."""
         words = normalise(conclusion).split()
         counts = Counter(words)
         shares = []
@@ -106,7 +106,7 @@ class ConclusionIndex:
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
     def knows(self, query: str) -> bool:
-        """Whether a conclusion has a word of a query as written."""
+        """Tell whether a conclusion shares a word with a query."""
         return any(word in self._numbers for word in normalise(query).split())
 
     def dumps(self) -> bytes:
@@ -140,7 +140,7 @@ def _postings(bm25: BM25Okapi, numbers: dict[str, int], idf: np.ndarray) -> tupl
 
 
 def _weight(idf: Any, frequency: Any, length: Any, mean: float) -> Any:
-    """What a term adds to the score of a conclusion, in the order of BM25Okapi's formula: numbers or arrays of them."""
+    """Compute a term's weight in a conclusion by BM25Okapi's formula, in its order of operations; scalars or arrays."""
     return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / mean)))
 
 

@@ -53,13 +53,13 @@ class DenseIndex:
         self._numbers = {name: number for number, name in enumerate(names)}
 
     def scores(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """The cosines (N,) of a query's vector with those of some texts: of each pair alone, whatever it is asked with."""
+        """Compute the cosines (N,) of a query's vector and those of some texts; each is independent of the others."""
         return self._exact(query, np.array([self._numbers[name] for name in names], dtype=int))
 
     def nearest(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
-        """For each of some vectors (Q, V) the texts with the highest cosines, at most `depth`, and these.
+        """Yield for each of the vectors (Q, V) the `depth` texts with the highest cosines, and their cosines.
 
-        Of equal ones the first in the index. All texts are looked at: what matrix products leave is computed exactly.
+        Ties: the first in the index. Exact: a float32 shortlist over all texts is rescored pair by pair.
         """
         for start in range(0, len(queries), QUERIES):
             some = queries[start : start + QUERIES]
@@ -71,7 +71,7 @@ class DenseIndex:
                 yield [self.names[number] for number in found[order]], scores[order]
 
     def _products(self, queries: np.ndarray) -> np.ndarray:
-        """(queries, texts) float32."""
+        """Compute the products (queries, texts) float32."""
         products = np.empty((len(queries), len(self.names)), dtype=np.float32)
         factor = torch.from_numpy(queries).t()
         for start in range(0, len(self.names), BLOCK):
@@ -134,14 +134,14 @@ def represented(titles: Sequence[str], checkpoint: Checkpoint, device: torch.dev
 
 @dataclass(frozen=True)
 class Represented:
-    """What computes vectors of titles in full precision, in whatever process."""
+    """Computes vectors of titles in float32; can be pickled for another process."""
 
     checkpoint: Checkpoint
     device: torch.device
 
     @torch.inference_mode()
     def __call__(self, titles: Sequence[str]) -> np.ndarray:
-        """(N, V) float32."""
+        """Compute vectors (N, V) float32."""
         ranker, read = _dense(self.checkpoint).to(self.device), self.checkpoint.tokeniser.query
         ranker.use_precision(None)  # whether or not an index was built before
         with one_thread():
@@ -151,14 +151,14 @@ class Represented:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What computes a part of the vectors as the content of a file, in whatever process; in half precision on a GPU."""
+    """Computes a part of the vectors as the content of a file, on a GPU in half precision; can be pickled."""
 
     checkpoint: Checkpoint
     read_as: Literal["query", "premise"]
     device: torch.device
 
     def __call__(self, texts: list[str]) -> bytes:
-        """(N, V) float16, as .npy."""
+        """Compute vectors (N, V) float16, as the bytes of a .npy file."""
         ranker = _dense(self.checkpoint).to(self.device)
         if self.device.type == "cuda":
             ranker.use_precision(torch.float16)

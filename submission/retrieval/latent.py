@@ -139,7 +139,7 @@ def _build(
 
 @dataclass(frozen=True)
 class Postings:
-    """What computes a part of the postings as the content of a file, in whatever process."""
+    """Computes a part of the postings as the content of a file; can be pickled for another process."""
 
     checkpoint: Checkpoint
     device: torch.device

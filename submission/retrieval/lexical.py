@@ -28,19 +28,19 @@ Query = dict[str, float]  # terms and their weights, in the order in which they 
 
 
 class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unknown_fields=True):
-    """Terrier's BM25."""
+    """BM25 as Terrier computes it."""
 
     k1: NotNegative = 1.2
     b: Share = 0.75
     k3: NotNegative = 8.0
 
     def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: Statistics, number: int) -> np.ndarray:
-        """What a term (by its number in the statistics) adds to documents that have it."""
+        """Compute the weights of a term, by its number in the statistics, in documents that contain it."""
         added = bm25(tf, dl, of.df[number], of.documents, of.tokens, self.k1, self.b)
         return np.asarray(added * bm25_of_query(weight, self.k3))
 
     def always(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
-        """What documents get beside that; None: nothing."""
+        """Compute a document's query-independent share; None where there is none."""
         return None
 
 
@@ -48,15 +48,15 @@ class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", 
     """A language model smoothed by Dirichlet's prior (Zhai and Lafferty 2004)."""
 
     mu: Annotated[float, Meta(gt=0, lt=LARGE)] = 2500.0
-    length: Literal["matched", "query"] = "matched"  # who pays for it: terms that the document has (Terrier), or all (textbook)
+    length: Literal["matched", "query"] = "matched"  # normalisation per matched term (Terrier) or per query term (textbook)
 
     def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: Statistics, number: int) -> np.ndarray:
-        """What a term (by its number in the statistics) adds to documents that have it."""
+        """Compute the weights of a term, by its number in the statistics, in documents that contain it."""
         added = dirichlet(tf, of.cf[number], of.tokens, self.mu)
         return np.asarray(weight * (added + dirichlet_length(dl, self.mu) if self.length == "matched" else added))
 
     def always(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
-        """What documents get beside that; None: nothing."""
+        """Compute a document's query-independent share; None where there is none."""
         return None if self.length == "matched" else np.asarray(sum(weights) * dirichlet_length(dl, self.mu))
 
 
@@ -134,7 +134,7 @@ def asked(index: TermIndex, text: str, model: Model, expansion: RM3 | None) -> Q
 
 
 def added(query: Query, model: Model, of: Statistics, tf: np.ndarray, dl: np.ndarray) -> np.ndarray:
-    """What each term adds to the scores of some documents: (terms, documents); the sums over the terms are the scores.
+    """Compute the share of each term in the scores of documents, (terms, documents); the sums over terms are the scores.
 
     A document without any of the terms gets 0, as an empty sum; a search does not list it.
 

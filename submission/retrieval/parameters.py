@@ -1,4 +1,4 @@
-"""What a lexical system ranks by: text, model, expansion. Tuned on judgments: a checkpoint, and no numbers in the code.
+"""Parameters of a lexical system: index, model, expansion; tuned on judgments and stored as a checkpoint.
 
 Its checkpoint: config.json (what `Parameters` holds), metrics.json, provenance.json (hashes), README.md.
 """
@@ -17,7 +17,7 @@ from submission.retrieval.terms import Settings
 
 
 class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """All of it."""
+    """The parameters of a lexical system."""
 
     version: str  # of the code that tuned it
     index: Settings

@@ -20,7 +20,7 @@ FILES = ("offsets.npy", "columns.npy", "values.npy")
 
 
 class Rows:
-    """The rows."""
+    """A sparse matrix in compressed rows."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Open the three files; entries stay on disk until they are asked for."""
@@ -92,7 +92,7 @@ def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path])
 
 
 def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Where each entry of each part goes: its row's first free place, and on from there within the part."""
+    """Compute the place of each entry of each part: from its row's first free place on."""
     free = offsets[:-1].copy()
     for count in counts:
         yield np.repeat(free - (count.cumsum() - count), count) + np.arange(count.sum())

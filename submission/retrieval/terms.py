@@ -43,7 +43,7 @@ Fields = Literal["conclusion premise", "premise"]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is indexed."""
+    """The settings of a term index: fields and stemmer."""
 
     fields: Fields = "conclusion premise"
     stemmer: Stemmer = "porter"
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a model asks of a collection about some terms; those of shards add up to those of the whole."""
+    """Collection statistics of some terms; those of shards add up to those of the whole."""
 
     documents: int  # N
     tokens: int  # T, the sum of all lengths
@@ -59,12 +59,12 @@ class Statistics:
     cf: np.ndarray  # (terms,) occurrences of a term
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Of two shards."""
+        """Add the statistics of two shards."""
         return Statistics(self.documents + other.documents, self.tokens + other.tokens, self.df + other.df, self.cf + other.cf)
 
 
 class TermIndex:
-    """The index, opened."""
+    """An opened term index."""
 
     def __init__(self, files: Sequence[Path], settings: Settings) -> None:
         """Open the files of an index of these settings; what is said of each posting stays on disk until it is asked for."""
@@ -82,15 +82,15 @@ class TermIndex:
         return self._terms_of.of(text)
 
     def counted(self, documents: pd.DataFrame) -> list[Counter[str]]:
-        """How often each term occurs in documents `conclusion premise`, be they in the index or not."""
+        """Count the terms of documents `conclusion premise`, indexed or not."""
         return [Counter(self._terms_of.of(text)) for text in texts_of(documents, self._settings.fields)]
 
     def counted_words(self, words: Mapping[str, int]) -> Counter[str]:
-        """How often each term occurs in a document of these words, each as often as it is said to."""
+        """Count the terms of a document given its words with their frequencies."""
         return _added_up(words, self._terms_of)
 
     def statistics(self, terms: Sequence[str]) -> Statistics:
-        """Of some terms, known ones or not."""
+        """Return the statistics of some terms, known or not."""
         known = np.array([self.numbers.get(term, -1) for term in terms], dtype=np.int64)
         df = np.where(known < 0, 0, np.diff(self.by_term.offsets)[known]) if len(self.terms) else known * 0
         cf = np.where(known < 0, 0, self._occurrences[known]) if len(self.terms) else known * 0
@@ -108,7 +108,7 @@ class TermIndex:
 
 
 def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
-    """What is indexed of documents; a text of TIREx's form stands for conclusion and premise, and is taken once."""
+    """Return the texts to index; a TIREx text stands for conclusion and premise, and is taken once."""
     if fields == "premise":
         return documents["premise"].tolist()
     rows = zip(documents["conclusion"], documents["premise"], strict=True)
@@ -116,7 +116,7 @@ def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
 
 
 class Enriched(Protocol):
-    """What is indexed of documents in place of their texts."""
+    """Index terms of documents in place of those of their texts."""
 
     def between(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
         """The words of the documents with these numbers, the last excluded, each with its frequency."""
@@ -150,7 +150,7 @@ def term_index(
 
 
 class _Counts(msgspec.Struct):
-    """What is in some documents; the numbers of entries, by document, then term, as the bytes of int32."""
+    """Term counts of some documents, by document, then term, as the bytes of int32."""
 
     terms: list[str]  # ascending
     lengths: bytes  # of each document
@@ -159,7 +159,7 @@ class _Counts(msgspec.Struct):
     frequency: bytes  # of each entry
 
     def array(self, name: str) -> np.ndarray:
-        """One of these."""
+        """Return one of the arrays."""
         return np.frombuffer(getattr(self, name), np.int32)
 
 
@@ -230,7 +230,7 @@ def _build(
 
 @dataclass(frozen=True)
 class Counted:
-    """What computes a part as the content of a file, in whatever process."""
+    """Counts a part as the content of a file; can be pickled for another process."""
 
     count: Callable[[Any, Terms], bytes]  # of texts, or of documents that are words with frequencies
     stemmer: Stemmer
@@ -300,5 +300,5 @@ def _numbered(found: list[bytes], numbers: defaultdict[bytes, int]) -> np.ndarra
 
 
 def _order(number: np.ndarray) -> np.ndarray:
-    """What a stable argsort gives, several times as fast."""
+    """Compute a stable argsort, several times as fast as numpy's."""
     return np.sort((number.astype(np.int64) << 32) + np.arange(len(number))) & 0xFFFFFFFF

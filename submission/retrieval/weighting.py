@@ -1,4 +1,4 @@
-"""What a term adds to the score of a document: Terrier's formulas, logarithms to the base 2, arrays in and out.
+"""Term weights by Terrier's formulas, logarithms to the base 2; arrays in and out.
 
 tf: occurrences in the document; dl: its length in terms; N: documents; df: documents that have the term; cf: its occurrences in
 the collection; T: the lengths' sum. Hollatz 2022, section 2.5; Terrier 5.
@@ -21,7 +21,7 @@ def bm25(tf: Array, dl: Array, df: Array, documents: int, tokens: int, k1: float
 
 
 def bm25_of_query(weight: Array, k3: float) -> Array:
-    """(k3 + 1) w / (k3 + w), by which a term of weight w in (0, 1] is multiplied: 1 at w = 1."""
+    """Compute (k3 + 1) w / (k3 + w), the factor of a query term of weight w in (0, 1]; 1 at w = 1."""
     return (k3 + 1) * weight / (k3 + weight)
 
 

@@ -37,12 +37,12 @@ class Padded:
 
     @classmethod
     def of(cls, texts: Sequence[Ids]) -> Padded:
-        """From the ids of each text."""
+        """Pad the ids of texts."""
         ids, mask = _padded(texts, np.int32)
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
     def some(self, rows: np.ndarray) -> Padded:
-        """Those of some rows, cut to the longest of them."""
+        """Return some rows, cut to the longest of them."""
         lengths = self.lengths[rows]
         longest = max(1, int(lengths.max()))
         return Padded(self.ids[rows, :longest].clone(), lengths)
@@ -58,7 +58,7 @@ class Padded:
 
 @dataclass(frozen=True)
 class PaddedPairs:
-    """What to score: pair i is of the query in row query[i] and the premise in row premise[i], (N,) both."""
+    """Pairs to score: pair i has the query in row query[i] and the premise in row premise[i], (N,) both."""
 
     queries: Padded
     premises: Padded
@@ -67,7 +67,7 @@ class PaddedPairs:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, Ids], premises: Mapping[str, Ids]) -> PaddedPairs:
-        """From pairs of names of a query and a premise, and the ids behind all names."""
+        """Create pairs from names of queries and premises, and the ids behind these names."""
         sides = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
         for names, ids in zip(sides, (queries, premises), strict=True):

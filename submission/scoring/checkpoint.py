@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 class Config(msgspec.Struct, forbid_unknown_fields=True):
-    """What config.json says, beside the version."""
+    """The content of config.json, without the version."""
 
     ranker: str
     config: dict[str, Any]

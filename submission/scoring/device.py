@@ -1,4 +1,4 @@
-"""Where the networks compute, on how many threads, and what happens when a GPU is too small."""
+"""Choose the device and the number of threads; halve batches that a GPU has no memory for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def limit_threads() -> int:
 
 
 def positions(device: torch.device) -> int:
-    """How many positions of texts an encoder computes at a time."""
+    """Return the number of positions that an encoder computes at a time."""
     return POSITIONS_ON_GPU if device.type == "cuda" else POSITIONS
 
 
@@ -53,7 +53,7 @@ def one_thread() -> Iterator[int]:
 def in_batches(
     compute: Callable[[np.ndarray], T], work: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
 ) -> list[T]:
-    """What `compute` gives, without gradients, for each of some batches of rows, in their order; on a GPU as `in_halves` says.
+    """Apply `compute` without gradients to batches of rows, in order; on a GPU by `in_halves`.
 
     On a CPU each thread computes whole batches: none waits for another within one, and how many there are changes no bit.
     """

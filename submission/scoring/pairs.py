@@ -1,4 +1,4 @@
-"""Pairs of ids × network → scores, each network in its own way, in batches and parts that are the same whoever computes."""
+"""Score pairs of ids in deterministic, cached chunks, by the strategy of each kind of network."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BATCH_ON_GPU = 512
 
 
 class Opened(Protocol):
-    """What a network comes from, in whatever process: a checkpoint."""
+    """An opened checkpoint, which can be pickled for another process."""
 
     @property
     def ranker(self) -> Ranker:
-        """In evaluation mode."""
+        """Return the ranker, in evaluation mode."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Work:
         return parts
 
     def alone(self) -> Work:
-        """The same with no premises but its own: what has to travel."""
+        """Return the part with its own premises alone, to be sent to another process."""
         rows, pairs = self.rows, self.pairs
         premises, place = np.unique(pairs.premise[rows], return_inverse=True)
         own = PaddedPairs(pairs.queries, pairs.premises.some(premises), pairs.query[rows], place)
@@ -62,7 +62,7 @@ class Network:
     """A ranker, with what all pairs of some queries share, which is computed once."""
 
     def __init__(self, ranker: Ranker, queries: Padded, device: torch.device) -> None:
-        """From a ranker in evaluation mode, on the device."""
+        """Take a ranker in evaluation mode, on the device."""
         self._ranker, self._device = ranker, device
         with torch.inference_mode(), one_thread():
             self._of_topic = ranker.prepare(queries.ids.long().to(device)) if isinstance(ranker, TopicRanker) else None
@@ -101,7 +101,7 @@ def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> np.
 
 
 def score_in_parts(opened: Opened, pairs: PaddedPairs, device: torch.device, kept: Kept, engine: Engine) -> np.ndarray:
-    """The same where an engine computes, in parts that are kept: an execution that is started again goes on there.
+    """Score pairs by an engine in parts that are kept, so that a restarted execution resumes.
 
     Args:
         opened: gives the ranker.
@@ -129,7 +129,7 @@ def score_in_parts(opened: Opened, pairs: PaddedPairs, device: torch.device, kep
 
 @dataclass(frozen=True)
 class Outputs:
-    """What computes the content of a part's file, in whatever process."""
+    """Computes the content of a part's file; can be pickled for another process."""
 
     opened: Opened
     queries: Padded
@@ -146,7 +146,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Match:
-    """What computes scores of vectors, in whatever process."""
+    """Computes scores of vectors; can be pickled for another process."""
 
     opened: Opened
     device: torch.device

@@ -21,7 +21,7 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 
 
 class Pretrained:
-    """An encoder's folder."""
+    """A pretrained encoder in Hugging Face form, in a local folder."""
 
     def __init__(self, name: str) -> None:
         """Find an encoder by its name.

@@ -49,12 +49,12 @@ FAULTS = (  # what files can raise that are whole and do not fit
 
 
 class Reader(Protocol):
-    """What turns texts into what a network reads."""
+    """Turns texts into a network's input."""
 
     file: ClassVar[str]  # in a checkpoint, what `dumps` gives
 
     def fits(self, terms: int) -> bool:
-        """Whether its ids are those of a network that has vectors for so many."""
+        """Tell whether its ids fit a network with vectors for so many ids."""
 
     def dumps(self) -> bytes:
         """The content of its file."""
@@ -82,7 +82,7 @@ class Opened(Protocol):
 
     @property
     def directory(self) -> Path | None:
-        """Where it was opened, absolute."""
+        """The absolute path that it was opened from."""
 
 
 class Row(Protocol):
@@ -94,7 +94,7 @@ class Row(Protocol):
 
 @dataclass(frozen=True)
 class Kind(Generic[N, R]):
-    """What only networks of one kind have in their checkpoints."""
+    """The parts of a checkpoint that differ between kinds of networks."""
 
     key: str  # in config.json, the name of the network
     build: Callable[[Path, Any], tuple[N, R]]  # from a directory and what config.json says; raises FAULTS
@@ -176,7 +176,7 @@ def write_network(
 
 
 def as_place(open_it: Callable[[Path], S], opened: S) -> tuple[Callable[..., S], tuple[Any, ...]]:
-    """What `__reduce__` gives of an opened checkpoint: a process that gets it pickled opens it there, once, and proves it.
+    """Pickle an opened checkpoint by its place: the receiving process opens and proves it once.
 
     Args:
         open_it: a function of a module.

@@ -14,7 +14,7 @@ from submission.text.tokenisers import Tokeniser
 
 
 class Tokens(Protocol):
-    """Where the ids of topics and documents come from."""
+    """A source of the ids of topics and documents."""
 
     def queries(self, tokeniser: Tokeniser) -> Mapping[str, Ids]:
         """The ids of all topics by qid."""
@@ -24,10 +24,10 @@ class Tokens(Protocol):
 
 
 class ReadTokens(Tokens):
-    """From texts: what a tokeniser reads of one is kept for the next tokeniser that reads the same."""
+    """Ids read from texts; words or pieces are shared by tokenisers that read the same."""
 
     def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
-        """From `qid query` and what gives `docno premise` of some docnos; reading is timed as the stage "tokens"."""
+        """Take topics `qid query` and a function docnos → `docno premise`; reading is timed as the stage "tokens"."""
         self._stopwatch = stopwatch
         self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
         self._texts = texts
@@ -37,7 +37,7 @@ class ReadTokens(Tokens):
         return {qid: tokeniser.query(query) for qid, query in self._topics.items()}
 
     def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
-        """(L,) int32 each."""
+        """Return the ids (L,) int32 of each premise."""
         with self._stopwatch.stage("tokens"):
             wanted = set(docnos)
             read = self._read.setdefault(tokeniser.reading, {})

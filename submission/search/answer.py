@@ -1,4 +1,4 @@
-"""What is answered to a question, as values: by system the first arguments, each with the passage that answers best."""
+"""Answers as values: each system's first arguments, with the passage that answers best."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Listed:
-    """What a system answers; or why it cannot."""
+    """The answer of one system, or its error."""
 
     system: str
     found: list[Found] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Answer:
-    """What all systems that were asked answer."""
+    """The answers of all systems that were asked."""
 
     question: str
     systems: list[Listed]

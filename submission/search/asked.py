@@ -1,4 +1,4 @@
-"""What a browser asks for: the parameters of the page's address, read and written."""
+"""The parameters of the page's address, read and written."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Asked:
     why: tuple[str, ...] = ()  # a system's name and a document's, with a blank between
 
     def explains(self, system: str, docno: str) -> bool:
-        """Whether that is to be said of an argument."""
+        """Tell whether an argument is to be explained."""
         return f"{system} {docno}" in self.why
 
     def toggled(self, system: str, docno: str) -> Asked:
-        """The same with one explanation more, or without it."""
+        """Return the parameters with one explanation more, or without it."""
         one = f"{system} {docno}"
         others = tuple(pair for pair in self.why if pair != one)
         return replace(self, why=others if one in self.why else (*others, one))
 
     def address(self) -> str:
-        """Where the page is that answers this."""
+        """Return the address of the page that answers this."""
         fields = [("q", self.question), *(("system", name) for name in self.systems), ("depth", str(self.depth))]
         return "/?" + urlencode([*fields, *(("why", pair) for pair in self.why)])
 
 
 def read(query: str, default: Asked) -> Asked:
-    """What the part of an address behind `?` asks for.
+    """Parse the query string of an address.
 
     Raises:
         UsageError: an unknown system, too many, a depth that is not offered, too many fields.

@@ -39,7 +39,7 @@ class Questions(Corpus):
 
 
 class Asking(Execution):
-    """Of some questions: gives the lists and scores that `rank` gives for topics of these words."""
+    """An execution over questions, with the lists and scores of `rank` for topics of these words."""
 
     def __init__(self, index: Execution, corpus: Corpus, topics: pd.DataFrame, scratch: Work) -> None:
         """Take what is made of the collection from the execution `index`; keep what is made of pairs in `scratch`."""

@@ -21,7 +21,7 @@ PARTS = 12  # parts of a score that are shown; the others are summed
 
 
 def system_section(asked: Asked, listed: Listed) -> Html:
-    """What a system answers: what speaks for its conclusion on one side, what against on the other."""
+    """Render a system's answer: PRO arguments on one side, CON on the other."""
     size = "" if listed.error else f"{listed.size:,} listed"
     head = (
         element("h2", listed.system, element("span", size), id=listed.system),
@@ -97,7 +97,7 @@ def _within(places: Sequence[P], place: Span) -> Iterator[P]:
 
 
 def _legend(found: Sequence[Found]) -> Html | str:
-    """What shades mean, where there are some."""
+    """Render the legend of shades, where there are some."""
     kinds = {shade.kind for one in found for shade in one.shades}
     levels = [f"s{level}" for level in range(1, LEVELS + 1)]
     if not kinds:

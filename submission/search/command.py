@@ -27,7 +27,7 @@ PROMPT = "? "
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked of whom: a field for each flag of `search`, of its name."""
+    """The flags of `search`, a field of the same name each."""
 
     question: str | None
     input: Path
@@ -85,7 +85,7 @@ def _questions() -> Iterator[str]:
 
 
 def _reader() -> Callable[[], str | None]:
-    """What gives the next line; None at the end."""
+    """Return a function that reads the next line; None at the end."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return lambda: sys.stdin.readline() or None
     import readline  # noqa: F401  what is typed can be corrected, and called back

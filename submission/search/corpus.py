@@ -1,4 +1,4 @@
-"""What is asked: the documents of a directory or of a frame; the topics are asked later, as questions."""
+"""The documents of a directory or of a frame, to which questions are put later."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Style:
-    """How words are made to stand out: in colours or, where there are none, between signs."""
+    """The marks of words: colours or, where there are none, signs."""
 
     coloured: bool
 
@@ -76,7 +76,7 @@ def beside(blocks: Sequence[Sequence[Line]], columns: int) -> Iterator[str]:
 
 
 def _words(text: str, longest: int) -> Iterator[Span]:
-    """What stands between blanks; in parts where that is too long for a line."""
+    """Split a text at blanks; a word that is too long for a line is cut."""
     for match in WRITTEN.finditer(text):
         start, size = match.start(), 0
         for place in range(*match.span()):

@@ -1,4 +1,4 @@
-"""Where arguments come from: the stance and portal that args.me gives them, which no system reads.
+"""Stances and portals of arguments as args.me has them; no system reads these.
 
 Read when the first argument is shown, and kept beside the index where there is a working directory.
 

@@ -14,7 +14,7 @@ from submission.systems.catalogue import SYSTEMS
 
 @dataclass(frozen=True)
 class Site:
-    """What all pages have in common."""
+    """The settings that all pages share."""
 
     name: str  # of the corpus
     systems: Sequence[str]  # that can be asked
@@ -22,7 +22,7 @@ class Site:
 
 
 def first_page(site: Site, asked: Asked) -> str:
-    """Without a question."""
+    """Render the page without a question."""
     tried = [
         element("li", element("a", question, href=Asked(question, asked.systems, asked.depth).address()))
         for question in site.examples

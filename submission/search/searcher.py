@@ -37,7 +37,7 @@ REMEMBERED = 8  # questions whose lists stay in memory: a click on one of their 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be shown of an answer."""
+    """The parts of an answer that are shown."""
 
     depth: int = 5  # arguments of each system
     explained: Callable[[str, str], bool] = lambda system, docno: False  # of which it is said why they have their scores
@@ -91,7 +91,7 @@ class Searcher:
             return Asking(self._index, self.corpus, topics, scratch).lists(stage)
 
     def ask(self, text: str, systems: Sequence[System], wish: Wish) -> Answer:
-        """What systems answer to a question, as a person writes it; one that fails says why.
+        """Ask systems a question as a person writes it; a system that fails says why.
 
         Raises:
             UsageError: the question is empty or too long. InputError, OutputError: the documents cannot be read or indexed.
@@ -105,7 +105,7 @@ class Searcher:
         return Answer(question, listed, time.monotonic() - start)
 
     def _listed(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Listed:
-        """What a system answers, or why it cannot."""
+        """Return a system's answer, or its error."""
         try:
             found = list(self._found(system, asking, weights, terms, wish))
             return Listed(system.name, found, len(asking.lists(system.stage)))
@@ -166,7 +166,7 @@ def _explained(system: System, asking: Asking, docno: str) -> Explained:
 
 
 def _shades(system: System, asking: Asking, docno: str) -> list[Shade]:
-    """How an argument is shaded; computed once."""
+    """Compute the shades of an argument once."""
     return asking.once((Shade, system, docno), lambda: shades(system.stage, asking, docno))
 
 

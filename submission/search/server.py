@@ -63,7 +63,7 @@ class SearchServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the first page is."""
+        """Return the address of the first page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def answered(self, query: str) -> tuple[HTTPStatus, str]:
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def parse_request(self) -> bool:
-        """Whether there is a request that can be answered; another one is refused."""
+        """Read a request; refuse other hosts, methods and forms."""
         if not super().parse_request():
             return False
         if self.command in ("GET", "HEAD"):

@@ -1,4 +1,4 @@
-"""What an enrichment says of the words of a document: where DeepCT sees weight, where TARGER sees claims and premises."""
+"""Shade the words of a document by DeepCT's weights or by TARGER's claims and premises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Shade(NamedTuple):
 
 
 def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
-    """How a document's premise is shaded; not at all where the stage has no enrichment.
+    """Compute the shades of a document's premise; none where the stage has no enrichment.
 
     Raises:
         CheckpointError: its checkpoint cannot be used.
@@ -48,7 +48,7 @@ def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
 
 
 def places_of(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
-    """Where words of passages are in the whole text. A passage may have been read without the URLs that are in it."""
+    """Locate the words of passages in the whole text. A passage may have been read without the URLs that are in it."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
         start = text.find(passage, end)

@@ -13,7 +13,7 @@ def visible(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Count the terminal columns that a text takes."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 

@@ -1,3 +1,3 @@
-"""What a system is made of, and how its lists come to be."""
+"""Systems, the stages that they are made of, and their execution."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a search says of whole debates, so that a fusion can tell an argument from the debate that it was made in."""
+"""Score whole debates by a search: the mean score of a debate's best arguments (cluster score)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Debates(Stage):
         return np.asarray(total / number)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each document of the debate adds."""
+        """Explain the share of each document of the debate."""
         best, debate = self._best(execution), debate_of(docno)
         own = best[(best["qid"] == qid) & (best["debate"] == debate)]
         found = dict(zip(own["docno"], own["score"], strict=True))
@@ -77,7 +77,7 @@ class Debates(Stage):
 
 
 def debate_of(docno: str) -> str:
-    """What the ids of a debate's arguments have in common. An id of another form is that of a debate of its own."""
+    """Return the debate of an argument, the prefix of its id; an id of another form is a debate of its own."""
     found = IDS.fullmatch(docno)
     return docno if found is None else found[1] or found[2]
 

@@ -1,4 +1,4 @@
-"""What a stage is, and the execution that makes the lists of stages, each once."""
+"""The base classes of stages, and the execution that computes the rankings of stages, each once."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ class Opened(Protocol):
 
 
 class Component(ABC):
-    """What a system is made of. A subclass is a frozen dataclass: equal ones are made once."""
+    """A part of a system. A subclass is a frozen dataclass: equal components are computed once."""
 
     checkpoint: str | None  # the name of the checkpoint that it reads
 
     def made_of(self) -> tuple[Component, ...]:
-        """The components whose results it takes."""
+        """Return the components whose results it uses."""
         return ()
 
     def opened(self, checkpoints: Checkpoints) -> Opened | None:
-        """Its checkpoint. Raises CheckpointError."""
+        """Open its checkpoint, if it has one. Raises CheckpointError."""
         return None
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """What decides its results beside itself, the input, the code, and what it is made of. Raises CheckpointError."""
+        """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
         opened = self.opened(execution.checkpoints)
         return [] if opened is None else [opened.fingerprint]
 
 
 class Stage(Component):
-    """How each topic gets its list: equal stages are the same list.
+    """A way to rank documents for each topic; equal stages give the same ranking.
 
     Where a list was handed over with the input, a stage ranks exactly its documents; else it searches.
     """
@@ -76,22 +76,22 @@ class Stage(Component):
 
     @abstractmethod
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """The scores (N,) of pairs `qid docno` of topics and documents; of documents that it would not list too."""
+        """Compute the scores (N,) of pairs `qid docno`, also for documents it would not retrieve."""
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
         """Why a document has its score for a topic. Raises UsageError: its scores were not made here."""
 
     def formula(self, checkpoints: Checkpoints) -> str:
-        """What its checkpoint says, in a line for people. Raises CheckpointError."""
+        """Return the checkpoint's formula as a line of text. Raises CheckpointError."""
         return ""
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        """What ir-metadata.yml says of how it treats the stages that it is made of, by their names."""
+        """Return the entries of ir-metadata.yml about its sub-stages, by their names."""
         return {}
 
     def of_list(self, file: Path) -> str:
-        """What it ranks where a list was handed over in a file, in words."""
+        """Describe what it ranks where a list was handed over in a file."""
         return f"exactly the documents of {file.name}"
 
 
@@ -110,19 +110,19 @@ def walk(component: Component) -> Iterator[Component]:
 
 
 class Execution:
-    """All that stages are made from, and the only place that remembers what was made."""
+    """The inputs of all stages, and the only memory of their results."""
 
     def __init__(
         self, source: Input, checkpoints: Checkpoints, device: torch.device, work: Work, engine: Engine = HERE
     ) -> None:
-        """One a process; what is computed in parts is computed by the engine, on the device."""
+        """Create the execution of a process; parts are computed by the engine, on the device."""
         self.input, self.checkpoints, self.device, self.work, self.engine = source, checkpoints, device, work, engine
         self.stopwatch = source.stopwatch
         self._remembered = Remembered()
 
     @property
     def topics(self) -> pd.DataFrame:
-        """`qid query`."""
+        """The topics `qid query`."""
         return self.input.topics
 
     @cached_property
@@ -145,11 +145,11 @@ class Execution:
         return self.once(stage, lambda: self._made(stage))
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, or raises, when it is first asked for."""
+        """Return, or raise, the result of the first call of `make`."""
         return self._remembered.once(what, make)
 
     def once_of_collection(self, what: Hashable, make: Callable[[], T]) -> T:
-        """The same of what is made of the collection alone, whatever the topics are."""
+        """Do as `once` for a result that depends on the collection alone."""
         return self.once(what, make)
 
     def key(self, component: Component) -> str:
@@ -158,11 +158,11 @@ class Execution:
         return sha256("\n".join([*own, *map(self.key, component.made_of())]).encode()).hexdigest()
 
     def place(self, name: str, *decided_by: str) -> Kept:
-        """Where what is made of the collection is kept; some more may decide it. Raises OutputError."""
+        """Return the place of kept results about the collection; further keys may be given. Raises OutputError."""
         return self.work.place(name, " ".join([self.input.corpus_fingerprint, code_fingerprint(), *decided_by]))
 
     def place_of_pairs(self, name: str, *decided_by: str) -> Kept:
-        """Where what is made of the topics' own documents is kept. Raises OutputError."""
+        """Return the place of kept results about the topics' own documents. Raises OutputError."""
         return self.place(name, *decided_by)
 
     def _made(self, stage: Stage) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def by_network(checkpoint: Checkpoint, query: list[int], document: list[int], wh
 def _omissions(
     checkpoint: Checkpoint, ids: tuple[list[int], list[int]], words: list[str], score: float, device: torch.device
 ) -> list[Row]:
-    """How the score changes when a piece of the premise is left out, for each of them."""
+    """Compute the change of the score when a piece of the premise is left out, for each piece."""
     query, premise = ids
     shorter = Padded.of([premise[:place] + premise[place + 1 :] for place in range(len(premise))])
     pairs = PaddedPairs(Padded.of([query]), shorter, np.zeros(len(premise), dtype=int), np.arange(len(premise)))

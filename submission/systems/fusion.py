@@ -1,4 +1,4 @@
-"""What stages have in common that make one list of several."""
+"""The base class of stages that fuse several rankings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from submission.systems.remembered import Checkpoints
 
 
 class Model(Protocol):
-    """What was fitted to the members' scores."""
+    """A model that was fitted to the members' scores."""
 
     def refuse_others(self, made_with: MadeWith) -> None:
         """Raises CheckpointError: it was fitted with others."""
@@ -35,7 +35,7 @@ class Fusion(Stage):
         return tuple(stage for _, stage in self.members)
 
     def model(self, checkpoints: Checkpoints, how: Callable[[Path], M]) -> M:
-        """What its checkpoint holds. Raises CheckpointError: fitted with other members, or with other checkpoints of these."""
+        """Open the fitted model. Raises CheckpointError: fitted with other members, or with other checkpoints of these."""
         found = checkpoints.opened(self.checkpoint, how)
         try:
             found.refuse_others(self.made_with(checkpoints))

@@ -70,7 +70,7 @@ class Lexical(Stage):
         return scores.to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each term adds; and, where there is an enrichment, what it says of the document."""
+        """Explain the share of each term and, where there is an enrichment, its labels of the document."""
         [text] = execution.topics["query"]
         query, own = self.query(execution, text), set(self.index(execution).read(text))
         found, tf, of = self._added(execution, query, [docno])
@@ -99,7 +99,7 @@ class Lexical(Stage):
         return index_of(execution, self.opened(execution.checkpoints).index, self.enrichment)
 
     def counted(self, execution: Execution, docnos: list[str]) -> list[Counter[str]]:
-        """How often each document, of any length, has each term: as the index says or, where it is not in there, anew."""
+        """Count the terms of documents of any length: from the index or, for documents outside it, again."""
         index = self.index(execution)
         collection = execution.documents.collection if len(index.lengths) else []  # of short documents alone
         counts: dict[str, Counter[str]] = {}
@@ -118,7 +118,7 @@ class Lexical(Stage):
         return [counts[docno] for docno in docnos]
 
     def _added(self, execution: Execution, query: Query, docnos: list[str]) -> tuple[np.ndarray, np.ndarray, Statistics]:
-        """What each term adds to documents of any length (terms, documents), how often they have it, and its statistics."""
+        """Compute the share of each term in documents of any length (terms, documents), their counts, and the statistics."""
         parameters, index = self.opened(execution.checkpoints), self.index(execution)
         counts = self.counted(execution, docnos)
         tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))
@@ -133,7 +133,7 @@ class Lexical(Stage):
         return self.enrichment.marked(execution, fields, execution.documents.texts({docno}))
 
     def _passages(self, execution: Execution, docno: str) -> dict[str, list[Row]]:
-        """What an enrichment that weighs says of each word of a document, by passage."""
+        """Return an enrichment's weight of each word of a document, by passage."""
         if self.enrichment is None:
             return {}
         enricher = self.enrichment.opened(execution.checkpoints).enricher

@@ -1,4 +1,4 @@
-"""What is made once in a process, a failure too; and the checkpoints, each opened once."""
+"""Memory of a process: results, failures too, and checkpoints, each opened once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class Remembered:
-    """What was made, by what it is; what could not be made fails again as it did."""
+    """A memory of results by key; a failure is raised again."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
         self._failed: dict[Hashable, Exception] = {}
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, or raises, when it is first asked for."""
+        """Return, or raise, the result of the first call of `make`."""
         if what in self._failed:
             raise self._failed[what]
         if what not in self._made:
@@ -39,7 +39,7 @@ class Checkpoints:
         self._remembered = Remembered()
 
     def has(self, name: str) -> bool:
-        """Whether there is a checkpoint of that name, damaged or not."""
+        """Tell whether there is a checkpoint of that name, damaged or not."""
         return (self.directory / name).is_dir()
 
     def opened(self, name: str, how: Callable[[Path], T]) -> T:

@@ -59,7 +59,7 @@ class Conclusions(Stage):
         return np.array([sum(value for _, value in index.shares(queries[q], texts[d])) for q, d in rows], dtype=float)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each word of the query adds."""
+        """Explain the share of each query word."""
         if execution.given is not None:
             raise UsageError(f"scores are those of {execution.input.list_file}, they were not made here")
         [query], [conclusion] = execution.topics["query"], execution.documents.texts({docno})["conclusion"]
@@ -99,13 +99,13 @@ class _Network(Stage):
         return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each kernel, bin, latent term or word adds."""
+        """Explain the share of each kernel, bin, latent term or word."""
         opened, (what, document) = self.opened(execution.checkpoints), self.read(execution, docno)
         [query] = execution.topics["query"]
         return by_network(opened, opened.tokeniser.query(query), document, what, execution.device)
 
     def read(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
-        """What the network reads of a document: what that is, in a word, and its ids."""
+        """Return the part of a document that the network reads: its name and its ids."""
         [premise] = execution.documents.texts({docno})["premise"]
         return "premise", self.opened(execution.checkpoints).tokeniser.premise(premise)
 
@@ -147,7 +147,7 @@ class _Vectors(_Network):
     """A stage whose scores are the cosines of a topic's vector with those of other texts, as an index has them."""
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each piece of the text adds, and what it changes that vectors are kept in half precision."""
+        """Explain the share of each piece of the text, and the effect of keeping vectors in half precision."""
         found = super().explain(execution, qid, docno)
         [score] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
         rounding = Row(score - found.score, "rounding", "of the text's vector to 16 bits")
@@ -155,7 +155,7 @@ class _Vectors(_Network):
         return replace(found, score=score, parts=[*found.parts, rounding], views=views)
 
     def _cosines(self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex) -> np.ndarray:
-        """Of pairs' topics with the texts that have these names in an index."""
+        """Compute the cosines of pairs' topics with texts, by their names in an index."""
         topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
         of_topic = dict(zip(topics["qid"], self._titles(execution, topics), strict=True))
         scores = np.zeros(len(pairs))
@@ -270,7 +270,7 @@ class Fuse(Fusion):
         return found.fillna(regression.intercept).to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each member adds."""
+        """Explain the share of each member."""
         regression, listed = self.opened(execution.checkpoints), self._listed(execution)
         rows = [Row(regression.intercept, "intercept")]
         for member in regression.members:
@@ -288,7 +288,7 @@ class Fuse(Fusion):
         return f"score = {checkpoints.opened(self.checkpoint, open_regression).formula()}"
 
     def _listed(self, execution: Execution) -> dict[str, pd.DataFrame]:
-        """What is taken of each member: its best documents."""
+        """Return each member's best documents, which are taken from it."""
         found = {}
         for name, stage in self.members:
             with needed(name):
@@ -326,7 +326,7 @@ class Reorder(Stage):
         return np.where(found.isna(), behind, found)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What relevance and quality add, and by how much a piece of the premise changes the latter."""
+        """Explain the shares of relevance and quality, and the effect of each piece of the premise on the latter."""
         reordering, scored = self.opened(execution.checkpoints), self._scored(execution)
         first = scored[scored["quality"].notna()].reset_index(drop=True)
         [score] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()

@@ -38,7 +38,7 @@ class Weigh(Fusion):
         return self.opened(execution.checkpoints).scores(features)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """What each member and the length add."""
+        """Explain the shares of the members and of the length."""
         model, pool = self.opened(execution.checkpoints), self._pool(execution)
         known = self._known(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
         features = standardised(known, pool)

@@ -1,4 +1,4 @@
-"""What networks get of a text: numbers of words, or of a BERT tokenizer's pieces."""
+"""Ids of texts for networks: of words, or of a BERT tokenizer's pieces."""
 
 from __future__ import annotations
 

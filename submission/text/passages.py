@@ -35,7 +35,7 @@ class Passage:
 
 
 class PassageReader(Pieces):
-    """Texts to passages."""
+    """Cuts texts into passages."""
 
     def __init__(self, tokenizer: Tokenizer, words: int, pieces: int) -> None:
         """With at most so many words, written between blanks, in a passage, of which at most so many pieces are read."""
@@ -44,7 +44,7 @@ class PassageReader(Pieces):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """From a directory that has its file, and the numbers of words and pieces. Raises OSError, ValueError."""
+        """Load a reader from a directory that has its file, and the numbers of words and pieces. Raises OSError, ValueError."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def passages(self, text: str) -> list[Passage]:

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 
 class Pieces:
-    """What reads texts by a BERT tokenizer, without special pieces, which networks themselves put in.
+    """Reads texts by a BERT tokenizer, without special pieces, which the networks add.
 
     A premise that has "[SEP]" or "[MASK]" in its text is split there as anywhere else.
     """
@@ -23,11 +23,11 @@ class Pieces:
         tokenizer.encode_special_tokens = True
 
     def fits(self, terms: int) -> bool:
-        """Whether a network that has vectors for so many pieces has all of them; its table may be padded to a round number."""
+        """Tell whether a network with vectors for so many pieces has all of them; its table may be padded to a round number."""
         return terms >= self._tokenizer.get_vocab_size()
 
     def dumps(self) -> bytes:
-        """The tokenizer."""
+        """Return the tokenizer as JSON."""
         return self._tokenizer.to_str(pretty=False).encode()
 
 

@@ -24,7 +24,7 @@ _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def tokens(texts: Sequence[str]) -> list[bytes]:
-    """What stands between ASCII blanks and marks in some texts, END behind each text; other alphabets are left as they are.
+    """Split texts at ASCII blanks and marks, with END behind each text; other alphabets stay as they are.
 
     Of millions of tokens only the different ones are looked at more closely, see `Terms`: that is what makes it fast.
     """
@@ -36,7 +36,7 @@ class Terms(dict[bytes, tuple[str, ...]]):
     """Tokens to their index terms: mostly one, none of a stop word; each made when it is first met."""
 
     def __init__(self, stemmer: Stemmer) -> None:
-        """Empty yet."""
+        """Create an empty cache."""
         super().__init__({END: ()})
         self._stem = _porter() if stemmer == "porter" else str
 

@@ -20,7 +20,7 @@ from submission.text.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many words or pieces of a text a network sees (thesis: 10 and 100 words)."""
+    """The numbers of words or pieces that a network reads of query and premise (thesis: 10 and 100 words)."""
 
     query: int = 10
     premise: int = 100
@@ -41,7 +41,7 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def fits(self, terms: int) -> bool:
-        """Whether its ids are those of a network that has vectors for so many."""
+        """Tell whether its ids fit a network with vectors for so many ids."""
 
     @abstractmethod
     def query(self, text: str) -> list[int]:
@@ -68,7 +68,7 @@ class Tokeniser(ABC):
         return self.ids(self.read(text))
 
     def settings(self) -> dict[str, Any]:
-        """What a checkpoint's config.json says of it."""
+        """Return its settings for a checkpoint's config.json."""
         return {"lengths": asdict(self.lengths)}
 
 
@@ -92,7 +92,7 @@ class WordTokeniser(Tokeniser):
         return super().settings() | ({} if self.rule == 1 else {"text_rule": self.rule})
 
     def fits(self, terms: int) -> bool:
-        """All of them, and no more."""
+        """Tell whether a network has vectors for exactly these ids."""
         return terms == len(self.vocabulary)
 
     def query(self, text: str) -> list[int]:
@@ -112,7 +112,7 @@ class WordTokeniser(Tokeniser):
         return [self.vocabulary.term(number) for number in ids]
 
     def dumps(self) -> bytes:
-        """The vocabulary."""
+        """Return the vocabulary as text."""
         return self.vocabulary.dumps().encode()
 
 

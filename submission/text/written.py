@@ -53,11 +53,11 @@ class WrittenReader:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> WrittenReader:
-        """From a directory that has its file, and a Config that says how long a passage may be. Raises OSError, ValueError."""
+        """Load a reader from its file in a directory and the longest passage of a Config. Raises OSError, ValueError."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def fits(self, terms: int) -> bool:
-        """Whether its ids are those of a network that has vectors for so many."""
+        """Tell whether its ids fit a network with vectors for so many ids."""
         return terms == len(self.vocabulary)
 
     def dumps(self) -> bytes:
@@ -65,7 +65,7 @@ class WrittenReader:
         return self.vocabulary.dumps().encode()
 
     def passages(self, text: str) -> list[WrittenPassage]:
-        """All of a text's words; of a text without any, no passage."""
+        """Cut all words of a text into passages; a text without words has none."""
         found, passages = places(text), []
         for part in cut(text, found, self._longest):
             first, last = found[part][0][0], found[part][-1][1]
