@@ -128,7 +128,7 @@ def _of(runs: Set[str], values: results.Values) -> dict[str, dict[str, pd.DataFr
 
 
 def _changed(measured: Mapping[str, pd.DataFrame], name: str, what: str, alone: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What is gained with or without each feature, tested against the fusion, and what the feature's order alone is worth."""
+    """Tabulate the gain with or without each feature, tested against the fusion, and the measures of the feature alone."""
     table = _against(measured, name, what)
     table = table[table[what] != name].reset_index(drop=True)
     own = [alone[feature][measure].mean() for feature, measure in zip(table[what], table["measure"], strict=True)]

@@ -1,4 +1,4 @@
-"""Where training's own files are."""
+"""Paths of training's own files."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def figure(width: float, height: float) -> Figure:
 
 
 def png(drawn: Figure) -> bytes:
-    """Its picture."""
+    """Render a figure as PNG."""
     content = io.BytesIO()
     drawn.savefig(content, format="png", dpi=110, metadata={"Software": None})
     return content.getvalue()

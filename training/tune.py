@@ -221,7 +221,7 @@ def run_of(point: Parameters, execution: Execution) -> pd.DataFrame:
 
 
 def enrichment_of(point: Parameters) -> Enrichment | None:
-    """What gives the words of the index."""
+    """Return the enrichment that the index is made by, if any."""
     return None if point.enrichment is None else Enrichment(point.enrichment)
 
 

@@ -1,4 +1,4 @@
-"""What a network makes of the validation conclusions: with all premises of the collection, and with the thesis' 105 each."""
+"""Evaluate a network on the validation conclusions: over all premises of the collection, and over the thesis' 105 each."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Model = CrossEncoder | SentenceTransformer  # teacher or student
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained; its loss says which of the two it is."""
+    """The training of a network; its loss tells a cross-encoder from a bi-encoder."""
 
     loss: Loss  # cross entropy, of soft labels: a cross-encoder; the others: a bi-encoder
     learning_rate: float  # after the warm-up; it falls to 0 linearly
@@ -77,7 +77,7 @@ def built(encoder: Path, training: Training, seed: int, device: torch.device, lo
 
 
 def lowest(encoder: Path, training: Training, device: torch.device) -> Lowest:
-    """What is frozen of bi-encoders that are trained so, for all of them together."""
+    """Return the frozen layers that bi-encoders with these settings share."""
     return Lowest(encoder_of(built(encoder, training, 0, device)), training.frozen)
 
 
@@ -106,7 +106,7 @@ def vectors(model: Model, texts: list[str]) -> np.ndarray:
 
 
 def trained(model: Model) -> bytes:
-    """What training changes in a network, for `restore`."""
+    """Serialise the weights that training changes, for `restore`."""
     return bytes(save({name: value.detach().contiguous() for name, value in model.named_parameters() if value.requires_grad}))
 
 
@@ -125,7 +125,7 @@ def encoder_of(model: Model) -> Any:
 
 
 def _freeze(module: torch.nn.Module) -> None:
-    """What is not trained computes in training as it does in use: without dropout, for which a third of a step would go."""
+    """Freeze layers; they compute without dropout in training too, which would take a third of a step."""
     module.requires_grad_(False)
     for part in module.modules():
         if isinstance(part, torch.nn.Dropout):

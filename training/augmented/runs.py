@@ -51,7 +51,7 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Of a whole run."""
+        """The number of steps of a whole run."""
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch)
 
     def part(self, seed: int, steps: int, scratch: Path, state: dict[str, Path]) -> Model:
@@ -181,8 +181,8 @@ class _Lean(BaseTrainer):
 
 
 class _CrossEncoderTrainer(_Lean, CrossEncoderTrainer):
-    """Of teachers."""
+    """The trainer of cross-encoders (teachers)."""
 
 
 class _BiEncoderTrainer(_Lean, SentenceTransformerTrainer):
-    """Of students."""
+    """The trainer of bi-encoders (students)."""

@@ -27,7 +27,7 @@ class Sentences:
 
     @classmethod
     def of(cls, pairs: pd.DataFrame) -> Sentences:
-        """Of gold pairs `first second topic`."""
+        """Collect the sentences of gold pairs `first second topic`."""
         numbers, texts = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
         topics = np.zeros(len(texts), dtype=np.int64)
         topics[numbers] = np.tile(pd.factorize(pairs["topic"])[0], 2)
@@ -39,7 +39,7 @@ class Sentences:
         return pd.DataFrame({"first": texts[sample[:, 0]], "second": texts[sample[:, 1]]})
 
     def partners(self) -> list[np.ndarray]:
-        """Of each sentence those with which it must not be paired: itself, and those of its gold pairs."""
+        """Map each sentence to those that it must not be paired with: itself, and those of its gold pairs."""
         both = np.concatenate([self.gold, self.gold[:, ::-1], np.repeat(np.arange(len(self.texts))[:, None], 2, axis=1)])
         both = both[np.argsort(both[:, 0], kind="stable")]
         return np.split(both[:, 1], np.flatnonzero(np.diff(both[:, 0])) + 1)

@@ -68,7 +68,7 @@ NETWORKS = (UNTRAINED, TEACHER, *(Network(loss, pairs) for pairs in (GOLD, SILVE
 
 
 class Result(msgspec.Struct):
-    """What a network comes to."""
+    """The results of a network."""
 
     trained_on: int  # pairs
     map: float  # at 20, in percent, over the 105 premises of each validation conclusion
@@ -103,7 +103,7 @@ class Students:
         self._kept = Kept(work / "students" / key[:16], {})
 
     def result(self, network: Network) -> Result:
-        """What a network comes to. Raises OutputError: it cannot be kept."""
+        """Return the results of a network, trained unless it is kept. Raises OutputError: it cannot be kept."""
 
         def measured() -> bytes:
             start = time.monotonic()

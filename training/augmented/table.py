@@ -142,7 +142,7 @@ def _weight(gold: Gold, row: str, settings: Settings) -> int:
 
 
 def _errands(cells: Sequence[Cell], trials: dict[tuple[str, int], Trial], settings: Settings) -> list[tuple[Errand, int]]:
-    """What is not kept, by trial, with about how many pairs are trained on; the longest first, so that all end together."""
+    """List the missing cells by trial with their approximate number of training pairs, the longest first."""
     missing: dict[tuple[str, int], list[Cell]] = {}
     for cell in cells:
         if not trials[cell.task, cell.repetition].has(cell.row, _source(trials, cell)):

@@ -1,4 +1,4 @@
-"""One task of the paper, once: its networks, its silver pairs and what each comes to; all of it kept."""
+"""One repetition of one task of the paper: its networks, silver pairs and results, all of them kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STUDENT = Training("cosine", learning_rate=1e-4, pieces=48, frozen=4)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the paper leaves open or has larger; sized for two hours on two cores."""
+    """Settings that the paper leaves open or has larger; sized for two hours on two cores."""
 
     teacher: Training = TEACHER
     student: Training = STUDENT
@@ -50,7 +50,7 @@ class Settings:
 
 
 class Result(msgspec.Struct):
-    """What a network comes to."""
+    """The results of a network."""
 
     dev: float
     test: float
@@ -64,7 +64,7 @@ class Trial:
     def __init__(
         self, gold: Gold, repetition: int, settings: Settings, encoder: Path, kept: Kept, device: torch.device
     ) -> None:
-        """Nothing is made before it is asked for.
+        """Create a trial; networks are trained when their results are needed.
 
         Args:
             gold: the task.
@@ -83,15 +83,15 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Of its task, its repetition and the hash of all that decides it."""
+        """The name of the trial: its task, its repetition and the hash of its settings and data."""
         return self._kept.directory.name
 
     def has(self, row: str, source: Trial | None = None) -> bool:
-        """Whether a result is there already."""
+        """Tell whether a result is kept."""
         return f"{_name(row, source)}.json" in self._kept
 
     def result(self, row: str, source: Trial | None = None) -> Result:
-        """What a network comes to on dev and test; `source` is the other task of UNADAPTED and ADAPTED.
+        """Return the results of a network on dev and test; `source` is the other task of UNADAPTED and ADAPTED.
 
         Raises:
             TrainingError: a network that gives all pairs the same score. OutputError: it cannot be kept.
@@ -136,7 +136,7 @@ class Trial:
         return self._of_gold(BI_ENCODER, self._settings.student)
 
     def labels(self, pairs: pd.DataFrame) -> np.ndarray:
-        """What the teacher says of pairs, (pairs,)."""
+        """Compute the teacher's labels (pairs,) of pairs."""
         return labels(self.teacher(), pairs, self._settings.teacher)
 
     def silver(self, strategy: str) -> pd.DataFrame:
@@ -207,7 +207,7 @@ class Trial:
         return built(self._encoder, training, self._seeds[0], self._device, self._shared(training))
 
     def _shared(self, training: Training) -> Lowest | None:
-        """What all students have in common, who read the same sentences again and again; nothing of teachers."""
+        """Return the cache of frozen layers that students share, as they read the same sentences; None for teachers."""
         if training != self._settings.student or training.frozen <= 0:
             return None
         self._lowest = self._lowest or lowest(self._encoder, training, self._device)

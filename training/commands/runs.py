@@ -1,4 +1,4 @@
-"""What runs are worth, and what is shown of them."""
+"""`evaluate`, `report`, `analyse`: measures of runs, and their presentation."""
 
 from __future__ import annotations
 

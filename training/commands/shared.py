@@ -1,4 +1,4 @@
-"""What flags of several verbs say, and what several verbs compute with."""
+"""Flags and helpers that several verbs share."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def by_name(named: Sequence[tuple[str, Path]], what: str) -> dict[str, Path]:
 
 @contextmanager
 def computing(options: argparse.Namespace, output: Path) -> Iterator[Execution]:
-    """What systems are computed with, from a verb's flags; `output`, a directory, is where the verb writes."""
+    """Create the execution of a verb's systems from its flags; `output` is the directory that the verb writes to."""
     from submission.disk.work import Work
     from submission.input.directory import Input
     from submission.scoring.device import choose_device

@@ -1,3 +1,3 @@
-"""From a corpus to the tables and word vectors that networks are trained on."""
+"""Prepare the tables and word vectors that networks are trained on."""
 
 from __future__ import annotations

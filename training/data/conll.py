@@ -21,7 +21,7 @@ MORE = "TARGER's repository (uhh-lt/targer), data/"  # where to get them
 
 @dataclass(frozen=True)
 class Source:
-    """A data set."""
+    """A published data set of tagged documents."""
 
     file: str
     kinds: tuple[str, ...]  # of components

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """What is drawn. A number must stay what it is: checkpoints were made with it."""
+    """The streams of random numbers. A number must stay as it is: checkpoints were made with it."""
 
     SAMPLE = 0  # of the arguments
     SPLIT = 1  # which conclusions validate

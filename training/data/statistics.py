@@ -1,4 +1,4 @@
-"""What the thesis tells of its data: set sizes, frequent conclusions, vocabularies, lengths (figures 3.1, 3.2, 4.1)."""
+"""Statistics of the data as in the thesis: set sizes, frequent conclusions, vocabularies, lengths (figures 3.1, 3.2, 4.1)."""
 
 from __future__ import annotations
 

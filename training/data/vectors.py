@@ -55,7 +55,7 @@ class VectorSettings:
 
     @property
     def told(self) -> dict[str, object]:
-        """All of them, but what is not asked for."""
+        """Return the settings that are set, for the record of the vectors."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -111,7 +111,7 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
 
 
 def folder_of(written: Method | None) -> str:
-    """Where in a working directory vectors are, unless somebody says otherwise."""
+    """Return the default folder of vectors in a working directory."""
     return f"vectors-{written}" if written else "vectors"
 
 

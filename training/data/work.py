@@ -39,7 +39,7 @@ def held_for(name: str, directory: Path) -> Iterator[None]:
 
 
 def made(directory: Path) -> Record:
-    """What `prepare pairs` or `prepare vectors` made in a directory.
+    """Read the record of what `prepare pairs` or `prepare vectors` wrote into a directory.
 
     Raises:
         InputError: nothing, or the record is damaged.

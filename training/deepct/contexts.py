@@ -1,4 +1,4 @@
-"""What an argument's context says it is about."""
+"""Read the topic of an argument from its context in the corpus."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class Labels:
     """Words by their stems, each stemmed once."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Create an empty cache of stems."""
         self._stems = Terms("porter")
 
     def words(self, passage: str, reference: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How well weights tell the words that matter."""
+"""Measure how well weights predict which words matter: R², MAP, R-precision."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def rows(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]
 
 
 def taken(row: dict[str, Any], documents: str) -> bool:
-    """Whether a passage is of a document set."""
+    """Tell whether a passage belongs to a document set."""
     return documents == "all" or not (row["judged"] or (documents == "unpooled" and row["found"]))
 
 

@@ -1,4 +1,4 @@
-"""What needs no network: one weight for all words, and a line over how rare a word is."""
+"""Baselines without a network: one weight for all words, and a line over idf."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from training.deepct.measures import Weighed
 
 
 class Words:
-    """What is known of the words of the passages that are learned from."""
+    """Word statistics of the training passages."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Create empty statistics."""
         self._passages = 0
         self._df: Counter[str] = Counter()  # passages that have a word
         self._occurrences: Counter[str] = Counter()
         self._mattering: Counter[str] = Counter()  # occurrences that matter
 
     def add(self, passage: Weighed) -> None:
-        """One more passage."""
+        """Count the words of a passage."""
         self._passages += 1
         self._df.update({*passage.words})
         self._occurrences.update(passage.words)

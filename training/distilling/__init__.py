@@ -1,3 +1,3 @@
-"""From titles of debates, and another system's scores for them, to a network."""
+"""Distillation: titles of debates with another system's scores."""
 
 from __future__ import annotations

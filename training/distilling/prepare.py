@@ -53,7 +53,7 @@ class Asked(Input):
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """Those of the files, and of the titles. Raises InputError."""
+        """Return the hashes of the files and of the titles. Raises InputError."""
         return super().hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
@@ -118,12 +118,12 @@ def prepare_distilled(
 
 
 def place(work: Path) -> Path:
-    """The table's file."""
+    """Return the path of the table."""
     return work / "distilled" / "lists.parquet"
 
 
 def distilled_table(work: Path) -> tuple[pd.DataFrame, Record]:
-    """What `prepare_distilled` wrote: see `training.quality.tables`, topic and debate being the title; and its record.
+    """Read the table of scored titles, in the form of `training.quality.tables` with the title as topic, and its record.
 
     Raises:
         InputError: there is no such table, or it is damaged.

@@ -1,3 +1,3 @@
-"""From tables to checkpoints."""
+"""Train networks of any task: recipe, loop, state, checkpoint."""
 
 from __future__ import annotations

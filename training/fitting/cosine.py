@@ -24,7 +24,7 @@ def by_cosine(pretrained: Pretrained, device: torch.device) -> Scorer:
     nn.Module.to(bert.train(False), device)  # not bert.to: transformers hides its signature behind a decorator
 
     def vectors(texts: Padded, rows: np.ndarray) -> Tensor:
-        """(len(rows), E), of length 1."""
+        """Compute vectors (len(rows), E) of length 1."""
         parts = []
         for part in np.split(rows, range(BATCH, len(rows), BATCH)):
             ids, mask = texts.take(part, device)

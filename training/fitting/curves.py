@@ -12,7 +12,7 @@ SPARSITY = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"
 
 @dataclass(frozen=True)
 class Curve:
-    """What a training log is of."""
+    """The axes of a learning curve, and the measure that picks the checkpoint."""
 
     loss: str
     measures: tuple[str, str, str]

@@ -67,7 +67,7 @@ def take_step(
     micro: int,
     processes: Processes = ALONE,
 ) -> float:
-    """One step of the optimiser over a global batch of examples, rows (B,), computed in micro batches; the batch's loss."""
+    """Take one optimiser step over a global batch of examples, rows (B,), in micro batches; return the batch's loss."""
     loss = processes.backward(network, task, rows, micro)
     optimiser.step()
     optimiser.zero_grad()

@@ -16,7 +16,7 @@ class Lowest(nn.Module):
     """
 
     def __init__(self, bert: Any, blocks: int) -> None:
-        """Of an encoder in which so many are frozen; it keeps what it has."""
+        """Take the frozen embeddings and lowest blocks of an encoder, which keeps them."""
         super().__init__()
         # A list: as modules of those that share them, they would be asked for what they find there.
         self.parts = [bert.embeddings, *bert.encoder.layer[:blocks]]
@@ -27,7 +27,7 @@ class Lowest(nn.Module):
         self._found: dict[bytes, Tensor] = {}
 
     def give(self, bert: Any) -> None:
-        """Make another encoder read what is shared instead of computing it, of the same weights there."""
+        """Replace the frozen layers of another encoder, which has the same weights there, by this cache."""
         bert.embeddings = self
         del bert.encoder.layer[: len(self.parts) - 1]
 

@@ -1,4 +1,4 @@
-"""Who computes the gradients of a batch: one process or, under torchrun, several that train one network together."""
+"""Compute the gradients of a batch in one process or, under torchrun, in several."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Processes(Protocol):
     size: int  # how many there are
 
     def seed(self, seed: int, step: int) -> None:
-        """What dropout draws in a step, if it is not to go on drawing where it is."""
+        """Seed dropout for a step; a single process goes on drawing instead."""
 
     def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
         """The loss of a batch of examples, rows (B,), computed in micro batches; its gradients are added to the parameters'."""
 
     def meet(self) -> None:
-        """Wait for the others."""
+        """Wait at a barrier for the other processes."""
 
 
 class Alone(Processes):
-    """One process."""
+    """A single process."""
 
     number, size = 0, 1
 
@@ -68,7 +68,7 @@ class Together(Processes):
     """
 
     def __init__(self) -> None:
-        """Of a process group that was joined."""
+        """Take rank and size from the process group, which was joined."""
         self.number, self.size = distributed.get_rank(), distributed.get_world_size()
         self._module: DistributedDataParallel | None = None
 
@@ -115,7 +115,7 @@ def _parallel(module: nn.Module) -> DistributedDataParallel:
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[Processes]:
-    """Those that torchrun has started, each with a GPU of its own where they compute on GPUs; without torchrun this one.
+    """Join the processes that torchrun started, each with a GPU of its own; without torchrun, return this process alone.
 
     Raises:
         UsageError: more processes than GPUs.

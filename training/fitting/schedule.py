@@ -1,4 +1,4 @@
-"""What each step of a training run reads, how fast it learns, and after which steps to validate."""
+"""The schedule of a training run: the examples and the learning rate of each step, and the steps that validate."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Schedule:
 
     @property
     def per_epoch(self) -> int:
-        """Steps."""
+        """The number of steps of an epoch."""
         return -(-self.arguments // self.recipe.training.global_batch_size)
 
     @property
     def steps(self) -> int:
-        """All of them."""
+        """The number of steps of the run."""
         training = self.recipe.training
         most = self.per_epoch * training.epochs
         return min(most, training.steps or most)
@@ -44,7 +44,7 @@ class Schedule:
         return 1 - step / self.steps if training.decay else 1.0
 
     def validates(self, step: int) -> bool:
-        """Whether to validate after a step."""
+        """Tell whether to validate after a step."""
         number = self.recipe.training.validations
         checks = {round(self.per_epoch * (part + 1) / number) for part in range(number)}
         return step % self.per_epoch + 1 in checks or step + 1 == self.steps

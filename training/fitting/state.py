@@ -1,4 +1,4 @@
-"""Where a training run is: saved whole, so that a run that was stopped goes on exactly there and ends with the same bytes."""
+"""The state of a training run, saved as a whole, so that a stopped run resumes and ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class State:
         write_whole(folder / STATE, buffer.getvalue())
 
     def saved(self, folder: Path) -> dict[str, Any] | None:
-        """What a run saved that goes on, for `resume`; None: there is nothing.
+        """Load the state of a run to `resume`; None where there is none.
 
         Raises:
             InputError: it is damaged. UsageError: it is of something else.

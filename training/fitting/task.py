@@ -1,4 +1,4 @@
-"""What a network learns from, and what tells how well it does: all that differs between two kinds of training."""
+"""The interface of tasks: examples with a loss, and a validation; all that differs between two kinds of training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Task(ABC, Generic[N]):
 
     @abstractmethod
     def loss(self, network: N, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """What some examples add to the loss of a batch.
+        """Compute the share of some examples in the loss of a batch.
 
         Args:
             network: what learns.
@@ -48,12 +48,12 @@ class Task(ABC, Generic[N]):
 
 
 def diverged(step: int, what: str) -> TrainingError:
-    """What to raise where scores or losses are no numbers."""
+    """Create the error for scores or losses that are not finite."""
     return TrainingError(f"step {step}: {what}; lower training.learning_rate in the recipe")
 
 
 def dead(step: int) -> TrainingError:
-    """What to raise where a network gives everything the same score."""
+    """Create the error for a network that gives everything the same score."""
     return TrainingError(
         f"step {step}: all validation scores are tied, the network is dead; lower training.learning_rate "
         "or look at its inputs (saturated layers, vectors)"

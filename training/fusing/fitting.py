@@ -27,7 +27,7 @@ class Labelled:
 
 
 class Scorer(Protocol):
-    """What was fitted."""
+    """A fitted model."""
 
     def scores(self, features: np.ndarray) -> np.ndarray:
         """The scores (N,) of standardised features (N, F)."""
@@ -62,13 +62,13 @@ class Fitting:
             )
 
     def labelled(self, rows: np.ndarray | None = None) -> Labelled:
-        """Those of some rows, which may occur several times, or of all, that have a label."""
+        """Return features and labels of the labelled rows, of all or of some, which may repeat."""
         rows = np.arange(len(self.labels)) if rows is None else rows
         rows = rows[~np.isnan(self.labels[rows])]
         return Labelled(self.names, self.features[rows], self.labels[rows], self._topics[rows])
 
     def resampled(self, times: int) -> Iterator[Labelled]:
-        """Those of topics that are drawn anew, so many times."""
+        """Yield labelled rows of topics drawn with replacement, so many times."""
         labelled = np.flatnonzero(~np.isnan(self.labels))
         rows = [labelled[places] for places in self.pairs.iloc[labelled].groupby("qid").indices.values()]
         rng = np.random.default_rng(self._seed)

@@ -13,7 +13,7 @@ from training.fusing.recipe import LambdaMART
 
 @dataclass(frozen=True)
 class Trees:
-    """What was fitted."""
+    """Fitted trees."""
 
     booster: lightgbm.Booster
 

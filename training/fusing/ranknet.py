@@ -16,7 +16,7 @@ from training.fusing.recipe import RankNet
 
 @dataclass(frozen=True)
 class Layers:
-    """What was fitted."""
+    """A fitted network."""
 
     layers: nn.Module
 

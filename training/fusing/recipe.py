@@ -25,7 +25,7 @@ RIDGE = "ridge"  # the model of a fusion's checkpoint, by the name that others a
 
 
 class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How weights are fitted."""
+    """The settings of the ridge regression."""
 
     alpha: Above0 = 1.0  # ridge's
     unjudged: Annotated[int, Meta(ge=0)] = 20  # documents of a topic's pool that nobody judged, drawn to be fitted to as 0
@@ -52,7 +52,7 @@ class RankNet(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", for
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All of it."""
+    """The recipe of a learned fusion."""
 
     members: dict[str, Annotated[int, Meta(ge=0, le=DEEPEST)]]  # of each: its best documents that join the pool, a topic
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # systems that it is compared with

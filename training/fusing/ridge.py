@@ -12,7 +12,7 @@ from training.fusing.fitting import Labelled
 
 @dataclass(frozen=True)
 class Weights:
-    """What was fitted."""
+    """Fitted weights."""
 
     intercept: float
     of: dict[str, float]  # the features, by their names

@@ -74,7 +74,7 @@ class Trial:
         return {feature: self.measured(self.honest(others)) for feature, others in features}
 
     def repeated(self) -> dict[str, pd.DataFrame]:
-        """The same, and of the fusion by its name, means over repetitions: a single one owes a part to what was drawn."""
+        """Repeat the ablation, and the fusion itself, over other folds and unjudged documents; means over repetitions."""
         variants = {self.name: self.recipe.features} | self._without()
         measured: dict[str, list[pd.DataFrame]] = {name: [] for name in variants}
         for seed in progress(range(1, REPETITIONS + 1), "repeated", "cross-validations"):

@@ -1,3 +1,3 @@
-"""From runs and judgments to figures."""
+"""Measures, tests, tables and reports of runs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How alike the systems' lists are: mean Jaccard index and Spearman correlation over topics (thesis 4.4, figure 4.11)."""
+"""Similarity of the systems' lists: mean Jaccard index and Spearman correlation over topics (thesis 4.4, figure 4.11)."""
 
 from __future__ import annotations
 

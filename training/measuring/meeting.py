@@ -1,4 +1,4 @@
-"""What a run and judgments have in common: without it a figure says nothing."""
+"""Count what a run and judgments have in common: without it a figure says nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Meeting:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run has all topics that means are over."""
+        """Tell whether the run has all judged topics."""
         return len(self.common) == self.measured
 
     def line(self) -> str:

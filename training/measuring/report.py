@@ -57,7 +57,7 @@ COLUMNS = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 
 @dataclass(frozen=True)
 class Topic:
-    """What the report says of a topic."""
+    """A topic in the report."""
 
     qid: str
     query: str
@@ -159,7 +159,7 @@ def _primary(directory: Path, files: Mapping[str, Path]) -> str:
 
 
 def _is_fitted(system: str, judgments: str, execution: Execution) -> bool:
-    """Whether something of a system was fitted or tuned to the judgments with this hash."""
+    """Tell whether any part of a system was fitted or tuned to the judgments with this hash."""
     names = {part.checkpoint for part in walk(SYSTEMS[system].stage) if part.checkpoint} if system in SYSTEMS else set()
     records = [execution.checkpoints.directory / name / PROVENANCE for name in names]
     return any(judgments in record.read_text(encoding="utf-8") for record in records if record.is_file())
@@ -252,7 +252,7 @@ def _against(qrels: pd.DataFrame, lists: Mapping[str, Mapping[str, list[str]]]) 
 
 
 def _extremes(shown: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
-    """Of each topic's arguments, `qid docno`, the best and the worst by the quality that a system re-orders by, if one does."""
+    """Find the best and the worst of each topic's arguments `qid docno` by quality, where a system re-ranks by quality."""
     stages = [find(system).stage for system in systems if system in SYSTEMS]
     reordering = next((stage for stage in stages if isinstance(stage, Reorder)), None)
     if reordering is None:

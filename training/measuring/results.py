@@ -102,7 +102,7 @@ def report(values: Values, meetings: Sequence[Meeting], baseline: str | None, ou
 
 
 def _headlines(tables: Mapping[str, pd.DataFrame]) -> str:
-    """One line a run: nDCG@5 in its three definitions with intervals, over how many topics, and what is judged."""
+    """Tabulate one line per run: nDCG@5 by its three definitions with intervals, numbers of topics, judged shares."""
     rows = {}
     for run, table in tables.items():
         found = intervals(table[[*HEADLINES]])

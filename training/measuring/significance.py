@@ -1,4 +1,4 @@
-"""Whether runs differ from a baseline by more than chance: paired tests over topics, corrected, and bootstrap intervals."""
+"""Paired tests of runs against a baseline over topics, corrected by Holm, and bootstrap intervals."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def labelled_lists(table: pd.DataFrame, size: int, labels_of: Callable[[np.ndarr
 
 
 def _padded(lists: list[np.ndarray], dtype: type[np.number]) -> np.ndarray:
-    """(N, n) of lists of at most n."""
+    """Pad lists of at most n to an array (N, n)."""
     padded = np.full((len(lists), max(map(len, lists), default=0)), PADDING, dtype=dtype)
     for row, values in zip(padded, lists, strict=True):
         row[: len(values)] = values

@@ -34,14 +34,14 @@ class Listwise(Task[Ranker]):
         tokeniser: Tokeniser,
         device: torch.device,
     ) -> None:
-        """From two tables (see `quality_table`), the lists of the first one, and what is learned of them."""
+        """Take a table to learn from (see `quality_table`) with its lists and loss, and a table to validate on."""
         self._lists, self._loss = lists, loss
         self._read, self._dev, self._read_dev = read(train, tokeniser), dev, read(dev, tokeniser)
         self._device = device
         self.size, self.number = len(lists.rows), len(dev[["data", "topic"]].drop_duplicates())
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """What the lists of the part add to the loss of all lists of the batch.
+        """Compute the share of the part's lists in the loss of the batch.
 
         The network reads as many arguments at a time as a list has, not a list's but such of similar length: half of what it
         read of a list would be padding.
@@ -70,7 +70,7 @@ class Listwise(Task[Ranker]):
         return macro(self._dev, found)
 
     def final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """The same: all topics pick the network."""
+        """Validate the kept network: all topics pick it."""
         return self.validated(ranker, step)
 
 

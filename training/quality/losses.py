@@ -32,11 +32,11 @@ class Loss:
         return self.total(labels, scores) / self.counted(labels)
 
     def total(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """What lists add to the loss of a batch that they are a part of, before it is divided by what the batch counts."""
+        """Sum the weighted elements of lists, before the batch's loss is divided by `counted`."""
         return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
 
     def counted(self, labels: Tensor) -> Tensor:
-        """How many weights of a batch are not 0; 1 if all are."""
+        """Count the non-zero weights of a batch, at least 1."""
         return self.weights(labels).count_nonzero().clamp(min=1)
 
 
@@ -45,7 +45,7 @@ def _each_item(labels: Tensor) -> Tensor:
 
 
 def _each_pair(labels: Tensor) -> Tensor:
-    """(B, n, n): the first of the two is the better one."""
+    """Weigh pairs (B, n, n) whose first item is the better one."""
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
 
 
@@ -58,12 +58,12 @@ def _each_graded_list(labels: Tensor) -> Tensor:
 
 
 def _sums(labels: Tensor) -> Tensor:
-    """(B,)."""
+    """Sum the labels of each list, (B,)."""
     return labels.clamp(min=0).sum(1)
 
 
 def _differences(scores: Tensor) -> Tensor:
-    """(B, n, n): the first item's score above the second's."""
+    """Compute score differences (B, n, n), first item minus second."""
     return scores.unsqueeze(2) - scores.unsqueeze(1)
 
 
@@ -84,14 +84,14 @@ def _margins(labels: Tensor, scores: Tensor) -> Tensor:
 
 
 def _cross_entropies(labels: Tensor, scores: Tensor) -> Tensor:
-    """(B,): between the labels, brought to a sum of 1, and the scores' softmax."""
+    """Compute cross-entropies (B,) of the scores' softmax from the labels, normalised to a sum of 1."""
     outside, sums = labels < 0, _sums(labels)
     logarithms = scores.masked_fill(outside, torch.finfo(scores.dtype).min).log_softmax(1).masked_fill(outside, 0)
     return -(labels * logarithms).sum(1) / torch.where(sums > 0, sums, 1)
 
 
 def _likelihoods(labels: Tensor, scores: Tensor) -> Tensor:
-    """(B,): minus the logarithm of the probability to draw the items, each among those left, in the order of their labels.
+    """Compute negative log-likelihoods (B,) of drawing the items, each among those left, in the order of their labels.
 
     Items of one label are ordered at random, anew each time.
     """
@@ -105,7 +105,7 @@ def _likelihoods(labels: Tensor, scores: Tensor) -> Tensor:
 
 
 def _approximate_ndcgs(labels: Tensor, scores: Tensor) -> Tensor:
-    """(B,): minus NDCG by ranks with a gradient: 1 and a sigmoid for each item that may come before (Qin, Liu, Li 2010)."""
+    """Compute minus NDCG (B,) by smooth ranks: 1 plus a sigmoid per item that may come before (Qin, Liu, Li 2010)."""
     inside = labels >= 0
     before = torch.sigmoid(-_differences(scores) / TEMPERATURE) * inside.unsqueeze(1)  # (B, n, n)
     ranks = 0.5 + before.sum(2)  # half of the 1 is its own sigmoid

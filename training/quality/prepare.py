@@ -31,10 +31,10 @@ class Published(Protocol):
 
 
 class Lists(Published, Protocol):
-    """One of which each file is a list."""
+    """A data set with one list per file."""
 
     def read(self, file: Path) -> pd.DataFrame:
-        """One of them."""
+        """Read one data set."""
 
 
 LISTS: dict[str, Lists] = {"ukp": ukp, "ibm": ibm}

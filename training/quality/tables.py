@@ -15,7 +15,7 @@ COLUMNS = ["data", "debate", "topic", "docno", "premise", "score"]  # topic: wit
 
 
 class Source(NamedTuple):
-    """What is told of a data set."""
+    """Name, publisher and licence of a data set."""
 
     name: str
     publisher: str

@@ -1,4 +1,4 @@
-"""How well scores order the arguments of each topic: three correlations with their quality, means over topics."""
+"""Correlate scores with the quality of each topic's arguments: Pearson, Spearman, Kendall; means over topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tagger's layers can learn before they see a tag: to guess a word from those before it, and from those behind it.
+"""A bidirectional language model around a tagger's layers, for pre-training.
 
 Dai, Le: Semi-supervised Sequence Learning. NIPS 2015. Peters et al.: Semi-supervised sequence tagging with bidirectional
 language models. ACL 2017.
@@ -77,14 +77,14 @@ class LanguageModel(TARGER):
         return functional.softplus(others.logsumexp(1) - right).mean()
 
     def scores(self, guessed: Tensor) -> Tensor:
-        """Of all words of the vocabulary for guessed vectors (M, E): (M, V), padding and unknown at minus infinity."""
+        """Score all words of the vocabulary, (M, V), for guessed vectors (M, E); padding and unknown get minus infinity."""
         found = guessed @ self.word.weight.T + self.frequency.weight.squeeze(1)
         found[:, :FIRST] = -torch.inf
         return found
 
 
 class _Config(msgspec.Struct, forbid_unknown_fields=True):
-    """What config.json says, beside the version."""
+    """The content of config.json, without the version."""
 
     model: str
     config: dict[str, Any]

@@ -1,4 +1,4 @@
-"""How long documents are as they are, and once taggers have reduced them: the thesis' table (Hollatz 2022, 4.1) for ours."""
+"""Lengths of documents before and after taggers reduce them, as in the thesis' table (Hollatz 2022, 4.1)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
 
 
 def _reduced(name: str, fields: Fields, execution: Execution, collection: pd.DataFrame) -> list[int]:
-    """How many words are left of each document."""
+    """Count the words that are left of each document."""
     found = Enrichment(name).collection(execution, fields, collection)
     parts = (found.between(start, start + TOGETHER) for start in range(0, len(collection), TOGETHER))
     return [sum(words.values()) for part in parts for words in part]

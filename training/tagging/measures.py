@@ -1,4 +1,4 @@
-"""How well tags agree: of words, and of components, which must agree whole, as conlleval counts."""
+"""Precision, recall and F1 of whole components, as conlleval counts, and the accuracy of words."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def measures(gold: Tags, found: Tags) -> dict[str, float]:
 
 
 class Majority:
-    """What needs no network: the most frequent tag of each word's form; of one that was not met, the most frequent of all."""
+    """Baseline: the most frequent tag of each word's form; of an unseen form, the most frequent tag."""
 
     def __init__(self, words: Tags, tags: Tags) -> None:
-        """From tagged sequences; of equally frequent tags the first met."""
+        """Count the tags of sequences; ties: the first met."""
         counts: dict[str, Counter[str]] = {}
         for own, its in zip(words, tags, strict=True):
             for word, tag in zip(own, its, strict=True):

@@ -19,7 +19,7 @@ class Split:
     test: list[Document]
 
     def __add__(self, other: Split) -> Split:
-        """Of two data sets."""
+        """Join the splits of two data sets."""
         return Split(self.train + other.train, self.test + other.test)
 
 

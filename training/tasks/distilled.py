@@ -67,5 +67,5 @@ class Distillation(Listwise):
 
 
 def _above_the_lowest(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """How far the chosen items are above the topic's lowest: labels are not negative, and a sum's zero says nothing."""
+    """Subtract the topic's lowest score: labels must not be negative, and the zero of scores means nothing."""
     return np.asarray(scores[chosen] - scores.min())

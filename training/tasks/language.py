@@ -88,7 +88,7 @@ class LanguageModelling(Task[LanguageModel]):
     def __init__(
         self, learned: Sequence[WrittenPassage], held: Sequence[WrittenPassage], language: Language, vocabulary: int
     ) -> None:
-        """From passages to learn from and to validate on, and the number of ids. Raises InputError: none of either."""
+        """Take passages to learn from and to validate on, and the number of ids. Raises InputError: none of either."""
         if not learned or not held:
             raise InputError(f"{len(learned)} passages to learn from, {len(held)} to validate on; expected some of both")
         self._learned, self._held, self._sampled = learned, held, language.sampled
@@ -138,7 +138,7 @@ class LanguageModelling(Task[LanguageModel]):
         return {"most frequent word": {"both": _percent(words[most], words.total())}}
 
     def validated(self, network: LanguageModel, step: int) -> dict[str, float]:
-        """How often a word is guessed right: ahead, from those before it; back, from those behind it; in the mean of both."""
+        """Measure the share of words guessed right: ahead (from the words before), back (from those behind), both (mean)."""
         if not all(bool(value.isfinite().all()) for value in network.parameters()):
             raise diverged(step, "a weight is not finite")
         right, words = np.zeros(2), np.zeros(2)
@@ -151,7 +151,7 @@ class LanguageModelling(Task[LanguageModel]):
         return {"ahead": ahead, "back": back, "both": round((ahead + back) / 2, 2)}
 
     def final(self, network: LanguageModel, step: int) -> dict[str, float]:
-        """The same: all held-out passages pick the network."""
+        """Validate the kept network: all held-out passages pick it."""
         return self.validated(network, step)
 
 

@@ -116,7 +116,7 @@ class Pairwise(Task[Ranker]):
         return self._measured(ranker, step, self._chosen)
 
     def final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """The same over all queries."""
+        """Validate over all queries."""
         return self._measured(ranker, step, self._everything)
 
     def _measured(self, ranker: Ranker, step: int, chosen: np.ndarray) -> dict[str, float]:
@@ -130,7 +130,7 @@ class Pairwise(Task[Ranker]):
 
 
 def _prepared(work: Path, unrelated: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """What decides the tables, and their hashes. Raises InputError: they are not there, or not these unrelated premises."""
+    """Return the tables' record and hashes. Raises InputError: they are missing, or not these unrelated premises."""
     tables = made(work)
     decided_by, files = tables.decided_by, {name: file.xxh3 for name, file in tables.files.items()}
     if unrelated is None:

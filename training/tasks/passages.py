@@ -74,7 +74,7 @@ class Learned:
 
     @classmethod
     def of(cls, found: Sequence[tuple[np.ndarray, np.ndarray]]) -> Learned:
-        """From the ids and the targets of each, which are -1, 0 or 1."""
+        """Pad the ids and the targets (-1, 0 or 1) of passages."""
         pieces, targets = Padded.of([ids for ids, _ in found]), Padded.of([one.astype(int) + 1 for _, one in found])
         return cls(pieces, (targets.ids - 1).to(torch.int8))  # padded with 0
 
@@ -100,7 +100,7 @@ class TermWeighting(Task[DeepCT]):
         labels: Sequence[Weighed],
         device: torch.device,
     ) -> None:
-        """From what is learned from, with its words, and the passages to validate on with theirs."""
+        """Take the training passages with their words, and the validation passages with theirs."""
         self._learned, self._words, self._passages, self._labels = learned, words, passages, labels
         self._device = device
         self.size, self.number = len(learned.targets), len(passages)
@@ -162,7 +162,7 @@ class TermWeighting(Task[DeepCT]):
         return measures(self._labels, weights)
 
     def final(self, network: DeepCT, step: int) -> dict[str, float]:
-        """The same: all passages pick the network."""
+        """Validate the kept network: all passages pick it."""
         return self.validated(network, step)
 
 

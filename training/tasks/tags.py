@@ -166,7 +166,7 @@ class Tagging(Task[TARGER]):
         return measures(self._test.tags, tags_of(network, self._test.passages))
 
     def final(self, network: TARGER, step: int) -> dict[str, float]:
-        """The same."""
+        """Measure the last network over the held-out documents."""
         return self.validated(network, step)
 
     def _gold(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
