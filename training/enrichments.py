@@ -55,8 +55,8 @@ def compare(
         for model in models:
             name, grid = (enrichment, Path(model).stem), _grid(model, index, enrichment if enrichment in opened else None)
             values = values_of("-".join(name), grid, judged, execution)
-            _, honest = cross_validated(values, judged.fold_of, deciding(measure))
-            found[name] = pd.DataFrame(honest, index=judged.topics, columns=list(COLUMNS))
+            _, on_others = cross_validated(values, judged.fold_of, deciding(measure))
+            found[name] = pd.DataFrame(on_others, index=judged.topics, columns=list(COLUMNS))
     rows = [_row(name, model, one, found) for name, model in found for one in MEASURES]
     table = pd.DataFrame(rows)
     for test in ("t", "randomisation"):

@@ -104,12 +104,12 @@ def tune(
     values = values_of(name, grid, judged, execution)[:, :, : len(MEASURES)]
     decisive = deciding(measure)
     best = best_of(values[:, :, decisive])
-    chosen, honest = cross_validated(values, judged.fold_of, decisive)
+    chosen, held_out = cross_validated(values, judged.fold_of, decisive)
     metrics: dict[str, Any] = {
         "topics": len(judged.topics),
         "points": len(grid.points),
         "decided by": measure,
-        **({CROSS_VALIDATED: rounded(MEASURES, defined_mean(honest, 0))} if chosen else {}),
+        **({CROSS_VALIDATED: rounded(MEASURES, defined_mean(held_out, 0))} if chosen else {}),
         "folds": [_axes(grid, point) for point in chosen],
         CHOSEN_ON: rounded(MEASURES, defined_mean(values[best], 0)),
     }

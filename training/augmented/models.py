@@ -20,7 +20,7 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from training.fitting.lowest import Lowest
+from training.fitting.frozen_layers import FrozenLayers
 
 AT_ONCE = 64  # pairs or texts that are scored together
 
@@ -44,7 +44,7 @@ class Training:
     bfloat16: bool = True  # matrix products while training, and of labels; weights, steps and measured scores are float32
 
 
-def built(encoder: Path, training: Training, seed: int, device: torch.device, lowest: Lowest | None = None) -> Model:
+def built(encoder: Path, training: Training, seed: int, device: torch.device, lowest: FrozenLayers | None = None) -> Model:
     """A network as training begins.
 
     Args:
@@ -76,9 +76,9 @@ def built(encoder: Path, training: Training, seed: int, device: torch.device, lo
     return model
 
 
-def lowest(encoder: Path, training: Training, device: torch.device) -> Lowest:
+def lowest(encoder: Path, training: Training, device: torch.device) -> FrozenLayers:
     """Return the frozen layers that bi-encoders with these settings share."""
-    return Lowest(encoder_of(built(encoder, training, 0, device)), training.frozen)
+    return FrozenLayers(encoder_of(built(encoder, training, 0, device)), training.frozen)
 
 
 def labels(model: Model, pairs: pd.DataFrame, training: Training) -> np.ndarray:

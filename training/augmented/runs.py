@@ -26,7 +26,7 @@ from sentence_transformers.sentence_transformer.losses import CoSENTLoss, Cosine
 from transformers import PrinterCallback, TrainerCallback
 
 from training.augmented.models import Model, Training, built, restore, trained
-from training.fitting.lowest import Lowest
+from training.fitting.frozen_layers import FrozenLayers
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
 POSITIVE = 0.5  # from this label on a pair is one of those that `multiple_negatives` learns from
@@ -43,7 +43,7 @@ class Run:
     training: Training
     pairs: pd.DataFrame  # first second label
     device: torch.device
-    lowest: Lowest | None = None  # of bi-encoders, if they share it
+    lowest: FrozenLayers | None = None  # of bi-encoders, if they share it
 
     def start(self, seed: int) -> Model:
         """The network as it begins."""

@@ -19,7 +19,7 @@ from training.augmented.measures import baseline, on_both, on_dev
 from training.augmented.models import Model, Training, built, labels, lowest, restore, scores, trained, vectors
 from training.augmented.optimised import optimised
 from training.augmented.runs import Run
-from training.fitting.lowest import Lowest
+from training.fitting.frozen_layers import FrozenLayers
 
 BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = "baseline", "untrained", "cross_encoder", "bi_encoder"
 RANDOM, KDE, BM25, SEMANTIC, BOTH = "random", "kde", "bm25", "semantic", "bm25_semantic"
@@ -79,7 +79,7 @@ class Trial:
         first = settings.seed + repetition * settings.seeds
         self._seeds = range(first, first + settings.seeds)
         self._sentences = sampling.Sentences.of(gold.train)
-        self._lowest: Lowest | None = None
+        self._lowest: FrozenLayers | None = None
 
     @property
     def name(self) -> str:
@@ -206,7 +206,7 @@ class Trial:
     def _built(self, training: Training) -> Model:
         return built(self._encoder, training, self._seeds[0], self._device, self._shared(training))
 
-    def _shared(self, training: Training) -> Lowest | None:
+    def _shared(self, training: Training) -> FrozenLayers | None:
         """Return the cache of frozen layers that students share, as they read the same sentences; None for teachers."""
         if training != self._settings.student or training.frozen <= 0:
             return None

@@ -69,8 +69,8 @@ def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
     return result
 
 
-def confusable(arguments: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept) -> np.ndarray:
-    """For every argument the row number of an unrelated one that has the words of its conclusion.
+def hard_negatives(arguments: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept) -> np.ndarray:
+    """Return for every argument the row number of an unrelated one that has words of its conclusion (a hard negative).
 
     A language model smoothed by Dirichlet's prior searches for each conclusion among all arguments; the first 100 of other
     normalised conclusions are dealt out in random order, from the beginning again where a conclusion has more premises. Some of

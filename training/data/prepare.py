@@ -23,7 +23,7 @@ from submission.input.directory import refuse
 from submission.progress import progress
 from submission.text.ids import Reads
 from submission.text.normalise import normalise
-from training.data.distant import confusable, unrelated
+from training.data.distant import hard_negatives, unrelated
 from training.data.forms import FORMS
 from training.data.protocol import TRAIN, UNRELATED, VALIDATION
 from training.data.seeds import Stream, generator
@@ -113,7 +113,7 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
     write_statistics(work, train, validation)
     if settings.unrelated:
         kept = Kept(unrelated_file(directory, settings.unrelated).parent, decided_by, overwrite=True)
-        write = partial(_write_confusable, train, splits[0][2][:, 0], settings.seed, kept)
+        write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, kept)
         kept.make([unrelated_file(directory, settings.unrelated).name], write)
 
 
@@ -130,7 +130,7 @@ def _write(arguments: pd.DataFrame, rows: np.ndarray, form: Reads, what: str, fi
             writer.write_table(pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))
 
 
-def _write_confusable(train: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept, file: Path) -> None:
+def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept, file: Path) -> None:
     docnos = train["docno"].to_numpy()
-    rows = confusable(train, least_similar, seed, kept)
+    rows = hard_negatives(train, least_similar, seed, kept)
     pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

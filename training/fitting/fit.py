@@ -90,7 +90,7 @@ def fit(
         restore_directory(folder / BEST)
         if restart:
             (folder / STATE).unlink(missing_ok=True)
-    processes.meet()  # the others read what this one leaves
+    processes.barrier()  # the others read what this one leaves
     saved = state.saved(folder)
     baselines = _baselines(task) if writes else {}
     if saved:

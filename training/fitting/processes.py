@@ -33,7 +33,7 @@ class Processes(Protocol):
     def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
         """The loss of a batch of examples, rows (B,), computed in micro batches; its gradients are added to the parameters'."""
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait at a barrier for the other processes."""
 
 
@@ -53,7 +53,7 @@ class Alone(Processes):
             total += loss.item()
         return total
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         pass
 
 
@@ -92,7 +92,7 @@ class Together(Processes):
         distributed.all_reduce(found)
         return found.item() / self.size
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         distributed.barrier()
 
 

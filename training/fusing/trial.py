@@ -55,7 +55,7 @@ class Trial:
         table = pool.merge(self.table[[*PAIR, *features]], on=PAIR)
         return Fitting(table, list(self.judged.values()), (recipe or self.recipe).fit)
 
-    def honest(
+    def cross_validated(
         self, features: Collection[str] | None = None, recipe: Recipe | None = None, model: Model | None = None
     ) -> pd.DataFrame:
         """Scores `qid docno score`, each topic's by a model fitted without its fold: the ridge regression, or the one given."""
@@ -64,14 +64,14 @@ class Trial:
     def runs(self) -> dict[str, pd.DataFrame]:
         """The runs that are compared: the fusion, the same without unjudged documents in the fit, and the baselines."""
         alone = msgspec.structs.replace(self.recipe, fit=msgspec.structs.replace(self.recipe.fit, unjudged=0))
-        own = {self.name: self.run(self.honest()), JUDGED_ALONE: self.run(self.honest(recipe=alone))}
+        own = {self.name: self.run(self.cross_validated()), JUDGED_ALONE: self.run(self.cross_validated(recipe=alone))}
         baselines = {name: self.execution.lists(SYSTEMS[name].stage) for name in self.recipe.baselines}
         return own | {name: lists.cut(found, lists.DEPTH) for name, found in baselines.items()}
 
     def ablated(self) -> dict[str, pd.DataFrame]:
         """The measures by topic without each feature, by its name; not of one without which no member proposes documents."""
         features = progress(list(self._without().items()), "ablation", "features")
-        return {feature: self.measured(self.honest(others)) for feature, others in features}
+        return {feature: self.measured(self.cross_validated(others)) for feature, others in features}
 
     def repeated(self) -> dict[str, pd.DataFrame]:
         """Repeat the ablation, and the fusion itself, over other folds and unjudged documents; means over repetitions."""
@@ -88,7 +88,7 @@ class Trial:
     def added(self) -> dict[str, pd.DataFrame]:
         """The measures by topic with each member that is tried, by its name."""
         tried = progress(self.recipe.tried, "tried", "members")
-        return {member: self.measured(self.honest([*self.recipe.features, member])) for member in tried}
+        return {member: self.measured(self.cross_validated([*self.recipe.features, member])) for member in tried}
 
     def compared(self) -> dict[str, pd.DataFrame]:
         """The measures by topic of all models, by their names, the ridge regression's first."""
@@ -99,7 +99,7 @@ class Trial:
             else:
                 models[name] = partial(ranknet, settings=settings, seed=seed)
         names = progress(list(models), "models", "models")
-        return {name: self.measured(self.honest(model=models[name])) for name in names}
+        return {name: self.measured(self.cross_validated(model=models[name])) for name in names}
 
     def run(self, scores: pd.DataFrame) -> pd.DataFrame:
         """The lists of scores `qid docno score`, as deep as a run."""

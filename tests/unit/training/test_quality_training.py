@@ -16,7 +16,7 @@ from submission.rankers.tfr_bert import TFRBERT
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
 from tests.conftest import BERT, tiny_tokenizer
-from training.fitting.lowest import Lowest
+from training.fitting.frozen_layers import FrozenLayers
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
 from training.fitting.settings import Optimisation, PretrainedEncoder
@@ -197,7 +197,7 @@ def test_what_training_is_spared_changes_no_network(
 
 
 def test_networks_share_what_is_frozen(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared: dict[object, Lowest] = {}
+    shared: dict[object, FrozenLayers] = {}
     monkeypatch.setattr("training.studies.argument_quality.training._SHARED", shared)
     computed = []
     for seed in range(2):

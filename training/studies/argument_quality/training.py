@@ -13,8 +13,8 @@ from submission.rankers.base import Ranker
 from submission.rankers.bert import BERTNetwork, BlockForCls
 from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
+from training.fitting.frozen_layers import FrozenLayers
 from training.fitting.loop import train as validations
-from training.fitting.lowest import Lowest
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
@@ -25,7 +25,7 @@ from training.fitting.validation import evaluating
 from training.quality.listwise import read
 from training.tasks.lists import Lists, QualityLists
 
-_SHARED: dict[tuple[PretrainedEncoder, str], Lowest] = {}  # of encoders on a device; a process trains many networks
+_SHARED: dict[tuple[PretrainedEncoder, str], FrozenLayers] = {}  # of encoders on a device; a process trains many networks
 
 
 def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> Trainee[Ranker, Tokeniser]:
@@ -74,4 +74,4 @@ def _lighten(trainee: Trainee[Ranker, Tokeniser], recipe: Recipe, device: torch.
         if isinstance(last, BlockForCls):
             last.whole_in_training = False
         if frozen > 0:
-            _SHARED.setdefault((recipe.encoder, device.type), Lowest(bert, frozen)).give(bert)
+            _SHARED.setdefault((recipe.encoder, device.type), FrozenLayers(bert, frozen)).give(bert)

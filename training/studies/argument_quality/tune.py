@@ -78,20 +78,20 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     of_topics = np.array([normalise(texts[qid]) for qid in qids])
     of_webis = np.array([normalise(own["topic"].iloc[0]) for _, own in judged.groupby("qid")])
-    honest = np.empty_like(on_topics[:, 0]), np.empty_like(on_webis[:, 0])
+    held_out = np.empty_like(on_topics[:, 0]), np.empty_like(on_webis[:, 0])
     found = []
     for fold in folds(sorted({*of_topics, *of_webis}), FOLDS, 0, 0):
         tests = [np.isin(questions, list(fold.test)) for questions in (of_topics, of_webis)]
         point = _chosen(on_topics[~tests[0]], on_webis[~tests[1]])
-        for measured, values, test in zip(honest, (on_topics, on_webis), tests, strict=True):
+        for measured, values, test in zip(held_out, (on_topics, on_webis), tests, strict=True):
             measured[test] = values[test, point]
         found.append(point)
     best = _chosen(on_topics, on_webis)
     metrics = {
         "topics": {qrels_file.name: len(on_topics), "Webis-ArgQuality-20": len(on_webis)},
         "given order": _means(on_topics[:, GIVEN], on_webis[:, GIVEN]),
-        "cross-validated": _means(*honest),
-        "gained": _gained(honest[0] - on_topics[:, GIVEN], honest[1] - on_webis[:, GIVEN]),
+        "cross-validated": _means(*held_out),
+        "gained": _gained(held_out[0] - on_topics[:, GIVEN], held_out[1] - on_webis[:, GIVEN]),
         "folds": [_axes(point) for point in found],
         "on the topics that it was chosen on": _means(on_topics[:, best], on_webis[:, best]),
     }

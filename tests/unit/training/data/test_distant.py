@@ -12,7 +12,7 @@ from rapidfuzz import fuzz
 from submission.disk.kept import Kept
 from submission.errors import InputError
 from training.data import distant
-from training.data.distant import confusable, unrelated
+from training.data.distant import hard_negatives, unrelated
 from training.data.split import split
 
 
@@ -118,7 +118,7 @@ LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
 
 
 def found(arguments: pd.DataFrame, place: Path, seed: int = 0) -> dict[str, str]:
-    rows = confusable(arguments, LEAST_SIMILAR, seed, Kept(place, {}))
+    rows = hard_negatives(arguments, LEAST_SIMILAR, seed, Kept(place, {}))
     return dict(zip(arguments["docno"], arguments["docno"].to_numpy()[rows], strict=True))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Lowest(nn.Module):
+class FrozenLayers(nn.Module):
     """The embeddings and lowest blocks of a BERT, which are frozen; it stands for the embeddings of those that share it.
 
     A text is computed by itself, in float32, so that what comes of it depends neither on those beside it nor on who asks first.
