@@ -48,11 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     add_device(verb)
     add_engine(verb)
     add_checkpoints(verb)
-    what = "where finished parts, lists and indexes are kept, so that a restarted execution goes on where it stopped"
+    what = "directory for finished parts, lists and indexes, from which a restarted execution resumes"
     verb.add_argument("--work", type=folder, metavar="DIR", help=f"{what} (default: a temporary directory)")
     verb.add_argument("--overwrite", action="store_true", help="replace the runs of another input, setting or version")
 
-    verb = verbs.add("check", _check, "all faults of an input, of the checkpoints and of run files; scores nothing")
+    verb = verbs.add("check", _check, "validate an input, the checkpoints and run files: all faults at once, no scoring")
     add_input(verb)
     add_checkpoints(verb)
     what = "repeatable; a run made from this input"

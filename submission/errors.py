@@ -8,7 +8,7 @@ from rapidfuzz import process
 
 LISTED = 60  # valid names in a message
 
-EXIT_CODES = """exit codes: 0 done; 1 a mistake of the program; 2 usage; 3 input; 4 checkpoint; 5 output;
+EXIT_CODES = """exit codes: 0 done; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output;
 6 some systems failed, the others are written; 7 training: a network that does not learn or diverges;
 8 training: a checkpoint that is not reproduced"""
 

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}  # exit codes, as shells give them
-WORDS = b"stopped; what is finished stays, the same command goes on from there\n"
+WORDS = b"interrupted; finished parts are kept, rerun the command to resume\n"
 
 _before: list[Callable[[], object]] = []  # callbacks to run then
 

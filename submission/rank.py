@@ -58,7 +58,7 @@ def rank(job: Job) -> None:
     """
     check_tag(job.team)
     if job.work and job.work.resolve() == job.output.resolve():
-        raise UsageError(f"--work {job.work}: is the output too; the runs' directory holds runs only, choose another")
+        raise UsageError(f"--work {job.work}: must differ from --output, whose directory holds runs only; choose another")
     with open_engine(job.engine) as engine:
         _rank(job, engine)
 

@@ -83,15 +83,15 @@ class SearchServer(ThreadingHTTPServer):
         except SubmissionError as error:
             return HTTPStatus.INTERNAL_SERVER_ERROR, page.error_page(self.site, wanted, str(error))
         except Exception:
-            log.exception("a mistake of the program")
-            message = "a mistake of the program; the terminal that serves this page says more"
+            log.exception("internal error")
+            message = "internal error; the terminal that serves this page says more"
             return HTTPStatus.INTERNAL_SERVER_ERROR, page.error_page(self.site, wanted, message)
         return HTTPStatus.OK, page.answer_page(self.site, wanted, answer, arguments)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that has gone is no error."""
         if not isinstance(sys.exception(), OSError):
-            log.exception("a mistake of the program")
+            log.exception("internal error")
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -65,5 +65,5 @@ def needed(member: str) -> Iterator[None]:
         raise  # not this member's fault
     except CheckpointError as error:
         raise CheckpointError(f"it needs {member}, which failed: {error}") from None
-    except Exception as error:  # a mistake of the program
+    except Exception as error:  # an internal error
         raise RuntimeError(f"it needs {member}, which failed: {error}") from error

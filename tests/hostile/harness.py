@@ -16,7 +16,7 @@ from submission.__main__ import main
 from submission.output.faults import run_faults
 from tests.conftest import argument
 
-CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is a mistake of the program
+CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is an internal error
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
 TOO_SMALL = {"too few lines", "too few topics"}  # kinds of faults
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
