@@ -78,9 +78,9 @@ def libraries(files: list[Path]) -> dict[str, str]:
 
 
 def imports_of(file: Path) -> frozenset[str]:
-    """List what a file imports; a package that looks for its modules by `iter_modules` imports all of them."""
+    """List what a file imports; a package that finds its modules by `submission.registry` imports all of them."""
     imports = read(file.read_bytes()).imports
-    if "pkgutil.iter_modules" not in imports:
+    if file.name != "__init__.py" or "submission.registry" not in imports:
         return imports
     package = ".".join(file.parent.relative_to(ROOT).parts)
     return imports | {f"{package}.{other.stem}" for other in file.parent.glob("*.py") if other != file}

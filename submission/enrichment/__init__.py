@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from submission.enrichment.base import Enricher
 from submission.errors import UsageError, nearest, short
+from submission.registry import class_in, names_in
 
 SHARED = {"base", "checkpoint", "read", "enriched", "crf", "marked"}
 
 
 def names() -> list[str]:
-    """The names of all enrichers, sorted."""
-    return sorted(module.name for module in iter_modules(__path__) if module.name not in SHARED)
+    """List the names of all enrichers, sorted."""
+    return names_in(__path__, SHARED)
 
 
 def find(name: str) -> type[Enricher[Any]]:
-    """The enricher class in the file of that name. Raises UsageError: there is no such file."""
+    """Return the enricher class in the file of that name. Raises UsageError: there is no such file."""
     if name not in names():
         raise UsageError(f"unknown enricher '{short(name)}'; {nearest(name, names())}")
-    module = import_module(f"{__name__}.{name}")
-    (enricher,) = (
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, Enricher) and value.__module__ == module.__name__
-    )
-    return enricher
+    return class_in(__name__, name, Enricher)  # type: ignore[type-abstract]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from collections.abc import Collection, Mapping
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, get_type_hints
 
 import msgspec
@@ -16,6 +13,7 @@ from submission.enrichment.base import Enricher
 from submission.errors import UsageError, nearest
 from submission.rankers.bert import BERTNetwork
 from submission.rankers.bert_config import QUERY_LENGTH
+from submission.registry import class_in, names_in
 from submission.text.tokenisers import Lengths
 from training.fitting.recipe import Recipe, Settings, TaskSpec
 from training.fitting.settings import PretrainedEncoder
@@ -27,18 +25,7 @@ GIVEN = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # fields of a Co
 
 def names() -> list[str]:
     """List the names of all tasks, sorted."""
-    return sorted(module.name for module in iter_modules(__path__))
-
-
-def find(name: str) -> type[TaskSpec]:
-    """Return the task in the file of that name. Raises ModuleNotFoundError: there is no such file."""
-    module = import_module(f"{__name__}.{name}")
-    (task,) = (
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, TaskSpec) and value.__module__ == module.__name__
-    )
-    return task
+    return names_in(__path__)
 
 
 def task_of(recipe: Collection[str]) -> type[TaskSpec]:
@@ -46,7 +33,7 @@ def task_of(recipe: Collection[str]) -> type[TaskSpec]:
     tables = [name for name in names() if name in recipe]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a network is trained on one of them; remove the others")
-    return find(tables[0] if tables else DEFAULT)
+    return class_in(__name__, tables[0] if tables else DEFAULT, TaskSpec)
 
 
 def read_recipe(name: str) -> Recipe:

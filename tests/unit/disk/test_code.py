@@ -17,7 +17,7 @@ TOY = {
     "submission/near.py": NEAR,
     "submission/within.py": "def two():\n    return 2\n",
     "submission/apart.py": "def three():\n    return 3\n",
-    "submission/kinds/__init__.py": "from pkgutil import iter_modules\nnames = iter_modules(__path__)\n",
+    "submission/kinds/__init__.py": "from submission.registry import names_in\nnames = names_in(__path__)\n",
     "submission/kinds/first.py": "KIND = 1\n",
 }
 
