@@ -17,8 +17,8 @@ from submission.errors import ReproductionError, UsageError
 from submission.rankers.bert import BERTNetwork
 from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
+from submission.systems.ensemble import Fuse
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Fuse
 from training.data import vectors as word_vectors
 from training.data.prepare import prepare_again
 from training.fitting.fit import fit

@@ -6,12 +6,16 @@ import re
 from dataclasses import dataclass
 
 from submission.errors import UsageError, nearest, short
+from submission.systems.conclusions import Conclusions
 from submission.systems.debates import Debates
+from submission.systems.dense import Dense, DenseConclusions
 from submission.systems.enrichment import Enrichment
+from submission.systems.ensemble import Fuse
 from submission.systems.execution import Stage, walk
 from submission.systems.lexical import Lexical
+from submission.systems.neural import Latent, Rerank
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Conclusions, Dense, DenseConclusions, Fuse, Latent, Reorder, Rerank
+from submission.systems.reorder import Reorder
 from submission.systems.weigh import Weigh
 
 

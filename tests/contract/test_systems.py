@@ -21,10 +21,10 @@ from submission.retrieval import dense, latent, terms
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher, Wish
 from submission.systems.catalogue import SYSTEMS
+from submission.systems.conclusions import Conclusions
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, walk
 from submission.systems.lexical import Lexical
-from submission.systems.stages import Conclusions
 
 Execute = Callable[..., Execution]
 
@@ -149,7 +149,7 @@ def test_what_is_finished_is_taken_up(
     assert rank_all("first", *flags) == 0
     for made in (
         "lists.dumps",
-        "systems.stages.score",
+        "systems.neural.score",
         "retrieval.latent._build",
         "retrieval.dense._build",
         "input.args_me.read_documents",

@@ -140,7 +140,7 @@ def test_kept_parts_and_indexes_are_used_again(
 ) -> None:
     work = ["--work", str(tmp_path / "work")]
     assert rank_all("first", *work) == 0
-    for made in ("lists.dumps", "systems.stages.score", "retrieval.latent._build", "input.args_me.read_documents"):
+    for made in ("lists.dumps", "systems.neural.score", "retrieval.latent._build", "input.args_me.read_documents"):
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again …
     assert rank_all("second", *work) == 0
     assert contents(tmp_path / "second") == contents(tmp_path / "first")

@@ -17,10 +17,11 @@ from submission.fusion.regression import Member, Regression
 from submission.input.runs import read_run
 from submission.lists import cut, ranked
 from submission.systems.catalogue import CONCLUSIONS, MEMBERS, SYSTEMS, System
+from submission.systems.ensemble import Fuse
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
+from submission.systems.neural import Latent, Rerank
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Fuse, Latent, Rerank
 from training.fusing.aggregate import write_regression
 
 

@@ -52,7 +52,7 @@ def add(verbs: Verbs) -> None:
 
 def _tune(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
-    from submission.systems.stages import Reorder
+    from submission.systems.reorder import Reorder
 
     system = SYSTEMS.get(options.grid)
     if system and isinstance(system.stage, Reorder):
@@ -84,7 +84,7 @@ def _tune_quality(system: System, options: argparse.Namespace) -> None:
 
 def _fuse(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
-    from submission.systems.stages import Fuse
+    from submission.systems.ensemble import Fuse
 
     system = SYSTEMS.get(options.fusion)
     if system and isinstance(system.stage, Fuse):

@@ -19,8 +19,8 @@ from submission.errors import CheckpointError, UsageError
 from submission.fusion.regression import Member, Regression
 from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
+from submission.systems.ensemble import Fuse
 from submission.systems.remembered import Checkpoints
-from submission.systems.stages import Fuse
 from training.data.protocol import RELATED, UNRELATED, VALIDATION
 from training.data.tables import load_validation
 from training.data.work import made

@@ -31,7 +31,7 @@ from submission.systems.catalogue import CONCLUSIONS, SYSTEMS, find, name_of
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
-from submission.systems.stages import Reorder
+from submission.systems.reorder import Reorder
 from training.fitting.curves import Curve, draw
 from training.measuring import analysis
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate_runs

@@ -25,7 +25,7 @@ from submission.progress import progress
 from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from submission.systems.stages import Reorder
+from submission.systems.reorder import Reorder
 from submission.text.normalise import normalise
 from training.measuring.evaluate import HEADLINES, evaluate
 from training.measuring.figures import defined_mean, rounded, shown
