@@ -25,7 +25,7 @@ from submission.engine.engine import CPU, HERE, Engine
 from submission.engine.parts import Part, kept_parts
 from submission.interrupted import CODES
 from submission.rankers.base import Ranker
-from submission.systems import stages
+from submission.systems import neural
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, contents
 
@@ -113,13 +113,13 @@ def test_a_damaged_checkpoint_on_a_worker_is_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    score = stages.score
+    score = neural.score
 
     def damaged(*arguments: Any) -> Any:
         (all_checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
         return score(*arguments)
 
-    monkeypatch.setattr(stages, "score", damaged)
+    monkeypatch.setattr(neural, "score", damaged)
     assert rank_all("out", "--system", "knrm", "--engine", f"ray://{nodes.address}") == 4
     said = capsys.readouterr().err
     assert f"{all_checkpoints / 'knrm' / 'model.safetensors'}: damaged, its SHA-256 is not" in said

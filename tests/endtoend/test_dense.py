@@ -13,7 +13,7 @@ import torch
 
 from submission.retrieval.dense import represented
 from submission.scoring.checkpoint import Checkpoint
-from submission.systems import stages
+from submission.systems import dense
 from submission.systems.catalogue import MEMBERS, SYSTEMS
 from submission.systems.execution import Execution
 from tests.conftest import seal
@@ -33,7 +33,7 @@ def search_premises(checkpoints: Path) -> None:
 def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
     execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "CONCLUSIONS", 3)
+    monkeypatch.setattr(dense, "CONCLUSIONS", 3)
     execution = execute(topics, checkpoints=all_checkpoints)
     found, bm25 = execution.lists(STAGE), execution.lists(BM25)
     collection, opened = execution.documents.collected(), STAGE.opened(execution.checkpoints)
