@@ -72,22 +72,22 @@ def fuse(
     for label, qrels in judged.items():
         meet_input(execution.input, qrels, label)
     trial = Trial(name, recipe, judged, execution)
-    fitting = trial.fitting(recipe.features)
+    fitting = trial.fitting(recipe.features, recipe.fit)
     weights = trial.ridge(fitting.labelled())
     model = recipe.model(trial.made_with, weights.of, weights.intercept)
     values = trial.values(trial.runs())
-    own = next(iter(values.values()))[name]
+    variants = trial.variants()
     alone = {feature: trial.measured(trial.table.assign(score=trial.table[feature])) for feature in features}
     found = {
         name: results.bounds(values).reset_index(),
         f"{name}_tests": results.tests(_of({name, *recipe.baselines}, values), name).reset_index(),
-        f"{name}_ablation": _changed({name: own, **trial.ablated()}, name, "without", alone),
-        f"{name}_repeated": _against(trial.repeated(), name, "without"),
-        f"{name}_tried": _changed({name: own, **trial.added()}, name, "with", alone),
-        f"{name}_models": _against(trial.compared(), RIDGE, "model"),
+        f"{name}_ablation": _changed(variants["ablation"], name, "without", alone),
+        f"{name}_repeated": _against(variants["repeated"], name, "without"),
+        f"{name}_tried": _changed(variants["tried"], name, "with", alone),
+        f"{name}_models": _against(variants["models"], RIDGE, "model"),
         f"{name}_weights": _weights(weights, [trial.ridge(drawn) for drawn in fitting.resampled(SAMPLES)]),
     }
-    fitted = trial.values({name: trial.run(fitting.scored(weights))})
+    fitted = trial.values({name: trial.ranked(fitting.scored(weights))})
     metrics = {
         "topics": len(trial.folds),
         "pairs of the pools": len(fitting.labels),

@@ -7,7 +7,6 @@ import logging
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,17 @@ import pandas as pd
 
 from submission import __version__, lists
 from submission.disk.code import code_fingerprint
-from submission.disk.files import make_directory
 from submission.disk.fingerprint import hashes_by_name
-from submission.disk.kept import Kept
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import InputError, UsageError, nearest, short
 from submission.input.qrels import read_qrels
 from submission.lists import DEPTH
-from submission.progress import progress
 from submission.retrieval.lexical import asked, search
 from submission.retrieval.parameters import Parameters
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import index_of
+from training.experiment import run
 from training.measuring.evaluate import BPREF, HEADLINES, evaluate, judged_topics
 from training.measuring.figures import CROSS_VALIDATED, defined_mean, rounded, shown
 from training.measuring.folds import few, folds
@@ -168,23 +165,45 @@ def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
     return Judgments(qrels, hashes_by_name(files), topics, fold_of)
 
 
+@dataclass(frozen=True)
+class Points:
+    """The points of a grid as an experiment: a point's result is its measures (topics, COLUMNS)."""
+
+    grid: str
+    judged: Judgments
+    execution: Execution
+    unit: str = "points"
+    result: type[np.ndarray] = np.ndarray
+
+    @property
+    def name(self) -> str:
+        """The name of the grid's results."""
+        return f"tune-{self.grid}"
+
+    def key(self, point: Parameters) -> object:
+        """Return all that decides a point's measures."""
+        enrichment = enrichment_of(point)
+        decided_by = enrichment.decided_by(self.execution) if enrichment else []
+        fingerprint = self.execution.input.fingerprint
+        return sorted(self.judged.hashes.items()), fingerprint, code_fingerprint(__name__), DEPTH, decided_by, point.fingerprint
+
+    def group(self, point: Parameters) -> str:
+        """Return the point: it shares nothing with others."""
+        return point.fingerprint
+
+    def size(self, point: Parameters) -> int:
+        """Return 1: points are counted."""
+        return 1
+
+    def compute(self, point: Parameters) -> np.ndarray:
+        """Search at a point and measure its run by topic."""
+        return evaluate(run_of(point, self.execution), self.judged.qrels)[list(COLUMNS)].to_numpy()
+
+
 def values_of(name: str, grid: Grid, judged: Judgments, execution: Execution) -> np.ndarray:
-    """COLUMNS of all points, (points, topics, columns); what is finished is kept by the name. Raises OutputError."""
-    enrichment = enrichment_of(grid.points[0])
-    decided_by = {
-        "qrels": judged.hashes, "input": execution.input.fingerprint, "code": code_fingerprint(__name__), "depth": DEPTH,
-        "enrichment": enrichment.decided_by(execution) if enrichment else [],
-    }  # fmt: skip
-    place = execution.work.directory / f"tune-{name}"
-    make_directory(place)
-    kept = Kept(place, decided_by, overwrite=True)
-
-    def measured(point: Parameters) -> np.ndarray:
-        return evaluate(run_of(point, execution), judged.qrels)[list(COLUMNS)].to_numpy()
-
-    points = progress(grid.points, name, "points")
-    found = [kept.array(f"{point.fingerprint[:16]}.npy", partial(measured, point)) for point in points]
-    return np.stack(found)
+    """Measure all points: (points, topics, COLUMNS). What is finished is kept by the name. Raises OutputError."""
+    points = run(Points(name, judged, execution), grid.points, execution.work.directory)
+    return np.stack(list(points.values()))
 
 
 def deciding(measure: str) -> list[int]:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from msgspec.structs import replace
 
 from submission.disk.provenance import PROVENANCE, load_json
 from submission.enrichment.checkpoint import open_enricher
 from submission.retrieval.parameters import open_parameters
-from tests.conftest import contents, write_deepct, write_targer
+from tests.conftest import write_deepct, write_targer
 from training import enrichments, tune
 from training.__main__ import main
 from training.measuring.significance import holm
@@ -146,12 +145,19 @@ def test_each_enricher_reads_what_it_is_meant_to(
     assert asked["two-mine"] == {(whole, "porter", "two")}
 
 
-def test_it_is_what_tuning_says_of_other_folds(compare: Callable[..., int], tmp_path: Path) -> None:
+def test_it_is_what_tuning_says_of_other_folds(
+    compare: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, values_of = {}, enrichments.values_of
+
+    def told(name: str, *rest: Any) -> np.ndarray:
+        measured[name] = values_of(name, *rest)
+        return measured[name]
+
+    monkeypatch.setattr(enrichments, "values_of", told)
     assert compare() == 0
     found = pd.read_csv(tmp_path / "table.csv").set_index(["enrichment", "model", "measure"])["mean"]
-    points = enrichments._grid(str(tmp_path / "mine.toml"), replace(enrichments.INDEX, fields="premise"), "one").points
-    kept = [tmp_path / "comparing" / "tune-one-mine" / f"{point.fingerprint[:16]}.npy" for point in points]
-    values = np.stack([np.load(file) for file in kept])
+    values = measured["one-mine"]
     assert values.shape == (3, 3, len(tune.COLUMNS))
     decisive = [tune.COLUMNS.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
     # Topic 1 is a fold, 2 and 3 are the other: each is measured at the point that is best on the other.
@@ -162,29 +168,6 @@ def test_it_is_what_tuning_says_of_other_folds(compare: Callable[..., int], tmp_
     for place, measure in enumerate(tune.COLUMNS):
         if measure in enrichments.MEASURES:
             assert found["one", "mine", measure] == pytest.approx(expected[place], abs=1e-6)
-
-
-def test_it_goes_on_where_it_stopped(compare: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compare("whole.csv") == 0
-    (tmp_path / "comparing").rename(tmp_path / "other")
-    run_of, made = tune.run_of, []
-
-    def stops(point: Any, *rest: Any) -> pd.DataFrame:
-        made.append((point.enrichment, point.index, point.model))
-        if len(made) in (4, 9):
-            raise KeyboardInterrupt
-        return run_of(point, *rest)
-
-    monkeypatch.setattr(tune, "run_of", stops)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            compare("stopped.csv")
-    assert not (tmp_path / "stopped.csv").exists()
-    assert compare("stopped.csv") == 0
-    assert (len(made), len(set(made))) == (22, 20)
-    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    kept = [contents(tmp_path / name) for name in ("comparing", "other")]
-    assert kept[0] == kept[1]
 
 
 def test_what_cannot_be_compared(compare: Callable[..., int], grids: list[Path], checkpoints: Path, capsys: Any) -> None:

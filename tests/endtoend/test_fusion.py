@@ -175,7 +175,7 @@ def test_any_order_of_members_and_a_stop_give_the_same_bytes(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(trial.Trial, "ablated", stops)
+        patch.setattr(trial.Trial, "variants", stops)
         with pytest.raises(KeyboardInterrupt):
             run(turned, "stopped")
     assert not (tmp_path / "stopped").exists()
@@ -264,7 +264,7 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Ca
     chosen = mine.ridge if model == "ridge" else by_heart
 
     def worth(scores: pd.DataFrame, labels: pd.DataFrame) -> float:
-        return float(evaluate(mine.run(scores), labels)["nDCG@5 condensed"].mean())
+        return float(evaluate(mine.ranked(scores), labels)["nDCG@5 condensed"].mean())
 
     def fitted(labels: pd.DataFrame) -> float:
         return worth(Fitting(mine.table, [labels], recipe.Fit()).cross_validated(chosen, mine.folds), labels)

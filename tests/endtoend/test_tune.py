@@ -1,4 +1,4 @@
-"""Tuning: the best point of a grid, what it is worth on other topics, and that it goes on where it stopped."""
+"""Tuning: the best point of a grid, what it is worth on other topics."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from submission.retrieval.lexical import RM3, Dirichlet
-from submission.retrieval.parameters import open_parameters
-from tests.conftest import colours, contents
+from submission.retrieval.parameters import Parameters, open_parameters
+from submission.systems.execution import Execution
+from tests.conftest import colours
 from training import tune
 from training.__main__ import main
 
@@ -86,25 +87,22 @@ def test_a_fold_is_chosen_without_its_own_topics(
     assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
 
 
-def test_it_goes_on_where_it_stopped(run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_that_are_kept_are_not_searched_again(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run("whole") == 0
-    (tmp_path / "tuning").rename(tmp_path / "other")
-    runs_of, made = tune.run_of, []
+    (tmp_path / "mine.toml").write_text(GRID.replace("5000]", "5000, 9000]"))
+    run_of, made = tune.run_of, []
 
-    def stops(point: object, *rest: object) -> pd.DataFrame:
-        made.append(point)
-        if len(made) == 6:
-            raise KeyboardInterrupt
-        return runs_of(point, *rest)  # type: ignore[arg-type]
+    def told(point: Parameters, execution: Execution) -> pd.DataFrame:
+        made.append(point.model)
+        return run_of(point, execution)
 
-    monkeypatch.setattr(tune, "run_of", stops)
-    with pytest.raises(KeyboardInterrupt):
-        run("stopped")
-    assert not (tmp_path / "stopped").exists()
-    assert run("stopped") == 0
-    assert len(made) == 13
-    whole, stopped = contents(tmp_path / "whole"), contents(tmp_path / "stopped")
-    assert {name for name in whole if whole[name] != stopped[name]} == set()
+    monkeypatch.setattr(tune, "run_of", told)
+    assert run("wider") == 0
+    assert made == [Dirichlet(9000)] * 4
+    wider = (tmp_path / "wider" / "grid.csv").read_text()
+    assert wider.startswith((tmp_path / "whole" / "grid.csv").read_text())
 
 
 @pytest.mark.parametrize(

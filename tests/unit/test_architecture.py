@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/input",
         "submission/output", "submission/scoring", "submission/search", "submission/systems",
     },
-    "training": {"submission"},  # paths, pictures, side_by_side
+    "training": {"submission", "submission/disk"},  # experiment, paths, pictures, side_by_side
     "training/data": {
         "submission", "submission/disk", "submission/input", "submission/retrieval", "submission/scoring",
         "submission/text", "training",

@@ -18,7 +18,6 @@ from torch.nn import Module
 
 from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
-from submission.progress import progress
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import PieceTokeniser
 from training.augmented.arguments import arguments, gold, sampled
@@ -28,6 +27,7 @@ from training.augmented.runs import Run
 from training.augmented.sampling import thinned
 from training.data.protocol import TRAIN, VALIDATION
 from training.data.work import hash_of, made
+from training.experiment import run
 from training.fitting.recipe import Recipe
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,9 @@ class Result(msgspec.Struct):
 
 
 class Students:
-    """The networks of a working directory. Whatever is asked for is made, unless it is kept."""
+    """The networks of a working directory, trained when they are needed and kept; and the experiment that measures them."""
+
+    name, unit, result = "students", "networks", Result
 
     def __init__(self, work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> None:
         """Read the arguments; nothing else before it is asked for.
@@ -99,21 +101,33 @@ class Students:
         numbers = [pairs.arguments, pairs.k, pairs.silver]
         settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, numbers]
         prepared = {name: file.xxh3 for name, file in made(work).files.items()}
-        key = hash_of([msgspec.to_builtins(settings), pretrained.sha256, code_fingerprint(__name__), device.type, prepared])
-        self._kept = Kept(work / "students" / key[:16], {})
+        self._key = hash_of(
+            [msgspec.to_builtins(settings), pretrained.sha256, code_fingerprint(__name__), device.type, prepared]
+        )
+        self._kept = Kept(work / "students" / self._key[:16], {})
 
-    def result(self, network: Network) -> Result:
-        """Return the results of a network, trained unless it is kept. Raises OutputError: it cannot be kept."""
+    def key(self, network: Network) -> object:
+        """Return all that decides the results of a network."""
+        return self._key, network
 
-        def measured() -> bytes:
-            start = time.monotonic()
-            training = self._training(network)
-            model, pairs = self.model(network), len(self._run(network).pairs) if network.loss else 0
-            found = self._dev.found(model, training.bfloat16) if isinstance(model, SentenceTransformer) else {}
-            mean = self._dev.validated(model, training.bfloat16)
-            return msgspec.json.encode(Result(pairs, mean, found, round(time.monotonic() - start, 1)))
+    def group(self, network: Network) -> str:
+        """Return one group: students read the pairs that the teacher labels."""
+        return ""
 
-        return msgspec.json.decode(self._kept.content(f"{_name(network)}.json", measured), type=Result)
+    def size(self, network: Network) -> int:
+        """Return 1: networks are counted."""
+        return 1
+
+    def compute(self, network: Network) -> Result:
+        """Train and measure a network. Raises OutputError: its weights cannot be kept."""
+        start = time.monotonic()
+        training = self._training(network)
+        model, pairs = self.model(network), len(self._run(network).pairs) if network.loss else 0
+        found = self._dev.found(model, training.bfloat16) if isinstance(model, SentenceTransformer) else {}
+        mean = self._dev.validated(model, training.bfloat16)
+        measures = {"MAP@20": mean, **found}
+        log.info("%s: %s", _name(network), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
+        return Result(pairs, mean, found, round(time.monotonic() - start, 1))
 
     def model(self, network: Network) -> Model:
         """A network; its weights are kept."""
@@ -185,15 +199,14 @@ def students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> 
         InputError: nothing prepared. CheckpointError: no encoder.
         OutputError: something cannot be kept.
     """
-    own = Students(work, recipe, pairs, device)
-    found = []
-    for network in progress(NETWORKS, "students", "networks"):
-        result = own.result(network)
-        row = {"loss": network.loss or "", "pairs": network.pairs, "trained on": result.trained_on, "MAP@20": result.map}
-        found.append({**row, **result.found, "seconds": result.seconds})
-        measures = {"MAP@20": result.map, **result.found}
-        log.info("%s: %s", _name(network), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
-    return pd.DataFrame(found)
+    results = run(Students(work, recipe, pairs, device), NETWORKS, work)
+    return pd.DataFrame(
+        {
+            "loss": network.loss or "", "pairs": network.pairs, "trained on": result.trained_on,
+            "MAP@20": result.map, **result.found, "seconds": result.seconds,
+        }
+        for network, result in results.items()
+    )  # fmt: skip
 
 
 def teach(ranker: Module, recipe: Recipe, pairs: Pairs, student: Network, work: Path, device: torch.device) -> None:

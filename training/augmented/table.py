@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,6 @@ import torch
 from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
 from submission.errors import UsageError, nearest
-from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
 from training.augmented.gold import TASKS, Gold
 from training.augmented.measures import CLASSES, DEGREES
@@ -31,7 +30,7 @@ from training.augmented.trial import (
     Settings,
     Trial,
 )
-from training.side_by_side import side_by_side
+from training.experiment import run
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +48,58 @@ class Cell(NamedTuple):
     source: str = ""  # the other task of an adaptation
 
 
-class Errand(NamedTuple):
-    """The cells of one trial that are missing."""
+class Networks:
+    """The networks of all trials as an experiment. What a process adds to a trial, another one sees in a new experiment."""
 
-    cells: list[Cell]
-    trial: Trial
-    source: Trial | None
+    name, unit, result = "augmented", "pairs", Result
+
+    def __init__(
+        self, gold: Mapping[str, Gold], repetitions: int, settings: Settings, encoder: str, work: Work, device: torch.device
+    ) -> None:
+        """Open the trials of all tasks.
+
+        Raises:
+            CheckpointError: no encoder. OutputError: nothing can be kept.
+        """
+        pretrained = Pretrained(encoder)
+        code = code_fingerprint(Trial.__module__)
+        self._settings = settings
+        self._trials: dict[tuple[str, int], Trial] = {}
+        for task, own in gold.items():
+            data = [part.to_csv(index=False) for part in (own.train, own.dev, own.test)]
+            for repetition in range(repetitions):
+                key = repr((astuple(settings), repetition, pretrained.sha256, code, device.type, data))
+                kept = work.place(f"augmented-{task}-{repetition}", key)
+                self._trials[task, repetition] = Trial(own, repetition, settings, pretrained.folder, kept, device)
+
+    def key(self, cell: Cell) -> object:
+        """Return the names of the trials, which have the hashes of all that decides them, and the row."""
+        return cell.row, [trial.name for trial in self._of(cell) if trial]
+
+    def group(self, cell: Cell) -> tuple[str, int]:
+        """Return the trial: its networks build on each other."""
+        return cell.task, cell.repetition
+
+    def size(self, cell: Cell) -> int:
+        """Return about how many pairs are trained on."""
+        shares = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
+        factor = 2 if cell.row == STRATEGIES[-1] else 1
+        gold = self._trials[self.group(cell)].gold
+        return 1 + round(len(gold.train) * shares.get(cell.row, 1.0 + factor * self._settings.silver))
+
+    def compute(self, cell: Cell) -> Result:
+        """Train and measure a network. Raises TrainingError: it gives all pairs the same score."""
+        trial, source = self._of(cell)
+        found = trial.result(cell.row, source)
+        log.info(
+            "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
+            cell.task, cell.repetition + 1, _name(cell), found.test, found.dev, found.silver, found.seconds,
+        )  # fmt: skip
+        return found
+
+    def _of(self, cell: Cell) -> tuple[Trial, Trial | None]:
+        """Return the trial of a cell, and that of the task from which it is adapted."""
+        return self._trials[self.group(cell)], self._trials[cell.source, cell.repetition] if cell.source else None
 
 
 def table(
@@ -93,34 +138,11 @@ def table(
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: TASKS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
     cells = _cells(tasks, repetitions)
-    own, adapted = ([cell for cell in cells if bool(cell.source) == of_another] for of_another in (False, True))
-    for some in (own, adapted):  # in this order: what another task's networks teach, when these are there
-        trials = _trials(gold, repetitions, settings, encoder, work, device)  # anew: with what processes have kept
-        errands = _errands(some, trials, settings)
-        left = sum(len(errand.cells) for errand, _ in errands)
-        if left < len(some):
-            log.info("%d of %d results are kept", len(some) - left, len(some))
-        sizes = {errand.trial.name: size for errand, size in errands}
-        done = side_by_side(_carried_out, [errand for errand, _ in errands], processes)
-        for _ in progress_of(((name, sizes[name]) for _, name in done), sum(sizes.values()), "augmented", "pairs"):
-            pass
-    trials = _trials(gold, repetitions, settings, encoder, work, device)
-    return _table(gold, {cell: trials[cell.task, cell.repetition].result(cell.row, _source(trials, cell)) for cell in cells})
-
-
-def _trials(
-    gold: dict[str, Gold], repetitions: int, settings: Settings, encoder: str, work: Work, device: torch.device
-) -> dict[tuple[str, int], Trial]:
-    pretrained = Pretrained(encoder)
-    code = code_fingerprint(Trial.__module__)
-    trials = {}
-    for task, own in gold.items():
-        data = [part.to_csv(index=False) for part in (own.train, own.dev, own.test)]
-        for repetition in range(repetitions):
-            key = repr((astuple(settings), repetition, pretrained.sha256, code, device.type, data))
-            kept = work.place(f"augmented-{task}-{repetition}", key)
-            trials[task, repetition] = Trial(own, repetition, settings, pretrained.folder, kept, device)
-    return trials
+    results: dict[Cell, Result] = {}
+    for of_another in (False, True):  # in this order: what another task's networks teach, when these are there
+        some = [cell for cell in cells if bool(cell.source) == of_another]
+        results |= run(Networks(gold, repetitions, settings, encoder, work, device), some, work.directory, processes)
+    return _table(gold, {cell: results[cell] for cell in cells})
 
 
 def _cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
@@ -132,41 +154,6 @@ def _cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
             if target in tasks:
                 cells += [Cell(target, repetition, row, source) for row in (UNADAPTED, ADAPTED)]
     return cells
-
-
-def _weight(gold: Gold, row: str, settings: Settings) -> int:
-    """About how many pairs are trained on."""
-    shares = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
-    factor = 2 if row == STRATEGIES[-1] else 1
-    return 1 + round(len(gold.train) * shares.get(row, 1.0 + factor * settings.silver))
-
-
-def _errands(cells: Sequence[Cell], trials: dict[tuple[str, int], Trial], settings: Settings) -> list[tuple[Errand, int]]:
-    """List the missing cells by trial with their approximate number of training pairs, the longest first."""
-    missing: dict[tuple[str, int], list[Cell]] = {}
-    for cell in cells:
-        if not trials[cell.task, cell.repetition].has(cell.row, _source(trials, cell)):
-            missing.setdefault((cell.task, cell.repetition), []).append(cell)
-    errands = []
-    for key, its in missing.items():
-        size = sum(_weight(trials[key].gold, cell.row, settings) for cell in its)
-        errands.append((Errand(its, trials[key], _source(trials, its[0])), size))
-    return sorted(errands, key=lambda errand: -errand[1])
-
-
-def _carried_out(errand: Errand) -> str:
-    """Make what is missing; the trial's name."""
-    for cell in errand.cells:
-        found = errand.trial.result(cell.row, errand.source)
-        log.info(
-            "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
-            cell.task, cell.repetition + 1, _name(cell), found.test, found.dev, found.silver, found.seconds,
-        )  # fmt: skip
-    return errand.trial.name
-
-
-def _source(trials: dict[tuple[str, int], Trial], cell: Cell) -> Trial | None:
-    return trials[cell.source, cell.repetition] if cell.source else None
 
 
 def _name(cell: Cell) -> str:

@@ -1,4 +1,4 @@
-"""One repetition of one task of the paper: its networks, silver pairs and results, all of them kept."""
+"""One repetition of one task of the paper: its networks and silver pairs, which are kept, and their results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Result(msgspec.Struct):
 
 
 class Trial:
-    """A task's networks and results. Whatever is asked for is made, unless it is kept."""
+    """A task's networks and silver pairs, made when they are needed and kept; the result of each network."""
 
     def __init__(
         self, gold: Gold, repetition: int, settings: Settings, encoder: Path, kept: Kept, device: torch.device
@@ -86,25 +86,16 @@ class Trial:
         """The name of the trial: its task, its repetition and the hash of its settings and data."""
         return self._kept.directory.name
 
-    def has(self, row: str, source: Trial | None = None) -> bool:
-        """Tell whether a result is kept."""
-        return f"{_name(row, source)}.json" in self._kept
-
     def result(self, row: str, source: Trial | None = None) -> Result:
-        """Return the results of a network on dev and test; `source` is the other task of UNADAPTED and ADAPTED.
+        """Measure a network on dev and test; `source` is the other task of UNADAPTED and ADAPTED.
 
         Raises:
-            TrainingError: a network that gives all pairs the same score. OutputError: it cannot be kept.
+            TrainingError: a network that gives all pairs the same score. OutputError: something cannot be kept.
         """
-
-        def measured() -> bytes:
-            start = time.monotonic()
-            dev, test, silver = self._measured(row, source)
-            return msgspec.json.encode(Result(dev, test, silver, round(time.monotonic() - start, 1)))
-
-        found = self._kept.content(f"{_name(row, source)}.json", measured)
+        start = time.monotonic()
+        dev, test, silver = self._measured(row, source)
         shutil.rmtree(self._kept.directory / _name(row, source), ignore_errors=True)  # the seeds' states
-        return msgspec.json.decode(found, type=Result)
+        return Result(dev, test, silver, round(time.monotonic() - start, 1))
 
     def _measured(self, row: str, source: Trial | None) -> tuple[float, float, int]:
         """Dev, test, silver pairs."""

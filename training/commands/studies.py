@@ -153,7 +153,7 @@ def _argument_quality(options: argparse.Namespace) -> None:
     others = other_rows(options.output, "part", parts_of_rows(parts))  # before anything else: hours go by until it is written
     device = choose_device(options.device)
     with Work(options.work, options.output.parent) as work:
-        found, picture = evaluate(parts, options.seeds, recipe, work, device, options.processes or at_a_time(device))
+        found, picture = evaluate(parts, options.seeds, recipe, work.directory, device, options.processes or at_a_time(device))
     write_whole(options.output, joined(found, others, "part", ROWS, 4))
     write_whole(options.output.with_suffix(".png"), picture)
     print(shown(found))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -190,7 +190,7 @@ def test_silver_is_labelled_by_the_teacher_and_no_more_than_allowed(work: Path, 
     assert len(own._run(Network("cosine", "gold")).pairs) == 40
 
 
-def test_the_table_and_that_it_goes_on_where_it_was_killed(
+def test_the_table_and_that_weights_are_kept(
     work: Path, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def run(name: str) -> int:
@@ -210,25 +210,10 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
     assert run("whole") == 0
     assert (tmp_path / "whole.csv").read_bytes() == before  # seconds too: nothing was made again
 
-    [place] = (work / "students").iterdir()
-    for file in [*place.glob("*gold-and-silver*"), place / "silver.npy"]:
-        file.unlink()
-    learned = Students._learned
-    left = ["killed after this"]
-
-    def killed(self: Students, network: Network) -> Any:
-        if not left:
-            raise KeyboardInterrupt
-        left.pop()
-        return learned(self, network)
-
-    monkeypatch.setattr(Students, "_learned", killed)
-    with pytest.raises(KeyboardInterrupt):
-        run("killed")
-    assert not (tmp_path / "killed.csv").exists()
-    monkeypatch.setattr(Students, "_learned", learned)
-    assert run("killed") == 0
-    again = pd.read_csv(tmp_path / "killed.csv", keep_default_na=False)
+    shutil.rmtree(work / "students-results")
+    monkeypatch.setattr(Students, "_learned", None)  # weights are kept
+    assert run("again") == 0
+    again = pd.read_csv(tmp_path / "again.csv", keep_default_na=False)
     assert again.drop(columns="seconds").equals(found.drop(columns="seconds"))
 
 

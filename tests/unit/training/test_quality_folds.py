@@ -11,7 +11,6 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from submission.disk.kept import Kept
 from submission.errors import InputError
 from tests.unit.training.quality import write_quality
 from training.fitting.recipe import Recipe
@@ -72,13 +71,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
     return {name: quality_table(work, name) for name in DATA}
 
 
-def trial(name: str, tables: dict[str, pd.DataFrame], directory: Path) -> Trial:
-    return Trial(PARTS[name], tables, RECIPE, Kept(directory, {}), torch.device("cpu"))
+def trial(name: str, tables: dict[str, pd.DataFrame]) -> Trial:
+    return Trial(PARTS[name], tables, RECIPE, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_no_debate_is_split(name: str, tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
-    part, made = PARTS[name], trial(name, tables, tmp_path)
+def test_no_debate_is_split(name: str, tables: dict[str, pd.DataFrame]) -> None:
+    part, made = PARTS[name], trial(name, tables)
     assert len(made.folds) == part.folds
     tested = np.zeros(len(made.table), dtype=int)
     for fold in range(part.folds):
@@ -92,9 +91,9 @@ def test_no_debate_is_split(name: str, tables: dict[str, pd.DataFrame], tmp_path
     assert (tested == 1).all() if part.folds > 1 else (tested == made.table["data"].isin(part.tests)).all()
 
 
-def test_sixteen_folds_leave_one_debate_out_and_thirty_two_one_list(tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+def test_sixteen_folds_leave_one_debate_out_and_thirty_two_one_list(tables: dict[str, pd.DataFrame]) -> None:
     for name, column, lists in (("ukp_16_folds", "debate", 2), ("ukp_32_folds", "topic", 1)):
-        made = trial(name, tables, tmp_path)
+        made = trial(name, tables)
         for fold in range(PARTS[name].folds):
             test = made.table[made.rows(fold, "test")]
             assert (test[column].nunique(), test["topic"].nunique()) == (1, lists)
@@ -116,14 +115,14 @@ def test_networks_are_trained_a_seed_after_the_other() -> None:
     assert counts["both_to_webis", "hinge, argument alone"] == 3
 
 
-def test_a_data_set_with_too_few_debates(tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+def test_a_data_set_with_too_few_debates(tables: dict[str, pd.DataFrame]) -> None:
     few = tables["ukp"]["debate"].unique()[:5]
     with pytest.raises(InputError, match=r"ukp, divided by debate: 5 names: too few for 4 folds .*; take the whole data set"):
-        trial("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(few)]}, tmp_path)
+        trial("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(few)]})
 
 
-def test_folds_scores_become_one_array(tables: dict[str, pd.DataFrame], tmp_path: Path) -> None:
-    made = trial("ukp", tables, tmp_path)
+def test_folds_scores_become_one_array(tables: dict[str, pd.DataFrame]) -> None:
+    made = trial("ukp", tables)
     rng = np.random.default_rng(0)
     found = [rng.normal(fold, fold + 1, len(made.table)) for fold in range(4)]
     plain, standardised = made.tested(found), made.tested(found, standardised=True)
@@ -131,7 +130,7 @@ def test_folds_scores_become_one_array(tables: dict[str, pd.DataFrame], tmp_path
         test, train = made.rows(fold, "test"), own[made.rows(fold, "train")]
         assert plain[test] == pytest.approx(own[test])
         assert standardised[test] == pytest.approx((own[test] - train.mean()) / train.std())
-    across = trial("ukp_to_others", tables, tmp_path)
+    across = trial("ukp_to_others", tables)
     assert np.isnan(across.tested([np.ones(len(across.table))])).tolist() == (across.table["data"] == "ukp").tolist()
 
 
@@ -145,7 +144,7 @@ def test_a_network_scores_what_it_is_asked(
     asked: list[pd.DataFrame] = []
     monkeypatch.setattr(protocol, "trained", lambda *arguments: None)
     monkeypatch.setattr(protocol, "scores", lambda network, table, device: asked.append(table) or np.arange(len(table)))
-    made = trial(name, tables, tmp_path)
+    made = trial(name, tables)
     found = made.scores(cells([name], RECIPE, 1)[0])
     rows = np.sum([made.rows(0, which) for which in parts], axis=0) == 1
     assert 0 < rows.sum() <= len(made.table)

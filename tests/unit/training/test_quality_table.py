@@ -1,4 +1,4 @@
-"""The whole table on small data: by command, stopped and gone on with; and what it is made of."""
+"""The whole table on small data: by command, its rows of other parts; and what it is made of."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from training.studies.argument_quality import protocol
 from training.studies.argument_quality.evaluate import _settings
 from training.studies.argument_quality.measures import MEASURES
 from training.studies.argument_quality.paper import PAPER
-from training.studies.argument_quality.protocol import Cell, Trial
 from training.studies.argument_quality.rerank import MEASURES as REORDERED
 from training.studies.argument_quality.table import _rows
 from training.tasks.lists import Lists
@@ -79,7 +78,7 @@ def read(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, keep_default_na=False, na_values=dict.fromkeys(figures, ""))
 
 
-def test_the_table_and_that_it_goes_on_where_it_was_killed(
+def test_the_table_and_the_rows_of_other_parts(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run("whole") == 0
@@ -119,32 +118,15 @@ def test_the_table_and_that_it_goes_on_where_it_was_killed(
             for name in REORDERED:
                 assert own[f"{name}, gained"] == pytest.approx(own[name] - lists["", "given order", name], abs=2e-4)
 
-    made: list[Cell] = []
-    trained = Trial.computed
-
-    def killed(self: Trial, cell: Cell) -> np.ndarray:
-        made.append(cell)
-        if len(made) == 20:
-            raise KeyboardInterrupt
-        return trained(self, cell)
-
-    monkeypatch.setattr(Trial, "computed", killed)
-    with pytest.raises(KeyboardInterrupt):
-        run("killed")
-    assert not (tmp_path / "killed.csv").exists()
-    assert run("killed") == 0
-    assert len(made) == len(set(made)) + 1 == 6 * 4 + 2 + 1
-    for ending in ("csv", "png"):
-        assert (tmp_path / f"killed.{ending}").read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
-
-    before = (tmp_path / "killed.csv").read_bytes()
+    monkeypatch.setattr(protocol, "trained", None)  # from here on everything is kept
+    before = (tmp_path / "whole.csv").read_bytes()
     lines = before.splitlines(keepends=True)
-    (tmp_path / "killed.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"part,", b"ukp,"))))
-    assert run("killed", "--part", "both_to_webis", "--seeds", "1") == 0
-    assert (tmp_path / "killed.csv").read_bytes() == before  # of the other part the rows that were there
-    table.assign(mean=-9).to_csv(tmp_path / "killed.csv", index=False)
-    assert run("killed", "--part", "both_to_webis", "--seeds", "1") == 0
-    again = read(tmp_path / "killed.csv")
+    (tmp_path / "whole.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"part,", b"ukp,"))))
+    assert run("whole", "--part", "both_to_webis", "--seeds", "1") == 0
+    assert (tmp_path / "whole.csv").read_bytes() == before  # of the other part the rows that were there
+    table.assign(mean=-9).to_csv(tmp_path / "whole.csv", index=False)
+    assert run("whole", "--part", "both_to_webis", "--seeds", "1") == 0
+    again = read(tmp_path / "whole.csv")
     assert {*again.loc[again["mean"] == -9, "part"]} == {"ukp"}  # all others are new, those of lists too
 
 

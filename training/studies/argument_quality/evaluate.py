@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,22 +14,18 @@ import pandas as pd
 import torch
 
 from submission.disk.code import code_fingerprint
-from submission.disk.work import Work
 from submission.errors import UsageError, nearest
-from submission.progress import progress_of
 from submission.scoring.pretrained import Pretrained
+from training.experiment import run
 from training.fitting.recipe import Recipe
 from training.quality.prepare import judgments
 from training.quality.tables import quality_table
-from training.side_by_side import side_by_side
 from training.studies.argument_quality import table
 from training.studies.argument_quality.measures import lengths
 from training.studies.argument_quality.pictures import Panel, length_plot
-from training.studies.argument_quality.protocol import PARTS, Cell, Trial, cells
+from training.studies.argument_quality.protocol import PARTS, Cell, Part, Trial, cells
 from training.studies.argument_quality.untrained import ridge, vectors
 from training.tasks.lists import Lists
-
-log = logging.getLogger(__name__)
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
 REORDERED = "both_to_webis"  # whose networks re-order the lists of Webis-ArgQuality-20
@@ -40,8 +37,39 @@ def parts_of_rows(parts: Sequence[str]) -> list[str]:
     return [*parts, table.LISTS] if REORDERED in parts else [*parts]
 
 
+@dataclass(frozen=True)
+class Networks:
+    """The networks of some parts as an experiment: a cell's result is the scores (rows,) of a network."""
+
+    trials: Mapping[str, Trial]  # by part
+    keys: Mapping[str, Any]  # by part, all that decides its results
+    epochs: float
+    name: str = "quality"
+    unit: str = "words"
+    result: type[np.ndarray] = np.ndarray
+
+    def key(self, cell: Cell) -> object:
+        """Return all that decides a cell's scores."""
+        return self.keys[cell.part], cell
+
+    def group(self, cell: Cell) -> Cell:
+        """Return the cell: networks share nothing."""
+        return cell
+
+    def size(self, cell: Cell) -> int:
+        """Return about how many words are read; one that is trained on counts twice."""
+        trial = self.trials[cell.part]
+        length = lengths(trial.table)
+        train, dev = (length[trial.rows(cell.fold, which)].sum() for which in ("train", "dev"))
+        return int(self.epochs * (2 * train + dev) + length[trial.scored(cell.fold)].sum())
+
+    def compute(self, cell: Cell) -> np.ndarray:
+        """Train a network and score the arguments. Raises TrainingError: it learns nothing."""
+        return self.trials[cell.part].computed(cell)
+
+
 def evaluate(
-    parts: Sequence[str], seeds: int, recipe: Recipe, work: Work, device: torch.device, processes: int
+    parts: Sequence[str], seeds: int, recipe: Recipe, work: Path, device: torch.device, processes: int
 ) -> tuple[pd.DataFrame, bytes]:
     """Train and measure everything that is not kept.
 
@@ -49,7 +77,7 @@ def evaluate(
         parts: names of PARTS, each once.
         seeds: of networks.
         recipe: how they are trained.
-        work: where `prepare lists` wrote; what is finished is kept there.
+        work: the directory where `prepare lists` wrote; what is finished is kept there.
         device: where to compute.
         processes: so many networks at a time.
 
@@ -68,23 +96,16 @@ def evaluate(
         raise UsageError(f"no part '{unknown[0]}'; {nearest(unknown[0], PARTS)}")
     if not isinstance(recipe.task, Lists):
         raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [lists] to learn from; take one of tfr_bert")
-    tables = {name: quality_table(work.directory, name) for name in ("ukp", "ibm")} | {"webis": judgments(work.directory)}
-    trials = {name: _trial(name, tables, recipe, work, device) for name in parts}
-    asked = cells(parts, recipe, seeds)
-    missing = [cell for cell in asked if not trials[cell.part].has(cell)]
-    if len(missing) < len(asked):
-        log.info("%d of %d networks are kept", len(asked) - len(missing), len(asked))
-    sizes = {cell: _weight(trials[cell.part], cell, recipe) for cell in missing}
-    done = side_by_side(_computed, [(trials[cell.part], cell) for cell in missing], processes)
-    sized = (((trial, cell, scores), sizes[cell]) for (trial, cell), scores in done)
-    for trial, cell, scores in progress_of(sized, sum(sizes.values()), "quality", "words"):
-        trial.keep(cell, scores)
+    tables = {name: quality_table(work, name) for name in ("ukp", "ibm")} | {"webis": judgments(work)}
+    trials = {name: Trial(PARTS[name], tables, recipe, device) for name in parts}
+    keys = {name: _key(trial.part, tables, recipe, device) for name, trial in trials.items()}
+    scored = run(Networks(trials, keys, recipe.training.epochs), cells(parts, recipe, seeds), work, processes)
     needed = {data: None for trial in trials.values() for data in (*trial.part.trains, *trial.part.tests)}
     untrained = {data: vectors(tables[data]["premise"].tolist(), recipe.encoder, device) for data in needed}
     rows: list[dict[str, object]] = []
     panels: list[Panel] = []
     for name, trial in trials.items():
-        own, part = [cell for cell in asked if cell.part == name], trial.part
+        own, part = {cell: scores for cell, scores in scored.items() if cell.part == name}, trial.part
         networks = _networks(trial, own, np.concatenate([untrained[data] for data in (*part.trains, *part.tests)]))
         rows += [*table.measured(name, trial, networks), *table.on_dev(name, trial, own)]
         if name == REORDERED:
@@ -93,17 +114,9 @@ def evaluate(
     return pd.DataFrame(rows, columns=table.COLUMNS).astype({"seeds": "Int64"}), length_plot(panels)
 
 
-def _computed(part: tuple[Trial, Cell]) -> np.ndarray:
-    trial, cell = part
-    return trial.computed(cell)
-
-
-def _trial(name: str, tables: dict[str, pd.DataFrame], recipe: Recipe, work: Work, device: torch.device) -> Trial:
-    part = PARTS[name]
+def _key(part: Part, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
     data = [hashlib.sha256(tables[own].to_csv(index=False).encode()).hexdigest() for own in (*part.trains, *part.tests)]
-    code = code_fingerprint(Trial.__module__)
-    key = repr((name, _settings(recipe), Pretrained(recipe.encoder.name).sha256, code, device.type, data))
-    return Trial(part, tables, recipe, work.place("quality-cells", key), device)
+    return _settings(recipe), Pretrained(recipe.encoder.name).sha256, code_fingerprint(Trial.__module__), device.type, data
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
@@ -116,14 +129,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     return settings
 
 
-def _weight(trial: Trial, cell: Cell, recipe: Recipe) -> int:
-    """About how many words are read; one that is trained on counts twice."""
-    length = lengths(trial.table)
-    train, dev = (length[trial.rows(cell.fold, which)].sum() for which in ("train", "dev"))
-    return int(recipe.training.epochs * (2 * train + dev) + length[trial.scored(cell.fold)].sum())
-
-
-def _networks(trial: Trial, asked: Sequence[Cell], found: np.ndarray) -> table.Networks:
+def _networks(trial: Trial, scored: Mapping[Cell, np.ndarray], found: np.ndarray) -> table.Networks:
     """What each network scores where it is tested, an array a seed; and the baselines, of vectors (rows, dimensions)."""
     folds = range(trial.part.folds)
     networks: table.Networks = {
@@ -131,8 +137,8 @@ def _networks(trial: Trial, asked: Sequence[Cell], found: np.ndarray) -> table.N
         UNTRAINED: [trial.tested([ridge(found, trial.table, trial.rows(fold, "train")) for fold in folds])],
     }
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
-    for cell in asked:  # folds come in their order
-        by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(trial.scores(cell))
+    for cell, scores in scored.items():  # folds come in their order
+        by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
     for members in by_seed.values():
         for name, own in members.items():
             networks.setdefault(name, []).append(trial.tested(own))

@@ -16,7 +16,6 @@ import pandas as pd
 import torch
 from msgspec.structs import replace
 
-from submission.disk.kept import Kept, npy
 from submission.errors import InputError, TrainingError
 from training.fitting.recipe import Recipe
 from training.quality.losses import LOSSES
@@ -83,23 +82,22 @@ def cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
 
 
 class Trial:
-    """A part: its arguments, its folds, and what networks score; all of it is kept."""
+    """A part with its arguments and folds, and what trains a network on one of them."""
 
-    def __init__(self, part: Part, tables: dict[str, pd.DataFrame], recipe: Recipe, kept: Kept, device: torch.device) -> None:
-        """Nothing is trained before it is asked for.
+    def __init__(self, part: Part, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
+        """Divide the data sets into folds; train nothing.
 
         Args:
             part: of PARTS.
             tables: of all data sets.
             recipe: loss, seed and topic are the cells'.
-            kept: of exactly this part.
             device: where to compute.
 
         Raises:
             InputError: too few debates.
         """
         self.table = pd.concat([tables[name] for name in (*part.trains, *part.tests)], ignore_index=True)
-        self.part, self._recipe, self._kept, self._device = part, recipe, kept, device
+        self.part, self._recipe, self._device = part, recipe, device
         divided = [_divided(tables[name], name, part) for name in part.trains]
         self.folds = [
             Fold(*(frozenset[str]().union(*(getattr(own, which) for own in same)) for which in ("train", "dev", "test")))
@@ -117,18 +115,6 @@ class Trial:
         asked = ("train", "dev", "test") if self.part.all_losses else ("dev", "test")
         found: np.ndarray = np.any([self.rows(fold, which) for which in asked], axis=0)
         return found
-
-    def has(self, cell: Cell) -> bool:
-        """Whether its scores are there already."""
-        return _file(cell) in self._kept
-
-    def scores(self, cell: Cell) -> np.ndarray:
-        """What is kept of a network's scores; computed where that is not there, or damaged."""
-        return self._kept.array(_file(cell), lambda: self.computed(cell))
-
-    def keep(self, cell: Cell, scores: np.ndarray) -> None:
-        """Keep what was computed. Raises OutputError."""
-        self._kept.write(_file(cell), npy(scores))
 
     def computed(self, cell: Cell) -> np.ndarray:
         """Train a network: its scores, (rows,) float32, NaN where it is not asked. Raises TrainingError: it learns nothing."""
@@ -161,7 +147,3 @@ def _divided(table: pd.DataFrame, name: str, part: Part) -> list[Fold]:
         return folds(names, part.folds, DEV[name], DIVISION)
     except ValueError as error:
         raise InputError(f"{name}, divided by {part.by}: {error}; take the whole data set") from None
-
-
-def _file(cell: Cell) -> str:
-    return f"{cell.loss}-{'topic' if cell.topic else 'alone'}-{cell.seed}-{cell.fold}.npy"

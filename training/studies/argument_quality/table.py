@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -42,12 +42,12 @@ def measured(part: str, trial: Trial, networks: Networks) -> Rows:
     return rows
 
 
-def on_dev(part: str, trial: Trial, asked: Sequence[Cell]) -> Rows:
-    """A row a network: on the lists that choose its epoch, the mean over all folds."""
+def on_dev(part: str, trial: Trial, scored: Mapping[Cell, np.ndarray]) -> Rows:
+    """Tabulate a row a network: its correlation on the lists that choose its epoch, the mean over all folds."""
     found: dict[str, dict[int, list[float]]] = {}
-    for cell in asked:
+    for cell, of_cell in scored.items():
         rows = trial.rows(cell.fold, "dev")
-        labels, scores = trial.table["score"].to_numpy()[rows], trial.scores(cell)[rows]
+        labels, scores = trial.table["score"].to_numpy()[rows], of_cell[rows]
         own = [correlations(labels[one], scores[one])["Spearman"] for one in topics_of(trial.table[rows])]
         found.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(own)
     on = " and ".join(trial.part.trains)
