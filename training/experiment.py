@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,36 +24,34 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=Hashable)
 R = TypeVar("R")
-C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
-R_co = TypeVar("R_co", covariant=True)
 
 
-class Experiment(Protocol[C_contra, R_co]):
+class Experiment(ABC, Generic[C, R]):
     """A measurement of many cells. With processes, the experiment, its cells and their results are pickled."""
 
+    unit: ClassVar[str]  # of `size`, in the plural
+    result: ClassVar[type[Any]]  # R: an array, or a type that msgspec encodes
+
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name in log lines, and of the directory of the results."""
 
-    @property
-    def unit(self) -> str:
-        """The unit of `size`, in the plural."""
-
-    @property
-    def result(self) -> type[R_co]:
-        """The type of a result: an array, or a type that msgspec encodes."""
-
-    def key(self, cell: C_contra) -> object:
+    @abstractmethod
+    def key(self, cell: C) -> object:
         """Return all that decides a cell's result; its `repr` is hashed."""
 
-    def group(self, cell: C_contra) -> Hashable:
-        """Return the group of a cell: one process computes the cells of a group, in the order given."""
-
-    def size(self, cell: C_contra) -> int:
-        """Return how much work a cell is, in units."""
-
-    def compute(self, cell: C_contra) -> R_co:
+    @abstractmethod
+    def compute(self, cell: C) -> R:
         """Compute the result of a cell."""
+
+    def group(self, cell: C) -> Hashable:
+        """Return the group of a cell: one process computes the cells of a group, in the order given."""
+        return cell
+
+    def size(self, cell: C) -> int:
+        """Return how much work a cell is, in units."""
+        return 1
 
 
 def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, processes: int | None = None) -> dict[C, R]:

@@ -26,7 +26,7 @@ from submission.retrieval.parameters import Parameters
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import index_of
-from training.experiment import run
+from training.experiment import Experiment, run
 from training.measuring.evaluate import BPREF, HEADLINES, evaluate, judged_topics
 from training.measuring.figures import CROSS_VALIDATED, defined_mean, rounded, shown
 from training.measuring.folds import few, folds
@@ -166,14 +166,13 @@ def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Experiment[Parameters, np.ndarray]):
     """The points of a grid as an experiment: a point's result is its measures (topics, COLUMNS)."""
 
+    unit, result = "points", np.ndarray
     grid: str
     judged: Judgments
     execution: Execution
-    unit: str = "points"
-    result: type[np.ndarray] = np.ndarray
 
     @property
     def name(self) -> str:
@@ -186,14 +185,6 @@ class Points:
         decided_by = enrichment.decided_by(self.execution) if enrichment else []
         fingerprint = self.execution.input.fingerprint
         return sorted(self.judged.hashes.items()), fingerprint, code_fingerprint(__name__), DEPTH, decided_by, point.fingerprint
-
-    def group(self, point: Parameters) -> str:
-        """Return the point: it shares nothing with others."""
-        return point.fingerprint
-
-    def size(self, point: Parameters) -> int:
-        """Return 1: points are counted."""
-        return 1
 
     def compute(self, point: Parameters) -> np.ndarray:
         """Search at a point and measure its run by topic."""

@@ -27,7 +27,7 @@ from training.augmented.runs import Run
 from training.augmented.sampling import thinned
 from training.data.protocol import TRAIN, VALIDATION
 from training.data.work import hash_of, made
-from training.experiment import run
+from training.experiment import Experiment, run
 from training.fitting.recipe import Recipe
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Result(msgspec.Struct):
     seconds: float
 
 
-class Students:
+class Students(Experiment[Network, Result]):
     """The networks of a working directory, trained when they are needed and kept; and the experiment that measures them."""
 
     name, unit, result = "students", "networks", Result
@@ -109,14 +109,6 @@ class Students:
     def key(self, network: Network) -> object:
         """Return all that decides the results of a network."""
         return self._key, network
-
-    def group(self, network: Network) -> str:
-        """Return one group: students read the pairs that the teacher labels."""
-        return ""
-
-    def size(self, network: Network) -> int:
-        """Return 1: networks are counted."""
-        return 1
 
     def compute(self, network: Network) -> Result:
         """Train and measure a network. Raises OutputError: its weights cannot be kept."""

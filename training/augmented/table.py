@@ -30,7 +30,7 @@ from training.augmented.trial import (
     Settings,
     Trial,
 )
-from training.experiment import run
+from training.experiment import Experiment, run
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Cell(NamedTuple):
     source: str = ""  # the other task of an adaptation
 
 
-class Networks:
+class Networks(Experiment[Cell, Result]):
     """The networks of all trials as an experiment. What a process adds to a trial, another one sees in a new experiment."""
 
     name, unit, result = "augmented", "pairs", Result

@@ -19,7 +19,7 @@ from submission.fusion.linear import Linear
 from submission.systems.catalogue import MEMBERS, SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.weigh import PAIR, Weigh
-from training.experiment import run
+from training.experiment import Experiment, run
 from training.fusing.fitting import Fitting, Model
 from training.fusing.lambdamart import lambdamart
 from training.fusing.ranknet import ranknet
@@ -163,12 +163,11 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Variants:
+class Variants(Experiment[Variant, np.ndarray]):
     """The variants of a fusion as an experiment: a result is the measures (topics, HEADLINES), by the first judgments."""
 
+    unit, result = "variants", np.ndarray
     trial: Trial
-    unit: str = "variants"
-    result: type[np.ndarray] = np.ndarray
 
     @property
     def name(self) -> str:
@@ -180,14 +179,6 @@ class Variants:
         recipe = msgspec.json.encode(self.trial.recipe, order="sorted")
         judged = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in self.trial.judged.values()]
         return self.trial.key, recipe, judged, variant
-
-    def group(self, variant: Variant) -> Variant:
-        """Return the variant: it shares nothing with others."""
-        return variant
-
-    def size(self, variant: Variant) -> int:
-        """Return 1: variants are counted."""
-        return 1
 
     def compute(self, variant: Variant) -> np.ndarray:
         """Fit a variant without each fold and measure what it ranks."""

@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from submission.errors import OutputError, TrainingError
-from training.experiment import run
+from training.experiment import Experiment, run
 
 
 class Square(NamedTuple):
@@ -32,15 +32,13 @@ CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 
 
 @dataclass
-class Squares:
+class Squares(Experiment[Square, Any]):
     """Squares of numbers; appends a line to a log for each that is computed."""
 
+    name, unit, result = "squares", "numbers", Found
     log: Path
     power: int = 2
     fails_at: int = -1
-    name: str = "squares"
-    unit: str = "numbers"
-    result: type[Found] = Found
 
     def key(self, cell: Square) -> object:
         return self.power, cell
@@ -51,7 +49,7 @@ class Squares:
     def size(self, cell: Square) -> int:
         return cell.number
 
-    def compute(self, cell: Square) -> Found:
+    def compute(self, cell: Square) -> Any:
         if cell.number == self.fails_at:
             raise TrainingError(f"{cell.number} learns nothing")
         with self.log.open("a") as stream:
@@ -59,12 +57,10 @@ class Squares:
         return Found(cell.number**self.power, torch.get_num_threads(), os.getpid())
 
 
-@dataclass
 class Arrays(Squares):
-    name: str = "arrays"
-    result: type[np.ndarray] = np.ndarray  # type: ignore[assignment]
+    name, result = "arrays", np.ndarray
 
-    def compute(self, cell: Square) -> np.ndarray:  # type: ignore[override]
+    def compute(self, cell: Square) -> np.ndarray:
         super().compute(cell)
         return np.array([cell.number, np.nan], dtype=np.float32)
 
@@ -136,8 +132,8 @@ def test_what_is_damaged_is_computed_again(tmp_path: Path, log: Path, damage: st
 
 def test_arrays_come_back_bit_by_bit(tmp_path: Path, log: Path) -> None:
     for _ in range(2):
-        found = run(Arrays(log), CELLS, tmp_path)  # type: ignore[arg-type]
+        found = run(Arrays(log), CELLS, tmp_path)
         for cell, array in found.items():
-            assert array.dtype == np.float32  # type: ignore[attr-defined]
-            assert array.tobytes() == np.array([cell.number, np.nan], np.float32).tobytes()  # type: ignore[attr-defined]
+            assert array.dtype == np.float32
+            assert array.tobytes() == np.array([cell.number, np.nan], np.float32).tobytes()
     assert len(log.read_text().split()) == 4

@@ -16,7 +16,7 @@ import torch
 from submission.disk.code import code_fingerprint
 from submission.errors import UsageError, nearest
 from submission.scoring.pretrained import Pretrained
-from training.experiment import run
+from training.experiment import Experiment, run
 from training.fitting.recipe import Recipe
 from training.quality.prepare import judgments
 from training.quality.tables import quality_table
@@ -38,23 +38,17 @@ def parts_of_rows(parts: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Networks:
+class Networks(Experiment[Cell, np.ndarray]):
     """The networks of some parts as an experiment: a cell's result is the scores (rows,) of a network."""
 
+    name, unit, result = "quality", "words", np.ndarray
     trials: Mapping[str, Trial]  # by part
     keys: Mapping[str, Any]  # by part, all that decides its results
     epochs: float
-    name: str = "quality"
-    unit: str = "words"
-    result: type[np.ndarray] = np.ndarray
 
     def key(self, cell: Cell) -> object:
         """Return all that decides a cell's scores."""
         return self.keys[cell.part], cell
-
-    def group(self, cell: Cell) -> Cell:
-        """Return the cell: networks share nothing."""
-        return cell
 
     def size(self, cell: Cell) -> int:
         """Return about how many words are read; one that is trained on counts twice."""
