@@ -54,7 +54,7 @@ class Report:
 
 
 def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> Report:
-    """What is wrong with an input directory, with all checkpoints that are there, and with run files.
+    """List the faults of an input directory, of all checkpoints present and of run files.
 
     Args:
         directory: the input.

@@ -1,4 +1,4 @@
-"""What every command line of the project does with a verb: log to stderr, turn errors into exit codes."""
+"""Run a verb of a command line: log to stderr, turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class Verbs:
 
 
 def add_input(verb: argparse.ArgumentParser) -> None:
-    """The flag --input."""
+    """Add the flag --input."""
     default = from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE)
     what = "directory with topics*.xml and the args.me corpus, or a data set in TIREx's form"
     verb.add_argument("-i", "--input", type=folder, default=default, metavar="DIR", help=what)
 
 
 def add_input_run(verb: argparse.ArgumentParser) -> None:
-    """The flag --input-run."""
+    """Add the flag --input-run."""
     default = from_environment(["inputRun"], None)
     what = "a run (run.txt), or the directory that holds it, of whose documents every system ranks exactly these"
     verb.add_argument("--input-run", type=folder, default=default, metavar="DIR", help=what)
@@ -85,23 +85,23 @@ def add_input_run(verb: argparse.ArgumentParser) -> None:
 
 
 def add_order(verb: argparse.ArgumentParser) -> None:
-    """The flag --order."""
+    """Add the flag --order."""
     what = f"how runs and lists order a topic's documents; auto: {RULE}"
     verb.add_argument("--order", choices=ORDERS, default=ORDERS[0], help=what)
 
 
 def add_checkpoints(verb: argparse.ArgumentParser) -> None:
-    """The flag --checkpoints."""
+    """Add the flag --checkpoints."""
     verb.add_argument("--checkpoints", type=folder, default=CHECKPOINTS, metavar="DIR", help="where the checkpoints are")
 
 
 def add_device(verb: argparse.ArgumentParser) -> None:
-    """The flag --device."""
+    """Add the flag --device."""
     verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: the GPU if there is one")
 
 
 def add_processes(verb: argparse.ArgumentParser) -> None:
-    """The flag --processes."""
+    """Add the flag --processes."""
     what = "networks that are trained at a time, each on one thread (default: on a CPU as many as it has cores)"
     verb.add_argument("--processes", type=whole_number(1, 1024), metavar="N", help=what)
 
@@ -113,7 +113,7 @@ def add_work(verb: argparse.ArgumentParser) -> None:
 
 
 def add_engine(verb: argparse.ArgumentParser) -> None:
-    """The flag --engine."""
+    """Add the flag --engine."""
     what = "where parts are computed: ray, on this machine, or ray://HOST:PORT, on a cluster (default: in this process)"
     verb.add_argument("--engine", type=engine, metavar="ray[://HOST:PORT]", help=what)
 
@@ -133,7 +133,7 @@ def folder(text: str) -> Path:
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """What reads a whole number in these bounds."""
+    """Return a parser of whole numbers within bounds."""
 
     def number(text: str) -> int:
         if not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:

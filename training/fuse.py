@@ -136,7 +136,7 @@ def _changed(measured: Mapping[str, pd.DataFrame], name: str, what: str, alone: 
 
 
 def _against(measured: Mapping[str, pd.DataFrame], name: str, what: str) -> pd.DataFrame:
-    """All by the measures that are printed: means, and against the one of that name differences with intervals, and tests."""
+    """Tabulate the headline measures: means, differences from the named baseline with intervals, and tests."""
     first = ["measure", what, "mean", "difference", "low", "high"]
     if len(measured) < 2:
         return pd.DataFrame(columns=first)

@@ -29,7 +29,7 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}  
 
 
 class Module(NamedTuple):
-    """What one module does, and what it needs."""
+    """The hash of a module and the modules that it imports."""
 
     syntax: str  # SHA-256
     imports: frozenset[str]  # of modules, and of names in them, dotted

@@ -40,7 +40,7 @@ class KeptFile(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """What is known of the files of a directory: what decides all of them, and each by its name."""
+    """The record of a directory: the key of all its files, and each file by its name."""
 
     decided_by: dict[str, Any] = msgspec.field(default_factory=dict)
     files: dict[str, KeptFile] = msgspec.field(default_factory=dict)
@@ -87,7 +87,7 @@ class Kept:
         return name in self._record.files
 
     def key(self, name: str) -> str | None:
-        """What decides a file; None where it is not there as it was written."""
+        """Return the key of a file; None where the file is missing or damaged."""
         return self._record.files[name].key if self._sound(name, file_hash, str) else None
 
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
@@ -134,7 +134,7 @@ class Kept:
                 try_remove(file)
 
     def _sound(self, name: str, read: Callable[[Path], T], hash_of: Callable[[T], str]) -> T | None:
-        """What `read` gives of a file in the record; None where it is not there as it was written."""
+        """Read a file of the record with `read`; None where it is missing or damaged."""
         if name not in self._record.files:
             return None
         try:

@@ -28,7 +28,7 @@ class Source(msgspec.Struct):
 
 
 class Provenance(msgspec.Struct, rename={"trained_on": "trained on"}):
-    """What every provenance.json says; those of networks and fusions say more."""
+    """The keys that every provenance.json has; those of networks and fusions have more."""
 
     files: dict[str, str]
     trained_on: Source = msgspec.field(default_factory=Source)
@@ -75,7 +75,7 @@ def refuse_unnamed(directory: Path, hashes: Collection[str], files: Collection[s
 
 
 def read_provenance(directory: Path) -> Provenance:
-    """What a directory's provenance.json says. Raises CheckpointError: it cannot be read, or is of another form."""
+    """Read a directory's provenance.json. Raises CheckpointError: it cannot be read, or is of another form."""
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
@@ -83,7 +83,7 @@ def read_provenance(directory: Path) -> Provenance:
 
 
 def read_config(directory: Path, form: type[T]) -> T:
-    """What the config.json of such a directory says, `version` among it. Raises CheckpointError: it is missing or damaged."""
+    """Read the config.json of such a directory, `version` included. Raises CheckpointError: it is missing or damaged."""
     verified_hashes(directory, (CONFIG,))
     version: object = "unknown"
     try:
@@ -95,7 +95,7 @@ def read_config(directory: Path, form: type[T]) -> T:
 
 
 def other_version(directory: Path, error: Exception, version: object) -> CheckpointError:
-    """What to raise where a directory's files do not fit this code."""
+    """Return the error to raise where a directory's files do not fit this code."""
     return CheckpointError(
         f"{directory}: written by version {version} of the code, does not fit this one, {__version__} ({error}); make it again"
     )

@@ -94,7 +94,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
 
 
 def _of_this_machine(stack: ExitStack) -> dict[str, Any]:
-    """What starts a cluster of this machine that leaves nothing behind."""
+    """Return Ray's arguments for a cluster on this machine that leaves nothing behind."""
     folder = stack.enter_context(TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True))
     stack.enter_context(when_stopped(lambda: shutil.rmtree(folder, ignore_errors=True)))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -122,7 +122,7 @@ def _refuse_silence(host: str, port: str) -> None:
 
 
 def _number_of(resource: str) -> int:
-    """How many of them the cluster has at the moment."""
+    """Count the resources of a kind that the cluster has at the moment."""
     return int(ray.cluster_resources().get(resource, 0))
 
 
@@ -157,5 +157,5 @@ def _loaded(function: bytes) -> Callable[[Any], Any]:
 
 
 def place_of(gpu: int | str, visible: str | None) -> int:
-    """What torch calls the GPU that Ray has assigned: its place among those that the process may see, all or some of them."""
+    """Return the index by which torch knows the GPU that Ray has assigned: its place among those visible to the process."""
     return visible.split(",").index(str(gpu)) if visible else int(gpu)

@@ -22,10 +22,10 @@ class Engine(Protocol):
         """Whether it can compute on a GPU."""
 
     def workers(self, device: torch.device) -> int:
-        """How many parts are computed at a time, at the moment."""
+        """Return how many parts are computed at a time, at the moment."""
 
     def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
-        """What a function gives of numbered parts, with their numbers, in any order.
+        """Compute a function of numbered parts; yield numbers and results in any order.
 
         Args:
             function: pickled where another process computes it; a checkpoint in it travels as its place and is opened there.
@@ -58,6 +58,6 @@ HERE = Here()
 
 
 def computed(engine: Engine, function: Callable[[P], R], part: P, device: torch.device) -> R:
-    """What a function gives of a single part, computed where an engine computes."""
+    """Compute a function of a single part where the engine computes."""
     [(_, result)] = engine.map(function, [(0, part)], device)
     return result

@@ -1,4 +1,4 @@
-"""What an enricher is: passages of a text in, what it says of their words out, and from that the words that are indexed."""
+"""The interface of enrichers: passages in, labels or weights of their words out, from which the indexed words are made."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Passage(Protocol):
 
     @property
     def text(self) -> str:
-        """That part."""
+        """Return the text of the passage."""
 
     def __len__(self) -> int:
-        """How many positions it has to compute."""
+        """Return the number of positions to compute."""
 
 
 P = TypeVar("P", bound=Passage)
@@ -36,7 +36,7 @@ P_co = TypeVar("P_co", bound=Passage, covariant=True)
 
 
 class Reader(Protocol[P_co]):
-    """What turns a text into the passages that an enricher reads; its file is in the enricher's checkpoint."""
+    """Turns a text into the passages that an enricher reads; its file is in the enricher's checkpoint."""
 
     file: ClassVar[str]
 

@@ -22,7 +22,7 @@ TEXTS = (*(text for _, text in PAIRS), SENTENCES)
 
 
 class Config(msgspec.Struct, forbid_unknown_fields=True):
-    """What config.json says, beside the version."""
+    """The content of config.json, beside the version."""
 
     enricher: str
     config: dict[str, Any]

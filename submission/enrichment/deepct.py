@@ -75,7 +75,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
 
 def term_frequencies(passage: Sequence[Word], scale: int) -> dict[str, int]:
-    """How often each word counts in a passage: its largest weight there times the scale, rounded half to even; 1 or more."""
+    """Compute the term frequency of each word: its largest weight times the scale, rounded half to even, at least 1."""
     largest: dict[str, float] = {}
     for word in passage:
         largest[word.text] = max(word.weight, largest.get(word.text, 0.0))

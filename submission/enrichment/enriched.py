@@ -83,7 +83,7 @@ def enrich(
 
 @dataclass(frozen=True)
 class Packed:
-    """What computes a part as the content of a file, in whatever process."""
+    """Computes a part as the content of a file, in any process."""
 
     opened: EnricherCheckpoint
     device: torch.device
@@ -95,7 +95,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Tried:
-    """What measures a part, in whatever process."""
+    """Measures a part, in any process."""
 
     opened: EnricherCheckpoint
     device: torch.device
@@ -109,13 +109,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class EachAlone:
-    """What computes the words of texts, each of which does not depend on the others, in whatever process."""
+    """Computes the words of texts, each independent of the others, in any process."""
 
     opened: EnricherCheckpoint
     device: torch.device
 
     def __call__(self, texts: Sequence[str]) -> list[Words]:
-        """Those of each text."""
+        """Compute the words of each text."""
         return [words_of([text], self.opened, self.device)[0] for text in texts]
 
 

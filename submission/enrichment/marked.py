@@ -17,7 +17,7 @@ class Piece(NamedTuple):
 
 
 def pieces(text: str, words: Sequence[Word], part: Callable[[Word], str]) -> list[Piece]:
-    """All of a passage's text, by the parts that its words are of."""
+    """Return a passage's whole text, divided by the parts that its words belong to."""
     found: list[Piece] = []
     end = 0
     for name, group in groupby(words, key=part):

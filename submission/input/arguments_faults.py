@@ -1,4 +1,4 @@
-"""All that is wrong with a file of args.me that was refused: each of its arguments, as far as it is JSON."""
+"""List all faults of a refused args.me file: each of its arguments, as far as the file is JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Named(msgspec.Struct):
 
 
 def file_faults(file: Path, data: Data, error: BaseException) -> list[str]:
-    """All that is wrong with a file that was refused with an error: at least that."""
+    """List all faults of a file that was refused with an error, at least that one."""
     if isinstance(error, MemoryError):
         return [f"{file}: larger than the memory of this machine; give it more, or a smaller file"]
     if isinstance(error, UnicodeDecodeError) and (broken := not_utf8(data)):

@@ -92,7 +92,7 @@ class Input:
 
     @property
     def longest_list(self) -> int | None:
-        """How many documents the longest topic of the list has that was handed over; None: there is none. Raises InputError."""
+        """Return the number of documents of the longest topic in the run handed over; None without one. Raises InputError."""
         return None if self.listed is None else int(self.listed["rank"].max() if len(self.listed) else 0)
 
     def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:

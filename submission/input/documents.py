@@ -28,7 +28,7 @@ COLUMNS = ["docno", "conclusion", "premise"]
 
 
 class Documents(ABC):
-    """All documents, and which of them are the collection."""
+    """All documents, and which of them belong to the collection."""
 
     shortest: int  # words that a premise in the collection has at least, see `Form`
 

@@ -41,7 +41,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Survey:
-    """What in a text is no JSON.
+    """The places of a text that are no JSON.
 
     text       with a 0 in the place of each constant, so that what else is wrong can be found
     constants  those before the broken place

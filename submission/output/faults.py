@@ -1,4 +1,4 @@
-"""All that is wrong with a run file, by kind: what TIRA refuses, and what we ask for beyond that."""
+"""List the faults of a run file by kind: what TIRA refuses, and what we require beyond that."""
 
 from __future__ import annotations
 

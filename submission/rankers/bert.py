@@ -135,7 +135,7 @@ class PairEncoder(Encoder):
         self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions in a piece
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Encoded:
-        """All layers of all pairs: ids and masks as a ranker gets them."""
+        """Encode pairs; return all layers. Ids and masks are those of a ranker."""
         cut = Pieces(document_mask.sum(1), self.longest)
         layers = self.layers(**self._inputs(query, query_mask, document, cut))
         return Encoded(layers, cut, query.shape[1], document.shape[1])

@@ -34,7 +34,7 @@ class Questions(Corpus):
 
     @property
     def corpus_fingerprint(self) -> str:
-        """That of the corpus, whose files are hashed once."""
+        """Return the fingerprint of the corpus, whose files are hashed once."""
         return self._corpus.corpus_fingerprint
 
 
@@ -48,7 +48,7 @@ class Asking(Execution):
 
     @cached_property
     def documents(self) -> Documents:
-        """Opened once."""
+        """Open the documents once."""
         return self._index.documents
 
     def once_of_collection(self, what: Hashable, make: Callable[[], T]) -> T:

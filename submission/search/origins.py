@@ -59,7 +59,7 @@ class Origins:
         self._file = file
 
     def of(self, docnos: Collection[str]) -> dict[str, Origin]:
-        """Those that are known. Raises OutputError: the file cannot be read."""
+        """Return the known origins of documents. Raises OutputError: the file cannot be read."""
         asked = msgspec.json.encode(list(docnos)).decode()
         statement = "select * from origins where docno in (select value from json_each(?))"
         try:

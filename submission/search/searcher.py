@@ -171,7 +171,7 @@ def _shades(system: System, asking: Asking, docno: str) -> list[Shade]:
 
 
 def _weights(question: str, systems: Sequence[System], asking: Asking) -> tuple[dict[str, float], Terms]:
-    """What a question's terms are worth, log(1 + N / df) where a system has a term index, else 1; and what makes its terms."""
+    """Return the weights of a question's terms, log(1 + N / df) where a system has a term index, else 1, and its analyser."""
     for lexical in (part for system in systems for part in walk(system.stage) if isinstance(part, Lexical)):
         with suppress(CheckpointError):  # its system says so too
             settings, index = lexical.opened(asking.checkpoints).index, lexical.index(asking)

@@ -72,7 +72,7 @@ class Index:
 
     @property
     def closed(self) -> bool:
-        """Whether it is."""
+        """Tell whether the system is closed."""
         return not self._close.alive
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Index:
         self._close()
 
     def __enter__(self) -> Index:
-        """As it is."""
+        """Return the system itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -34,7 +34,7 @@ INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in _INVISIBLE)  
 
 @cache
 def combining() -> str:
-    """All characters that a letter before them may be composed with, or that may stand between: for a regular expression."""
+    """Return, for a regular expression, the characters that compose with a letter before them or may stand in between."""
     marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
     pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
     composed = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}

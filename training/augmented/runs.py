@@ -37,7 +37,7 @@ TOGETHER = 64  # batches among whose pairs those of a batch are alike in length
 
 @dataclass(frozen=True)
 class Run:
-    """All that decides a run but its seed."""
+    """A training run, all but its seed."""
 
     encoder: Path  # a local folder in Hugging Face form
     training: Training

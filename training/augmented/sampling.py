@@ -46,7 +46,7 @@ class Sentences:
 
 
 def random(sentences: Sentences, number: int, rng: np.random.Generator) -> np.ndarray:
-    """So many pairs of sentences of one topic (all of them where there are fewer), each as likely as any other.
+    """Draw so many pairs of sentences of one topic uniformly; all where there are fewer.
 
     Of one topic, as it must have been in the paper: its 723,540 random pairs of BWS are about all that lie within a topic.
     """
@@ -88,12 +88,12 @@ def semantic(sentences: Sentences, vectors: np.ndarray, k: int) -> np.ndarray:
 
 
 def union(*samples: np.ndarray) -> np.ndarray:
-    """All pairs of some samples."""
+    """Return the union of samples of pairs."""
     return np.unique(np.concatenate(samples), axis=0)
 
 
 def thinned(sample: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    """So many pairs of a sample at random; all of them where there are fewer."""
+    """Draw so many pairs of a sample uniformly; all where there are fewer."""
     return sample[np.sort(rng.permutation(len(sample))[:number])]
 
 

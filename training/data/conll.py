@@ -92,6 +92,6 @@ def _tag(where: str, given: str, source: Source, before: str) -> str:
 
 
 def tags_of(names: tuple[str, ...]) -> tuple[str, ...]:
-    """All tags of some data sets, O first."""
+    """Return the tags of data sets, O first."""
     kinds = dict.fromkeys(kind for name in names for kind in SOURCES[name].kinds)
     return (OUTSIDE, *(f"{place}-{kind}" for kind in kinds for place in "BI"))

@@ -115,7 +115,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Recipe(Settings, frozen=True, kw_only=True):
-    """All that decides what `fit` trains."""
+    """The settings of a network and its training."""
 
     task: TaskSpec
 

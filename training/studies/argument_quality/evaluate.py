@@ -33,7 +33,7 @@ ROWS = (*PARTS, table.LISTS)  # the parts that rows have, in their order
 
 
 def parts_of_rows(parts: Sequence[str]) -> list[str]:
-    """What parts the rows have that measuring some gives."""
+    """Return the parts of the rows that measuring some parts gives."""
     return [*parts, table.LISTS] if REORDERED in parts else [*parts]
 
 
@@ -124,7 +124,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def _networks(trial: Trial, scored: Mapping[Cell, np.ndarray], found: np.ndarray) -> table.Networks:
-    """What each network scores where it is tested, an array a seed; and the baselines, of vectors (rows, dimensions)."""
+    """Return the scores of each network where it is tested, an array a seed, and those of the baselines."""
     folds = range(trial.part.folds)
     networks: table.Networks = {
         LENGTH: [lengths(trial.table)],

@@ -1,4 +1,4 @@
-"""What trains, chooses and tests: whole debates, or whole lists, never parts of one."""
+"""Divide debates or lists into training, dev and test folds, never a part of one."""
 
 from __future__ import annotations
 

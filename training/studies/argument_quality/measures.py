@@ -1,4 +1,4 @@
-"""How well scores order the arguments of each list: correlations, also given length, and nDCG with two gains."""
+"""Measure how well scores order the arguments of a list: correlations, also given length, and nDCG with two gains."""
 
 from __future__ import annotations
 

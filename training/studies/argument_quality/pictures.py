@@ -1,4 +1,4 @@
-"""How much of a score is length: a network's scores against the number of words."""
+"""Plot a network's scores against the number of words."""
 
 from __future__ import annotations
 

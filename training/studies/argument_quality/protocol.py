@@ -1,4 +1,4 @@
-"""What is trained on what, and tested on what: leaving debates out, leaving lists out, and across data sets.
+"""The training and test sets of all parts: leaving debates out, leaving lists out, and across data sets.
 
 The published work leaves some topics out whose other side it trains on; here a debate is left out with both its sides, and the
 other way stands beside it (ukp_32_folds). The parts that train most often, of 16 and 32 folds, have one seed; all parts but
@@ -63,7 +63,7 @@ class Cell(NamedTuple):
 
     @property
     def network(self) -> str:
-        """What it is called; folds and seeds of one are one."""
+        """Return the name of the network, the same for all folds and seeds."""
         return self.loss if self.topic else f"{self.loss}, argument alone"
 
 

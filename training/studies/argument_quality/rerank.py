@@ -1,4 +1,4 @@
-"""What quality does to lists that were ordered by relevance: all their texts judged for both, in Webis-ArgQuality-20.
+"""Re-order by quality lists that were ranked by relevance; Webis-ArgQuality-20 judges all their texts for both.
 
 How many documents are re-ordered and how much quality weighs is chosen on some topics and measured on the others.
 """

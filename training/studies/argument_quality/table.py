@@ -76,7 +76,7 @@ def reordered(trial: Trial, networks: Networks) -> Rows:
 
 
 def panels(part: str, trial: Trial, scores: np.ndarray) -> Iterator[Panel]:
-    """What the picture shows of a part: a network's scores (rows,)."""
+    """Yield the panels of a part's picture, from a network's scores (rows,)."""
     words, quality = lengths(trial.table), trial.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
     for on, tested in _tested(trial).items():
         yield Panel(part if on == part else f"{part}, {on}", words[tested], scores[tested], quality[tested])

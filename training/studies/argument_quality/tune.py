@@ -1,4 +1,4 @@
-"""How many documents a system re-orders by quality, and how much: chosen on judged topics, measured on others.
+"""Tune how many documents a system re-orders by quality and by how much; chosen on judged topics, measured on others.
 
 Judgments of relevance say what the new order costs, the lists of Webis-ArgQuality-20 what it costs and what it gains. The two
 share questions: such a question tests on both sides or on none.

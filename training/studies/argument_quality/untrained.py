@@ -1,4 +1,4 @@
-"""What the encoder knows untrained: a ridge regression on the mean of what it makes of an argument's pieces."""
+"""The untrained encoder as a baseline: a ridge regression on the mean vector of an argument's pieces."""
 
 from __future__ import annotations
 
