@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECORD = "kept.json"
+WHOLE = 1000  # files of a record that is written whole each time; of more the new ones are appended to a journal
 
 
 class KeptFile(msgspec.Struct):
@@ -37,6 +38,13 @@ class KeptFile(msgspec.Struct):
 
     key: str
     xxh3: str
+
+
+class Entry(msgspec.Struct):
+    """A line of a journal."""
+
+    name: str
+    file: KeptFile
 
 
 class Record(msgspec.Struct):
@@ -47,7 +55,10 @@ class Record(msgspec.Struct):
 
 
 class Kept:
-    """A directory of such files, with a record beside them. A file without an entry in the record counts as absent."""
+    """A directory of such files, with a record beside them. A file without an entry in the record counts as absent.
+
+    A record of more than WHOLE files has a journal, to which entries are appended until they are as many as the record's.
+    """
 
     def __init__(
         self,
@@ -80,6 +91,8 @@ class Kept:
             raise OutputError(f"{directory}: holds files of {other} ({', '.join(found)}); choose another or give --overwrite")
         remove_leftovers(directory, {*names, record})
         self._stale = found if differing else []
+        self._journal = _journal(self._file)
+        self._appended = len(old.files) if self._journal.exists() else 0  # a journal of before: the first entry makes it whole
         self._record = Record(dict(decided_by), {} if differing else old.files)
 
     def __contains__(self, name: str) -> bool:
@@ -149,22 +162,47 @@ class Kept:
         return None
 
     def _enter(self, name: str, file: KeptFile) -> None:
-        for stale in self._stale:
-            try_remove(self.directory / stale)
+        """Enter a file in the record: the record is written whole, or an entry appended, so that n files cost O(n)."""
+        if self._stale:
+            try_remove(self._journal)
+            for stale in self._stale:
+                try_remove(self.directory / stale)
         self._stale = []
         self._record.files[name] = file
-        write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._record, order="sorted"), indent=1) + b"\n")
+        number, appended = len(self._record.files), self._appended
+        if number > max(WHOLE, 2 * appended):
+            self._appended = number  # if this fails half-way, the next entry makes the record whole
+            with self._journal.open("ab") as stream:
+                stream.write(msgspec.json.encode(Entry(name, file)) + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            self._appended = appended + 1
+        else:
+            write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._record, order="sorted"), indent=1) + b"\n")
+            try_remove(self._journal)
+            self._appended = 0
+
+
+def _journal(record: Path) -> Path:
+    return record.with_name(f"{record.name}.journal")
 
 
 def read_record(file: Path) -> Record:
-    """A record; an empty one where there is none, or a damaged one."""
+    """Read a record and its journal; return an empty one where there is none, or a damaged one."""
     try:
-        return msgspec.json.decode(read_regular(file), type=Record)
+        record = msgspec.json.decode(read_regular(file), type=Record)
+        *lines, _ = _content(_journal(file)).split(b"\n")  # the last line was not finished
+        record.files |= {entry.name: entry.file for entry in (msgspec.json.decode(line, type=Entry) for line in lines)}
+        return record
     except FileNotFoundError:
         return Record()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         log.warning("%s is damaged: the files beside it are made again", file)
         return Record()
+
+
+def _content(file: Path) -> bytes:
+    return read_regular(file) if file.exists() else b""
 
 
 def file_hash(file: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.disk.kept import Kept, KeptFile
+from submission.disk.kept import Kept
 from submission.engine.choice import open_engine
 from submission.engine.engine import CPU, HERE, Engine
 from submission.engine.parts import Part, kept_parts
@@ -24,9 +24,9 @@ from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark, Result, compare
 
 PAIRS, PART = 512, 64  # of BERT; of a part, which is small, so that no worker is left alone for long at the end
-EMPTY, SECONDS = 200, 0.020  # empty parts, and what each may cost
+FEW, MANY, SECONDS = 200, 20_000, 0.020  # empty parts, and what each may cost
 TEXTS = 128  # encoded, to know what a text costs
-HANDED_OUT, RECORDED = 40, 20_000  # parts of vectors that nobody computes; parts in a large record
+HANDED_OUT = 40  # parts of vectors that nobody computes
 
 
 def engine(directory: Path, repetitions: int) -> list[Result]:
@@ -34,7 +34,7 @@ def engine(directory: Path, repetitions: int) -> list[Result]:
     threads = torch.get_num_threads()
     with open_engine("ray") as ray:
         results = [_throughput(directory, ray, number, repetitions) for number in (threads, 1)]
-        return [*results, _empty(ray), _costs(directory, ray)]
+        return [*results, *_empty(ray), _costs(directory, ray)]
 
 
 def _throughput(directory: Path, ray: Engine, threads: int, repetitions: int) -> Result:
@@ -77,12 +77,15 @@ def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
     return Benchmark("engine", against, "pairs", PAIRS, lambda: scored(ray), baseline)
 
 
-def _empty(ray: Engine) -> Result:
-    """Parts of no bytes, of which nothing is computed, kept."""
-    parts = [Part(f"{number}.bin", 1, bytes) for number in range(EMPTY)]
-    seconds = _seconds_a_part(ray, bytes, parts)
-    sizes = f"{1000 * seconds:.1f} ms", f"{1000 * SECONDS:.0f} ms"
-    return Result("empty", "an empty part by Ray, kept", "what is asked for", *sizes, SECONDS / seconds, 1, {"ours": [seconds]})
+def _empty(ray: Engine) -> list[Result]:
+    """Parts of no bytes, of which nothing is computed, kept: few, and many, each of which must not cost more."""
+    few, many = (_seconds_a_part(ray, bytes, [Part(f"{one}.bin", 1, bytes) for one in range(number)]) for number in (FEW, MANY))
+    what, sizes = "an empty part by Ray, kept", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, SECONDS)]
+    of_many = f"{what}, of {MANY:,}", f"of {FEW}"
+    return [
+        Result("empty", what, "what is asked for", sizes[0], sizes[2], SECONDS / few, 1, {"ours": [few]}),
+        Result("many", *of_many, sizes[1], sizes[0], few / many, 0.8, {"ours": [many], "baseline": [few]}),
+    ]
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,7 @@ def _costs(directory: Path, ray: Engine) -> Result:
         vectors = len(encode(few)) * KEPT_TOGETHER // TEXTS
         parts = [Part(f"{n}.npy", 1, lambda n=n: texts(n * KEPT_TOGETHER)) for n in range(HANDED_OUT)]  # type: ignore[misc]
         driver = _seconds_a_part(ray, Zeros(vectors), parts)
-    costs = {"worker": worker, "driver": driver, "entry": _seconds_an_entry(), "sent": len(pickle.dumps(texts(0))),
-             "received": vectors}  # fmt: skip
+    costs = {"worker": worker, "driver": driver, "sent": len(pickle.dumps(texts(0))), "received": vectors}
     what = f"a part of {KEPT_TOGETHER} premises: computed by a worker"
     sizes = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
     seconds = {name: [float(value)] for name, value in costs.items()}
@@ -130,17 +132,3 @@ def _seconds_a_part(ray: Engine, function: Zeros | type[bytes], parts: list[Part
         start = time.perf_counter()
         kept_parts(function, parts, Kept(Path(folder), {}), ray, CPU, "parts", "parts")
         return (time.perf_counter() - start) / len(parts)
-
-
-def _seconds_an_entry() -> float:
-    """What a part that is kept already adds to keeping the next: the record is written each time."""
-    seconds = []
-    for number in (0, RECORDED):
-        with tempfile.TemporaryDirectory() as folder:
-            kept = Kept(Path(folder), {})
-            kept._record.files |= {f"{one:09}.npy": KeptFile("", "0" * 32) for one in range(number)}
-            start = time.perf_counter()
-            for one in range(5):
-                kept.write(f"{one}.bin", b"")
-            seconds.append((time.perf_counter() - start) / 5)
-    return max(0.0, seconds[1] - seconds[0]) / RECORDED

@@ -10,7 +10,7 @@ from typing import Any
 
 from submission.engine.cluster import AHEAD
 from submission.retrieval.dense import KEPT_TOGETHER
-from tests.benchmarks.engine import PAIRS, PART
+from tests.benchmarks.engine import FEW, MANY, PAIRS, PART
 from tests.benchmarks.inputs import ARGUMENTS
 
 GPU = 300  # one-thread workers that a GPU is taken for: an assumption, no GPU was measured
@@ -25,7 +25,6 @@ class Costs:
 
     worker: float  # computed
     driver: float  # read, handed out, kept
-    entry: float  # of each part that is kept already, for keeping this one
     sent: float
     received: float
 
@@ -57,13 +56,12 @@ def simulated(parts: int, workers: int, costs: Costs, ahead: int = AHEAD) -> Out
     for number in range(parts):
         if number >= ahead * workers:  # keep one, hand out one
             driver = max(driver, back.popleft())
-        driver += costs.driver + costs.entry * number
+        driver += costs.driver
         network = max(network, driver) + transfer
         finished = max(network, free[0]) + costs.worker
         heapreplace(free, finished)
         back.append(finished)
-    busy = costs.driver * parts + costs.entry * parts * (parts - 1) / 2
-    return Outcome(max(driver, back[-1]), busy, transfer * parts, costs.worker * parts / workers)
+    return Outcome(max(driver, back[-1]), costs.driver * parts, transfer * parts, costs.worker * parts / workers)
 
 
 def costs_of(results: Results) -> Costs:
@@ -90,13 +88,17 @@ def table(results: Results) -> str:
 
 
 def checked(results: Results) -> str:
-    """What is simulated of two one-thread workers of BERT's parts, beside what was measured."""
+    """Simulations of two one-thread workers on BERT's parts, and of many empty parts, beside what was measured."""
     [line] = [line for line in results["engine"] if line["against"] == "this process, 1 thread"]
     alone, together = median(line["seconds"]["baseline"]), median(line["seconds"]["ours"])
     parts = PAIRS // PART
     found = simulated(parts, 2, replace(costs_of(results), worker=alone / parts))
+    [line] = [line for line in results["engine"] if line["name"] == "many"]
+    [few], [many] = line["seconds"]["baseline"], line["seconds"]["ours"]
+    empty = simulated(MANY, 2, Costs(worker=0, driver=few, sent=0, received=0))
     return (
-        f"{parts} parts of BERT's pairs by two one-thread workers: simulated {found.seconds:.1f} s, measured {together:.1f} s."
+        f"{parts} parts of BERT's pairs by two one-thread workers: simulated {found.seconds:.1f} s, measured {together:.1f} s. "
+        f"{MANY:,} empty parts, from the cost of {FEW}: simulated {empty.seconds:.0f} s, measured {many * MANY:.0f} s."
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from submission.disk import kept as module
 from submission.disk.kept import RECORD, Kept, read_record
 from submission.disk.locked import locked
 from submission.errors import OutputError
@@ -120,6 +121,89 @@ def test_a_key_decides_a_file_alone(tmp_path: Path, caplog: pytest.LogCaptureFix
     kept = Kept(tmp_path, {})
     assert (kept.key("x"), kept.key("y"), "x" in kept, "y" in kept) == ("first", None, True, False)
     assert not caplog.text
+
+
+JOURNAL = f"{RECORD}.journal"
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WHOLE", 4)
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_long_record_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: list[int] = []
+    write_whole = module.write_whole
+
+    def told(file: Path, content: bytes) -> None:
+        whole.append(len(read_record(tmp_path / RECORD).files) + 1)
+        write_whole(file, content)
+
+    monkeypatch.setattr(module, "write_whole", told)
+    kept = Kept(tmp_path, {"key": 1})
+    for number in range(40):
+        kept.write(f"{number:02}", str(number))
+        assert [*read_record(tmp_path / RECORD).files] == [f"{one:02}" for one in range(number + 1)]
+    assert whole == [1, 2, 3, 4, 10, 22]  # of n files no more than about 2 n entries are written
+    assert len((tmp_path / JOURNAL).read_bytes().splitlines()) == 18
+    again = Kept(tmp_path, {"key": 1})
+    assert [again.content(f"{one:02}", lambda: b"made again") for one in range(40)] == [b"%d" % one for one in range(40)]
+    again.write("00", "other")  # a process that finds a journal makes the record whole
+    assert whole[6:] == [41]
+    assert not (tmp_path / JOURNAL).exists()
+    assert json.loads((tmp_path / RECORD).read_text())["files"].keys() == {f"{one:02}" for one in range(40)}
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_journal_that_was_cut_loses_its_last_entry_alone(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, {"key": 1})
+    for number in range(7):
+        kept.write(str(number), "x")
+    journal = tmp_path / JOURNAL
+    journal.write_bytes(journal.read_bytes()[:-5])
+    again = Kept(tmp_path, {"key": 1})
+    assert [str(number) in again for number in range(7)] == [True] * 6 + [False]
+    again.write("6", "y")
+    assert [str(number) in Kept(tmp_path, {"key": 1}) for number in range(7)] == [True] * 7
+    journal.write_bytes(b"[]\n")
+    assert "0" not in Kept(tmp_path, {"key": 1})  # damaged: nothing is known
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_full_disk_while_it_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(tmp_path, {})
+    for number in range(6):
+        kept.write(str(number), "x")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "fsync", lambda file, sync=module.os.fsync: full() if "journal" in name(file) else sync(file))
+        with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)"):
+            kept.write("6", "x")
+    with (tmp_path / JOURNAL).open("ab") as stream:
+        stream.write(b"half an en")
+    kept.write("6", "y")
+    assert not (tmp_path / JOURNAL).exists()
+    assert Kept(tmp_path, {}).content("6", lambda: b"made again") == b"y"
+
+
+def name(descriptor: int) -> str:
+    return str(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+
+@pytest.mark.usefixtures("_small")
+def test_the_journal_of_other_files_goes_with_them(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, {"key": 1})
+    for number in range(7):
+        kept.write(str(number), "x")
+    other = Kept(tmp_path, {"key": 2}, overwrite=True)
+    assert "0" not in other
+    other.write("0", "y")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["0", RECORD]
+    assert [*read_record(tmp_path / RECORD).files] == ["0"]
 
 
 def test_a_held_directory(tmp_path: Path) -> None:
