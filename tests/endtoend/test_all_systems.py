@@ -218,7 +218,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
 
     assert rank("whole") == 0
     total, moments, ended = files("whole"), random.Random(7), []
-    for number in range(15):
+    for number in range(9):
         if files("killed") > total - 5:  # little is left to interrupt
             shutil.rmtree(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed-work")

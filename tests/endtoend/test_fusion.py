@@ -193,9 +193,9 @@ def test_two_judgments(run: Callable[..., int], tmp_path: Path) -> None:
     short = "".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines)
     (tmp_path / "other.qrels").write_text(short)
     both = ["--qrels", f"relevance={QRELS}", "--qrels", f"quality={tmp_path / 'other.qrels'}"]
-    weights = {}
+    weights, lean = {}, RECIPE[: RECIPE.index("[compared")].replace("tried", "# tried")
     for share in (0.0, 0.5, 1.0):
-        assert run(f"{RECIPE}share = {share}\n", "mixed", *both) == 0
+        assert run(f"{lean}[fit]\nshare = {share}\n", "mixed", *both) == 0
         metrics = json.loads((tmp_path / "mixed" / "metrics.json").read_text())
         assert set(metrics["cross-validated"]) == {"relevance", "quality"}
         weights[share] = open_linear(tmp_path / "mixed").weights
