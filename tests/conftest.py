@@ -47,8 +47,8 @@ from submission.scoring.checkpoint import write_checkpoint
 from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
+from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.remembered import Checkpoints
-from submission.systems.weigh import Weigh
 from submission.text.passages import PassageReader
 from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
@@ -253,7 +253,7 @@ def write_lexical(
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
 
 
-def write_linear(directory: Path, name: str, stage: Weigh, best: dict[str, int], weights: dict[str, float]) -> None:
+def write_linear(directory: Path, name: str, stage: LearnedFusion, best: dict[str, int], weights: dict[str, float]) -> None:
     """A checkpoint of a learned fusion, with an intercept of a quarter and a length's weight of an eighth."""
     made_with = stage.made_with(Checkpoints(directory))
     members = tuple(Member(member, made_with[member], best[member], weights[member]) for member in best)
@@ -289,7 +289,7 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["fuse", "ensemble", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage
-    assert isinstance(fusion, Weigh)
+    assert isinstance(fusion, LearnedFusion)
     members = [name for name, _ in fusion.members]
     best = {name: 30 if name.startswith("dirichlet") else 0 for name in members}
     write_linear(directory, "fusion", fusion, best, {name: 0.5 / number for number, name in enumerate(members, 1)})

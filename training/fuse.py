@@ -25,7 +25,7 @@ from training.fusing.trial import Trial
 from training.measuring import results
 from training.measuring.evaluate import HEADLINES
 from training.measuring.figures import rounded
-from training.measuring.meeting import meet_input
+from training.measuring.overlap import require_overlap
 from training.measuring.plots import ablation_plot
 from training.measuring.significance import CONFIDENCE, against_baseline, intervals
 
@@ -70,7 +70,7 @@ def fuse(
     documents = set(execution.input.documents["docno"])
     judged = {label: read_qrels(file, documents) for label, file in files.items()}
     for label, qrels in judged.items():
-        meet_input(execution.input, qrels, label)
+        require_overlap(execution.input, qrels, label)
     trial = Trial(name, recipe, judged, execution)
     fitting = trial.fitting(recipe.features, recipe.fit)
     weights = trial.ridge(fitting.labelled())

@@ -17,7 +17,7 @@ from submission.errors import ReproductionError, UsageError
 from submission.rankers.bert import BERTNetwork
 from submission.scoring.stored import WEIGHTS
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.ensemble import Fuse
+from submission.systems.ensemble import Ensemble
 from submission.systems.remembered import Checkpoints
 from training.data import vectors as word_vectors
 from training.data.prepare import prepare_again
@@ -55,7 +55,7 @@ def reproduce(
     """
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
-    fusion = system if system and isinstance(system.stage, Fuse) else None
+    fusion = system if system and isinstance(system.stage, Ensemble) else None
     stored = checkpoints / (fusion.stage.checkpoint or name if fusion else name)
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)

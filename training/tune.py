@@ -30,7 +30,7 @@ from training.experiment import Experiment, run
 from training.measuring.evaluate import BPREF, HEADLINES, evaluate, judged_topics
 from training.measuring.figures import CROSS_VALIDATED, defined_mean, rounded, shown
 from training.measuring.folds import few, folds
-from training.measuring.meeting import meet_input
+from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot
 from training.paths import GRIDS
 
@@ -160,7 +160,7 @@ def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
         raise InputError(f"{[*files.values()][-1]}: judges documents that another file judges too; give each judgment once")
     topics = judged_topics(qrels).tolist()
     for name, frame in judged.items():
-        meet_input(execution.input, frame, name)
+        require_overlap(execution.input, frame, name)
     fold_of = _folds(topics, {name: set(frame["qid"]) for name, frame in judged.items()})
     return Judgments(qrels, hashes_by_name(files), topics, fold_of)
 

@@ -6,17 +6,17 @@ import re
 from dataclasses import dataclass
 
 from submission.errors import UsageError, nearest, short
+from submission.systems.cluster_score import ClusterScore
 from submission.systems.conclusions import Conclusions
-from submission.systems.debates import Debates
 from submission.systems.dense import Dense, DenseConclusions
 from submission.systems.enrichment import Enrichment
-from submission.systems.ensemble import Fuse
+from submission.systems.ensemble import Ensemble
 from submission.systems.execution import Stage, walk
+from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.lexical import Lexical
 from submission.systems.neural import Latent, Rerank
+from submission.systems.quality_reranking import QualityReranking
 from submission.systems.remembered import Checkpoints
-from submission.systems.reorder import Reorder
-from submission.systems.weigh import Weigh
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
     "sbert_conclusions": DenseConclusions("sbert"),
     **LEXICAL,
     "dirichlet_thesis": Lexical("dirichlet_thesis"),
-    "debates": Debates(LEXICAL["dirichlet_rm3"]),
+    "debates": ClusterScore(LEXICAL["dirichlet_rm3"]),
     **DEEPCT,
     "targer_dirichlet": TARGER,
 }
@@ -116,15 +116,17 @@ SYSTEMS = named(
     ),
     System(
         "tfr_bert",
-        Reorder(LEXICAL["dirichlet"], Rerank(LEXICAL["dirichlet"], "tfr_bert"), "quality"),
+        QualityReranking(LEXICAL["dirichlet"], Rerank(LEXICAL["dirichlet"], "tfr_bert"), "quality"),
         "TFR-BERT: the first arguments of the language model, by relevance and by their quality together.",
     ),
     System(
-        "ensemble", Fuse(tuple(NETWORKS.items()), "ensemble"), "Ensemble: a linear regression over the seven networks' scores."
+        "ensemble",
+        Ensemble(tuple(NETWORKS.items()), "ensemble"),
+        "Ensemble: a linear regression over the seven networks' scores.",
     ),
     System(
         "fusion",
-        Weigh(tuple((name, MEMBERS[name]) for name in FUSED), "fusion"),
+        LearnedFusion(tuple((name, MEMBERS[name]) for name in FUSED), "fusion"),
         "Four searches by words, one of them averaged over debates too, and SBERT's cosine, weighed by judgments of 2020.",
     ),
 )

@@ -16,7 +16,7 @@ from submission.systems.remembered import Checkpoints
 
 
 @dataclass(frozen=True)
-class Fuse(Fusion):
+class Ensemble(Fusion):
     """A regression over the scores of the members' best documents (thesis 3.6)."""
 
     def opened(self, checkpoints: Checkpoints) -> Regression:

@@ -19,8 +19,8 @@ from submission.paths import CHECKPOINTS
 from submission.scoring.device import limit_threads
 from submission.systems.catalogue import MEMBERS
 from submission.systems.execution import Execution
+from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.remembered import Checkpoints
-from submission.systems.weigh import Weigh
 from tests.benchmarks.measure import Result, execute
 from training.fusing.recipe import Recipe
 
@@ -30,7 +30,7 @@ WORDS = Recipe(
     ("dirichlet",),
     length=6.5,
 )
-STAGE = Weigh(tuple((name, MEMBERS[name]) for name in WORDS.members), "words")
+STAGE = LearnedFusion(tuple((name, MEMBERS[name]) for name in WORDS.members), "words")
 
 
 def fusion(directory: Path) -> list[Result]:

@@ -12,12 +12,12 @@ import pytest
 from submission.lists import cut
 from submission.systems import debates
 from submission.systems.catalogue import MEMBERS
-from submission.systems.debates import Debates, debate_of
+from submission.systems.cluster_score import ClusterScore, debate_of
 from submission.systems.execution import Execution
 from tests.conftest import argument
 
 SEARCH = MEMBERS["bm25_arguments"]
-STAGE = Debates(SEARCH)
+STAGE = ClusterScore(SEARCH)
 FILLER = "a text of enough words to be ranked among all those that nobody asked for today"
 
 

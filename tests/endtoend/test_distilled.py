@@ -12,7 +12,7 @@ import pytest
 from submission.lists import cut
 from submission.systems.catalogue import MEMBERS
 from submission.systems.execution import Execution
-from submission.systems.weigh import Weigh
+from submission.systems.learned_fusion import LearnedFusion
 from tests.conftest import argument, contents
 from training.__main__ import main
 from training.distilling.prepare import distilled_table
@@ -78,7 +78,7 @@ def test_a_network_learns_what_the_fusion_says(
     assert {"topics.xml", "args-me.json", "titles"} <= set(record.decided_by["input"])
     first = contents(work / "distilled")
     with monkeypatch.context() as patch:
-        patch.setattr(Weigh, "search", None)
+        patch.setattr(LearnedFusion, "search", None)
         assert prepare() == 0  # what is finished is not made again
     assert contents(work / "distilled") == first
     fit = ["fit", recipe(RECIPE), "--work", str(work), "--device", "cpu"]

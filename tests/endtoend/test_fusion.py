@@ -21,8 +21,8 @@ from submission.lists import cut
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import MEMBERS, SYSTEMS, System
 from submission.systems.execution import Execution
+from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.remembered import Checkpoints
-from submission.systems.weigh import Weigh
 from tests.conftest import REAL, SAMPLE, colours, contents, seal, write_linear
 from training import fuse
 from training.__main__ import main
@@ -51,7 +51,7 @@ steps = 5
 unjudged = 5
 """
 NAMES = ("dirichlet", "dirichlet_rm3", "bm25")
-MINE = Weigh(tuple((name, MEMBERS[name]) for name in NAMES), "mine")
+MINE = LearnedFusion(tuple((name, MEMBERS[name]) for name in NAMES), "mine")
 
 # ---- a fusion that was fitted
 
@@ -179,7 +179,7 @@ def test_any_order_of_members_and_a_stop_give_the_same_bytes(
         with pytest.raises(KeyboardInterrupt):
             run(turned, "stopped")
     assert not (tmp_path / "stopped").exists()
-    monkeypatch.setattr(Weigh, "features", None)  # nothing may be computed again
+    monkeypatch.setattr(LearnedFusion, "features", None)  # nothing may be computed again
     assert run(turned, "stopped") == 0
     for part in ("", "-tables"):
         assert contents(tmp_path / f"stopped{part}").keys() == contents(tmp_path / f"whole{part}").keys()
@@ -284,7 +284,7 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Ca
 
 BEST = {"dirichlet": 8, "knrm": 12, "bm25": 0, "sbert_conclusions": 0}
 WEIGHTS = {"dirichlet": 0.5, "knrm": -0.25, "bm25": 0.125, "sbert_conclusions": 0.75}
-STAGE = Weigh(tuple((name, MEMBERS[name]) for name in BEST), "mine")
+STAGE = LearnedFusion(tuple((name, MEMBERS[name]) for name in BEST), "mine")
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ def test_by_hand(execute: Callable[..., Execution], topics: Path, small: Path) -
 
 
 def test_any_order_of_members_gives_the_same_lists(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
-    turned = Weigh(STAGE.members[::-1], "mine")
+    turned = LearnedFusion(STAGE.members[::-1], "mine")
     execution = execute(topics, checkpoints=small)
     before = execute(topics, checkpoints=small)
     for name in ("sbert", "bm25", "knrm", "dirichlet"):
@@ -372,7 +372,7 @@ def test_a_failed_member_fails_it_by_name(execute: Callable[..., Execution], top
         execution.lists(STAGE)
     shutil.rmtree(small / "sbert")
     with pytest.raises(CheckpointError, match=r"it needs sbert_conclusions, which failed: .*no such checkpoint"):
-        Weigh(STAGE.members[2:], "mine").made_with(Checkpoints(small))
+        LearnedFusion(STAGE.members[2:], "mine").made_with(Checkpoints(small))
 
 
 def test_a_member_that_cannot_score_fails_it_by_name(

@@ -17,7 +17,7 @@ from submission.fusion.regression import Member, Regression
 from submission.input.runs import read_run
 from submission.lists import cut, ranked
 from submission.systems.catalogue import CONCLUSIONS, MEMBERS, SYSTEMS, System
-from submission.systems.ensemble import Fuse
+from submission.systems.ensemble import Ensemble
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.neural import Latent, Rerank
@@ -46,7 +46,7 @@ class Longest(Stage):
 def new(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
     again = Rerank(Latent("snrm"), "knrm")
-    both = Fuse((("longest", Longest()), ("snrm_knrm", again)), "both")
+    both = Ensemble((("longest", Longest()), ("snrm_knrm", again)), "both")
     for system in (
         System("longest", Longest(), "The longest premises first."),
         System("snrm_knrm", again, "KNRM over SNRM's documents."),

@@ -22,7 +22,7 @@ from submission.paths import CHECKPOINTS
 from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
-from submission.systems.reorder import Reorder
+from submission.systems.quality_reranking import QualityReranking
 from tests.conftest import colours, contents, tiny_tokenizer, write_reordering
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main
@@ -51,7 +51,7 @@ global_batch_size = 6
 micro_batch_size = 2
 """
 STAGE = SYSTEMS["tfr_bert"].stage
-assert isinstance(STAGE, Reorder)
+assert isinstance(STAGE, QualityReranking)
 DIRICHLET = STAGE.relevance
 
 

@@ -52,10 +52,10 @@ def add(verbs: Verbs) -> None:
 
 def _tune(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
-    from submission.systems.reorder import Reorder
+    from submission.systems.quality_reranking import QualityReranking
 
     system = SYSTEMS.get(options.grid)
-    if system and isinstance(system.stage, Reorder):
+    if system and isinstance(system.stage, QualityReranking):
         _tune_quality(system, options)
     else:
         _tune_grid(options)
@@ -84,10 +84,10 @@ def _tune_quality(system: System, options: argparse.Namespace) -> None:
 
 def _fuse(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
-    from submission.systems.ensemble import Fuse
+    from submission.systems.ensemble import Ensemble
 
     system = SYSTEMS.get(options.fusion)
-    if system and isinstance(system.stage, Fuse):
+    if system and isinstance(system.stage, Ensemble):
         _fit_ensemble(system, options)
     elif options.qrels:
         _fit_fusion(options)

@@ -49,19 +49,19 @@ def _evaluate(options: argparse.Namespace) -> None:
     from submission.input.runs import read_run
     from training.measuring import results
     from training.measuring.evaluate import evaluate_runs
-    from training.measuring.meeting import meet
+    from training.measuring.overlap import overlap_of
 
     docnos = set(Input(options.collection).documents["docno"]) if options.collection else None
     qrels_files, run_files = by_name(options.qrels, "qrels"), by_name(options.runs, "runs")
     judged = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, options.order) for name, file in run_files.items()}
-    meetings = [
-        meet(run, qrels, (name, label), (run_files[name], qrels_files[label]))
+    overlaps = [
+        overlap_of(run, qrels, (name, label), (run_files[name], qrels_files[label]))
         for label, qrels in judged.items()
         for name, run in runs.items()
     ]
     values = {label: evaluate_runs(runs, qrels) for label, qrels in judged.items()}
-    print(results.report(values, meetings, options.baseline, options.output))
+    print(results.report(values, overlaps, options.baseline, options.output))
 
 
 def _analyse(options: argparse.Namespace) -> None:

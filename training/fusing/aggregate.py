@@ -19,7 +19,7 @@ from submission.errors import CheckpointError, UsageError
 from submission.fusion.regression import Member, Regression
 from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
-from submission.systems.ensemble import Fuse
+from submission.systems.ensemble import Ensemble
 from submission.systems.remembered import Checkpoints
 from training.data.protocol import RELATED, UNRELATED, VALIDATION
 from training.data.tables import load_validation
@@ -50,7 +50,7 @@ def aggregate(system: System, work: Path, checkpoints: Checkpoints, output: Path
         OutputError: it cannot be written.
     """
     stage = system.stage
-    if not isinstance(stage, Fuse):
+    if not isinstance(stage, Ensemble):
         raise UsageError(f"{system.name} is no fusion: it has no members to be weighed")
     missing = [name for name in system.missing(checkpoints) if name != stage.checkpoint]
     if missing:

@@ -18,7 +18,7 @@ from submission.disk.code import code_fingerprint
 from submission.fusion.linear import Linear
 from submission.systems.catalogue import MEMBERS, SYSTEMS
 from submission.systems.execution import Execution
-from submission.systems.weigh import PAIR, Weigh
+from submission.systems.learned_fusion import PAIR, LearnedFusion
 from training.experiment import Experiment, run
 from training.fusing.fitting import Fitting, Model
 from training.fusing.lambdamart import lambdamart
@@ -48,7 +48,9 @@ class Trial:
     def __init__(self, name: str, recipe: Recipe, judged: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         """Compute the features, unless they are kept."""
         self.name, self.recipe, self.judged, self.execution = name, recipe, judged, execution
-        self.stage = Weigh(tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name)
+        self.stage = LearnedFusion(
+            tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name
+        )
         self.made_with = self.stage.made_with(execution.checkpoints)
         first = next(iter(judged.values()))
         self.topics = judged_topics(first).tolist()

@@ -16,7 +16,7 @@ from submission.disk.files import make_directory, write_whole
 from submission.errors import InputError, counted
 from submission.input.order import Order
 from submission.input.runs import read_run
-from training.measuring.meeting import refuse_strangers
+from training.measuring.overlap import refuse_strangers
 from training.pictures import figure, png
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def analyse(directory: Path, output: Path, order: Order = "auto") -> dict[str, p
         raise InputError(
             f"{directory}: two runs of one system, of different teams; compare those of one team: {', '.join(files)}"
         )
-    _meet(runs)
+    _require_overlap(runs)
     tables = similarities({name: lists(run) for name, run in runs.items()})
     make_directory(output)
     for name, table in tables.items():
@@ -61,7 +61,7 @@ def analyse(directory: Path, output: Path, order: Order = "auto") -> dict[str, p
     return tables
 
 
-def _meet(runs: Mapping[str, pd.DataFrame]) -> None:
+def _require_overlap(runs: Mapping[str, pd.DataFrame]) -> None:
     """Log how many topics all runs have; topics that some lack count as empty lists. Raises InputError: two have none."""
     topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
     for (one, first), (other, second) in combinations(topics.items(), 2):

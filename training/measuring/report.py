@@ -31,12 +31,12 @@ from submission.systems.catalogue import CONCLUSIONS, SYSTEMS, find, name_of
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
-from submission.systems.reorder import Reorder
+from submission.systems.quality_reranking import QualityReranking
 from training.fitting.curves import Curve, draw
 from training.measuring import analysis
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate_runs
 from training.measuring.marking import Marked, marked
-from training.measuring.meeting import meet, meet_input
+from training.measuring.overlap import overlap_of, require_overlap
 from training.measuring.plots import coverage_plot, differences_plot
 from training.measuring.results import SHARES
 from training.measuring.shading import LEVELS, Shaded, shaded
@@ -92,8 +92,8 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
     _refuse_other_input(directory, source)
     qrels = read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file, order) for system, file in files.items()}
-    meetings = [meet(run, qrels, (system, qrels_file.name), (files[system], qrels_file)) for system, run in runs.items()]
-    meet_input(source, qrels, qrels_file.name)
+    overlaps = [overlap_of(run, qrels, (system, qrels_file.name), (files[system], qrels_file)) for system, run in runs.items()]
+    require_overlap(source, qrels, qrels_file.name)
     values = evaluate_runs(runs, qrels)
     systems = _best_first(runs, HEADLINES[0], values)
     coverage = _coverage(qrels, execution)
@@ -119,7 +119,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         systems=systems,
         primary=primary,
         fitted=[system for system in systems if _is_fitted(system, judged_by, execution)],
-        meetings=[meeting.line() for meeting in meetings],
+        overlaps=[overlap.line() for overlap in overlaps],
         limits=limits(len(coverage)),
         headlines=HEADLINES,
         rows=_headlines(systems, primary, values),
@@ -254,7 +254,7 @@ def _against(qrels: pd.DataFrame, lists: Mapping[str, Mapping[str, list[str]]]) 
 def _extremes(shown: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
     """Find the best and the worst of each topic's arguments `qid docno` by quality, where a system re-ranks by quality."""
     stages = [find(system).stage for system in systems if system in SYSTEMS]
-    reordering = next((stage for stage in stages if isinstance(stage, Reorder)), None)
+    reordering = next((stage for stage in stages if isinstance(stage, QualityReranking)), None)
     if reordering is None:
         return {}
     judged = shown.assign(quality=reordering.quality.scores(execution, shown))

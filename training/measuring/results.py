@@ -12,7 +12,7 @@ from submission.disk.files import make_directory, write_whole
 from submission.errors import UsageError, nearest
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES
 from training.measuring.figures import shown
-from training.measuring.meeting import Meeting
+from training.measuring.overlap import Overlap
 from training.measuring.significance import against_baseline, intervals, limits
 
 Values = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: measures per topic, as `evaluate` gives them
@@ -20,27 +20,27 @@ JUDGED, COMMON = "judged topics", "topics in common"  # what means are over: all
 SHARES = ("judged@5", "judged@10")
 
 
-def bounds(values: Values, meetings: Sequence[Meeting] = ()) -> pd.DataFrame:
+def bounds(values: Values, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
     """Compute means with intervals.
 
     Args:
         values: measures per topic.
-        meetings: of runs that may lack judged topics; their means are told over the topics in common too.
+        overlaps: of runs that may lack judged topics; their means are told over the topics in common too.
 
     Returns:
         Rows (qrels, run, over, measure), columns `topics mean low high`; `topics` counts those on which a measure is defined.
     """
     found = {}
-    for (qrels, run, over), table in _parts(values, meetings).items():
+    for (qrels, run, over), table in _parts(values, overlaps).items():
         found[qrels, run, over] = own = intervals(table)
         own.insert(0, "topics", table.notna().sum())
     return pd.concat(found, names=["qrels", "run", "over", "measure"])
 
 
-def _parts(values: Values, meetings: Sequence[Meeting]) -> dict[tuple[str, str, str], pd.DataFrame]:
+def _parts(values: Values, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
     """Measures per topic by qrels, run, and what their means are over."""
     parts = {}
-    lacking = {(meeting.qrels, meeting.run): meeting.common for meeting in meetings if not meeting.is_whole}
+    lacking = {(overlap.qrels, overlap.run): overlap.common for overlap in overlaps if not overlap.is_whole}
     for qrels, tables in values.items():
         for run, table in tables.items():
             parts[qrels, run, JUDGED] = table
@@ -73,18 +73,18 @@ def per_topic(values: Values) -> pd.DataFrame:
     return pd.concat(parts, names=["qrels", "run", "qid"])
 
 
-def report(values: Values, meetings: Sequence[Meeting], baseline: str | None, output: Path | None) -> str:
+def report(values: Values, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
     """Write the tables as text; with an output also as means.csv, topics.csv and, with a baseline, tests.csv.
 
     Raises:
         UsageError: an unknown baseline. OutputError: it cannot be written.
     """
     tested = tests(values, baseline) if baseline else None
-    parts = ["\n".join(meeting.line() for meeting in meetings)]
+    parts = ["\n".join(overlap.line() for overlap in overlaps)]
     for qrels in values:
         own = {
             run if over == JUDGED else f"{run}, {COMMON}": table
-            for (label, run, over), table in _parts(values, meetings).items()
+            for (label, run, over), table in _parts(values, overlaps).items()
             if label == qrels
         }
         parts += [f"{qrels}\n{_headlines(own)}", _two_ways(own), limits(len(next(iter(own.values()))))]
@@ -95,7 +95,7 @@ def report(values: Values, meetings: Sequence[Meeting], baseline: str | None, ou
         )
     if output:
         make_directory(output)
-        files = {"means": bounds(values, meetings), "topics": per_topic(values)}
+        files = {"means": bounds(values, overlaps), "topics": per_topic(values)}
         for name, table in (files | ({} if tested is None else {"tests": tested})).items():
             write_whole(output / f"{name}.csv", table.to_csv(float_format="%.6f", lineterminator="\n"))
     return "\n\n".join(filter(None, parts))

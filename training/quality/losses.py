@@ -45,7 +45,7 @@ def _each_item(labels: Tensor) -> Tensor:
 
 
 def _each_pair(labels: Tensor) -> Tensor:
-    """Weigh pairs (B, n, n) whose first item is the better one."""
+    """Weight the pairs (B, n, n) whose first item is the better one."""
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
 
 

@@ -25,11 +25,11 @@ from submission.progress import progress
 from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from submission.systems.reorder import Reorder
+from submission.systems.quality_reranking import QualityReranking
 from submission.text.normalise import normalise
 from training.measuring.evaluate import HEADLINES, evaluate
 from training.measuring.figures import defined_mean, rounded, shown
-from training.measuring.meeting import meet_input
+from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot
 from training.measuring.significance import intervals
 from training.quality.prepare import judgments
@@ -63,7 +63,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         missing. OutputError: something cannot be written.
     """
     stage = system.stage
-    if not isinstance(stage, Reorder):
+    if not isinstance(stage, QualityReranking):
         raise UsageError(f"{system.name} re-orders nothing; choose a system that does")
     work = execution.work.directory
     judged = judgments(work)
@@ -72,7 +72,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     quality = network.scores(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
     on_webis = rerank.values(judged, quality)[:, :ALONE]
     qrels = read_qrels(qrels_file, set(execution.input.documents["docno"]))
-    meet_input(execution.input, qrels, qrels_file.name)
+    require_overlap(execution.input, qrels, qrels_file.name)
     on_topics, qids = _on_topics(stage, qrels, execution)
 
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
@@ -111,7 +111,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     return table
 
 
-def _on_topics(stage: Reorder, qrels: pd.DataFrame, execution: Execution) -> tuple[np.ndarray, list[str]]:
+def _on_topics(stage: QualityReranking, qrels: pd.DataFrame, execution: Execution) -> tuple[np.ndarray, list[str]]:
     """The measures (topics, points, MEASURES) of the judged topics at each point, and their ids."""
     listed = lists.cut(execution.lists(stage.relevance), DEPTH).reset_index(drop=True)
     head = listed[listed["rank"] <= max(rerank.DEPTHS)]

@@ -18,7 +18,7 @@ PAIR = ["qid", "docno"]
 
 
 @dataclass(frozen=True)
-class Weigh(Fusion):
+class LearnedFusion(Fusion):
     """A weighted sum of features, each standardised over the topic's pool: the members' best documents together or, where a
     list was handed over, that list. A score is a function of topic, document and pool.
     """

@@ -23,7 +23,7 @@ IDS = re.compile(  # of args.me, by version; they begin with a hash of the debat
 
 
 @dataclass(frozen=True)
-class Debates(Stage):
+class ClusterScore(Stage):
     """A document's score is the mean of a search's scores over the document and those of its debate that are among the best.
 
     It is the score of the document's cluster (Kurland and Lee 2004), the clusters being the debates that people held. Added to

@@ -20,7 +20,7 @@ NAMED = 3  # topics in a message
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Overlap:
     """Topics and documents of a run that judgments know."""
 
     run: str
@@ -48,7 +48,7 @@ class Meeting:
         return words
 
 
-def meet(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Meeting:
+def overlap_of(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
     """Find what a run and judgments have in common.
 
     Args:
@@ -65,16 +65,16 @@ def meet(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: 
     first = run[run["qid"].isin(common)].groupby("qid").head(DEPTH)
     found = first.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     unjudged = [qid for qid in listed if qid not in judged]
-    meeting = Meeting(*names, common, len(measured), unjudged, sorted(judged - measured), len(first), len(found))
-    if not meeting.is_whole:
+    overlap = Overlap(*names, common, len(measured), unjudged, sorted(judged - measured), len(first), len(found))
+    if not overlap.is_whole:
         log.warning(
             "%s has %d of the %d judged topics of %s: means over all of them count the others as 0",
             names[0], len(common), len(measured), names[1],
         )  # fmt: skip
-    return meeting
+    return overlap
 
 
-def meet_input(source: Input, qrels: pd.DataFrame, name: str) -> None:
+def require_overlap(source: Input, qrels: pd.DataFrame, name: str) -> None:
     """Log how many topics of judgments an input has, on whose topics something is fitted or measured.
 
     Raises:

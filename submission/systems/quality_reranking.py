@@ -17,7 +17,7 @@ from submission.systems.remembered import Checkpoints
 
 
 @dataclass(frozen=True)
-class Reorder(Stage):
+class QualityReranking(Stage):
     """The first documents of one stage by its scores and another's together; those behind them stay behind, as they are."""
 
     relevance: Stage
