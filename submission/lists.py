@@ -8,7 +8,7 @@ score  float64; does not rise with the rank
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 import numpy as np
@@ -88,7 +88,15 @@ def loads(data: bytes) -> pd.DataFrame:
     return _frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 
 
-def of_rows(rows: list[tuple[str, str, int, float]]) -> pd.DataFrame:
+Row = tuple[str, str, int, float]  # qid docno rank score
+
+
+def rows_of(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[Row]:
+    """Number the documents of a topic, the best first, with their scores (N,)."""
+    return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
+
+
+def of_rows(rows: list[Row]) -> pd.DataFrame:
     """Lists from rows in their order."""
     qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _frame(list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64))

@@ -221,12 +221,11 @@ def cross_validated(values: np.ndarray, fold_of: np.ndarray, decisive: Sequence[
 
 def run_of(point: Parameters, execution: Execution) -> pd.DataFrame:
     """The lists of all topics at a point."""
-    opened = index_of(execution, point.index, enrichment_of(point))
-    rows = []
+    opened, collection = index_of(execution, point.index, enrichment_of(point)), execution.documents.collection
+    rows: list[lists.Row] = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         found = search(opened, asked(opened, text, point.model, point.expansion), point.model, DEPTH)
-        ranks = enumerate(zip(found.documents.tolist(), found.scores.tolist(), strict=True), 1)
-        rows += [(qid, execution.documents.collection[number], rank, score) for rank, (number, score) in ranks]
+        rows += lists.rows_of(qid, (collection[number] for number in found.documents.tolist()), found.scores)
     return lists.of_rows(rows)
 
 

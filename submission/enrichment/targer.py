@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from submission.enrichment.base import Enricher, Word
 from submission.enrichment.crf import CRF
+from submission.rankers.layers import read_both_ways, taken
 from submission.scoring.batches import pad
 from submission.text.ids import PADDING
 from submission.text.written import SLOTS, SPELLING_IDS, WrittenPassage, WrittenReader, spelling
@@ -114,10 +115,6 @@ class TARGER(Enricher[WrittenPassage]):
     def states(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """What the recurrent layer says of each word: ahead, of it and those before it; back, of it and those behind it.
 
-        Each direction begins at the passage's own end: the backward one reads it reversed within its length, so that padding
-        comes last for both and touches nothing. (Packed sequences give the same; their gradient takes time that grows with the
-        square of the length.)
-
         Args:
             ids: (W,) int64, of the different words' forms.
             letters: (W, 20) int64, theirs.
@@ -130,10 +127,8 @@ class TARGER(Enricher[WrittenPassage]):
         own = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
         spelt = functional.embedding(words, self.spelt(letters))  # (B, L, F · K)
         inputs = torch.cat([own, spelt], dim=2)
-        mirrored = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)  # (B, L)
-        ahead, _ = self.ahead(inputs)  # (B, L, H)
-        back, _ = self.back(_taken(inputs, mirrored))
-        return ahead, _taken(back, mirrored)
+        ahead, back, mirrored = read_both_ways(self.ahead, self.back, inputs, mask)
+        return ahead, taken(back, mirrored)
 
     def spelt(self, letters: Tensor) -> Tensor:
         """What the convolution finds in words' letters (W, 20): the most of each filter over all places, (W, F · K)."""
@@ -162,11 +157,6 @@ def joined(words: Sequence[Word]) -> list[str]:
                 found.append(word.text)
             end = word.end
     return found
-
-
-def _taken(vectors: Tensor, places: Tensor) -> Tensor:
-    """Those of vectors (B, L, V) that are at some places (B, L) of their own row."""
-    return vectors.gather(1, places.unsqueeze(2).expand_as(vectors))
 
 
 def _embedding(rows: int, dimensions: int) -> nn.Embedding:

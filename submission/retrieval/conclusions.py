@@ -17,6 +17,7 @@ from submission import lists
 from submission.disk.kept import Kept
 from submission.errors import short
 from submission.progress import progress
+from submission.retrieval.ranking import top_k
 from submission.text.normalise import normalise
 
 log = logging.getLogger(__name__)
@@ -100,9 +101,7 @@ class ConclusionIndex:
         """At most 100 (conclusion number, score > 0), by score descending, then normalised conclusion ascending."""
         scores = self.scores(query)
         found = np.flatnonzero(scores > 0)
-        if len(found) > CONCLUSIONS:
-            found = found[scores[found] >= np.partition(scores[found], -CONCLUSIONS)[-CONCLUSIONS]]
-        order = found[np.argsort(-scores[found], kind="stable")[:CONCLUSIONS]]  # stable: the conclusions are sorted already
+        order = found[top_k(scores[found], CONCLUSIONS)]  # of equal scores the first: the conclusions are sorted already
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
     def knows(self, query: str) -> bool:

@@ -22,6 +22,7 @@ from submission.disk.kept import Kept, array_of, npy
 from submission.engine.engine import HERE, Engine, computed
 from submission.engine.parts import Part, kept_parts
 from submission.rankers.base import DenseRanker
+from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
@@ -67,7 +68,7 @@ class DenseIndex:
                 least = np.partition(products, -depth)[-depth] - SLACK if len(products) > depth else -np.inf
                 found = np.flatnonzero(products >= least)
                 scores = self._exact(query, found)
-                order = np.argsort(-scores, kind="stable")[:depth]
+                order = top_k(scores, depth)
                 yield [self.names[number] for number in found[order]], scores[order]
 
     def _products(self, queries: np.ndarray) -> np.ndarray:

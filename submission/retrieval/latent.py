@@ -24,6 +24,7 @@ from submission.engine.parts import Part, kept_parts
 from submission.errors import short
 from submission.lists import DEEPEST
 from submission.rankers.base import LatentRanker
+from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import FILES, Rows, write_rows
 from submission.scoring.batches import batches, pad
 from submission.scoring.checkpoint import Checkpoint
@@ -48,7 +49,7 @@ class LatentIndex:
     @property
     def sparsity(self) -> float:
         """The share of zeros in the documents' vectors (thesis eq. 3.19)."""
-        return 1 - len(self._rows.values) / (self._size * len(self._rows))
+        return 1 - len(self._rows.data) / (self._size * len(self._rows))
 
     def scores(self, query: np.ndarray) -> np.ndarray:
         """The dot products (documents,) float32 of a latent vector (latent,) with all documents' vectors."""
@@ -101,7 +102,7 @@ def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint,
         with torch.inference_mode(), one_thread():
             query = ranker.represent(*pad([checkpoint.tokeniser.query(text)]))[0].numpy()
         scores = index.scores(query)
-        best = np.argsort(-scores, kind="stable")[:DEEPEST]
+        best = top_k(scores, DEEPEST)
         if not scores.any():
             log.warning("topic %s (%s): no document shares a latent term with it; its list is empty", qid, short(text))
         rows += [(qid, collection[number], scores[number]) for number in best if scores[number] > 0]

@@ -17,6 +17,7 @@ import torch
 from msgspec import Meta
 
 from submission.progress import progress
+from submission.retrieval.ranking import top_k
 from submission.retrieval.terms import Statistics, TermIndex
 from submission.retrieval.weighting import bm25, bm25_of_query, dirichlet, dirichlet_length
 
@@ -113,10 +114,7 @@ def search(index: TermIndex, query: Query, model: Model, depth: int, statistics:
     always = model.always(index.lengths[found], query.values())
     if always is not None:
         values += always
-    if len(found) > depth:
-        best = values >= np.partition(values, -depth)[-depth]
-        found, values = found[best], values[best]
-    order = np.argsort(-values, kind="stable")[:depth]
+    order = top_k(values, depth)
     return Found(found[order], values[order])
 
 

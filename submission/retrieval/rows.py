@@ -1,8 +1,8 @@
 """Sparse rows of numbers on disk, memory-mapped: an index's postings by term, or a document's terms.
 
-offsets.npy  (rows + 1,) int64: where a row begins
-columns.npy  (entries,) int32: ascending within a row
-values.npy   (entries,): of each
+indptr.npy   (rows + 1,) int64: where a row begins
+indices.npy  (entries,) int32: ascending within a row
+data.npy     (entries,): of each
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 Mapped = np.memmap[Any, Any]
-FILES = ("offsets.npy", "columns.npy", "values.npy")
+FILES = ("indptr.npy", "indices.npy", "data.npy")
 
 
 class Rows:
@@ -24,19 +24,19 @@ class Rows:
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Open the three files; entries stay on disk until they are asked for."""
-        offsets, columns, values = files
-        self.offsets = np.load(offsets)
+        indptr, indices, data = files
+        self.indptr = np.load(indptr)
         # As plain arrays: numpy's own class for mapped ones is slower with each part that is taken of it.
-        self.columns, self.values = (np.asarray(np.load(file, mmap_mode="r")) for file in (columns, values))
+        self.indices, self.data = (np.asarray(np.load(file, mmap_mode="r")) for file in (indices, data))
 
     def __len__(self) -> int:
         """The number of rows."""
-        return len(self.offsets) - 1
+        return len(self.indptr) - 1
 
     def row(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """The columns and values of a row."""
-        entries = slice(self.offsets[number], self.offsets[number + 1])
-        return self.columns[entries], self.values[entries]
+        """The indices and data of a row."""
+        entries = slice(self.indptr[number], self.indptr[number + 1])
+        return self.indices[entries], self.data[entries]
 
 
 def append_rows(
@@ -45,18 +45,18 @@ def append_rows(
     """Put parts of whole rows behind each other.
 
     Args:
-        parts: the columns and values of each, by row, then column.
+        parts: the indices and data of each, by row, then index.
         lengths: (rows,) the entries of each row of all parts.
-        value: the type of the values.
+        value: the type of the data.
         files: the three files.
     """
-    _, columns, values = _opened(lengths, value, files)
+    _, indices, data = _opened(lengths, value, files)
     end = 0
     for part in parts:
         start, end = end, end + len(part[0])
-        columns[start:end], values[start:end] = part
-    columns.flush()
-    values.flush()
+        indices[start:end], data[start:end] = part
+    indices.flush()
+    data.flush()
 
 
 def write_rows(
@@ -65,16 +65,16 @@ def write_rows(
     """Put parts that each have some of every row behind each other row by row.
 
     Args:
-        parts: the columns and values of each, by row, then column; the columns of a later part are the higher ones.
+        parts: the indices and data of each, by row, then index; the indices of a later part are the higher ones.
         counts: (rows,) of each part, how many entries of a row it has.
-        value: the type of the values.
+        value: the type of the data.
         files: the three files.
     """
-    offsets, columns, values = _opened(reduce(np.add, counts, np.zeros(1, np.int64)), value, files)
-    for part, places in zip(parts, _places(offsets, counts), strict=True):
-        columns[places], values[places] = part
-    columns.flush()
-    values.flush()
+    indptr, indices, data = _opened(reduce(np.add, counts, np.zeros(1, np.int64)), value, files)
+    for part, places in zip(parts, _places(indptr, counts), strict=True):
+        indices[places], data[places] = part
+    indices.flush()
+    data.flush()
 
 
 def write_array(file: Path, array: np.ndarray) -> None:
@@ -84,16 +84,16 @@ def write_array(file: Path, array: np.ndarray) -> None:
 
 
 def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]) -> tuple[np.ndarray, Mapped, Mapped]:
-    """The offsets of rows of such lengths, written, and the two other files to be filled."""
-    offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
-    write_array(files[0], offsets)
-    size = (int(offsets[-1]),)
-    return offsets, allocated(files[1], np.int32, size), allocated(files[2], value, size)
+    """The indptr of rows of such lengths, written, and the two other files to be filled."""
+    indptr = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
+    write_array(files[0], indptr)
+    size = (int(indptr[-1]),)
+    return indptr, allocated(files[1], np.int32, size), allocated(files[2], value, size)
 
 
-def _places(offsets: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+def _places(indptr: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     """Compute the place of each entry of each part: from its row's first free place on."""
-    free = offsets[:-1].copy()
+    free = indptr[:-1].copy()
     for count in counts:
         yield np.repeat(free - (count.cumsum() - count), count) + np.arange(count.sum())
         free += count

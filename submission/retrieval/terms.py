@@ -92,7 +92,7 @@ class TermIndex:
     def statistics(self, terms: Sequence[str]) -> Statistics:
         """Return the statistics of some terms, known or not."""
         known = np.array([self.numbers.get(term, -1) for term in terms], dtype=np.int64)
-        df = np.where(known < 0, 0, np.diff(self.by_term.offsets)[known]) if len(self.terms) else known * 0
+        df = np.where(known < 0, 0, np.diff(self.by_term.indptr)[known]) if len(self.terms) else known * 0
         cf = np.where(known < 0, 0, self._occurrences[known]) if len(self.terms) else known * 0
         return Statistics(len(self.lengths), self.tokens, df, cf)
 

@@ -114,11 +114,9 @@ class Dense(_Vectors):
             return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
         index = self._premises(execution, execution.documents.collection, execution.place, "index")
         vectors = self._titles(execution, topics)
-        rows: list[tuple[str, str, int, float]] = []
+        rows: list[lists.Row] = []
         for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, lists.DEEPEST), strict=True):
-            rows += [
-                (qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)
-            ]
+            rows += lists.rows_of(qid, docnos, scores)
         return lists.of_rows(rows)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:

@@ -56,8 +56,7 @@ class Lexical(Stage):
         for qid, text, found in zip(topics["qid"], topics["query"], listed, strict=True):
             if not len(found.documents):
                 log.warning("topic %s (%s): no document shares a term with it; its list is empty", qid, short(text))
-            ranks = enumerate(zip(found.documents.tolist(), found.scores.tolist(), strict=True), 1)
-            rows += [(qid, collection[number], rank, score) for rank, (number, score) in ranks]
+            rows += lists.rows_of(qid, (collection[number] for number in found.documents.tolist()), found.scores)
         return lists.of_rows(rows)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:

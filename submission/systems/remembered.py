@@ -43,5 +43,5 @@ class Checkpoints:
         return (self.directory / name).is_dir()
 
     def opened(self, name: str, how: Callable[[Path], T]) -> T:
-        """A checkpoint, opened by a function of its directory; the same function for all who ask for that name."""
-        return self._remembered.once(name, lambda: how(self.directory / name))
+        """Open a checkpoint by a function of its directory, once for each name and function."""
+        return self._remembered.once((name, how), lambda: how(self.directory / name))

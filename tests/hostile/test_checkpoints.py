@@ -12,6 +12,8 @@ import pytest
 import safetensors.torch
 import torch
 
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import walk
 from tests.conftest import seal
 from tests.hostile.harness import Program
 
@@ -205,7 +207,8 @@ FUSIONS: dict[str, tuple[Change, str]] = {
 @pytest.fixture
 def fused(program: Program, everything: Path) -> Program:
     """With the fusion and its members too."""
-    shutil.copytree(everything, program.checkpoints, dirs_exist_ok=True)
+    for name in {part.checkpoint for part in walk(SYSTEMS["fusion"].stage) if part.checkpoint}:
+        shutil.copytree(everything / name, program.checkpoints / name, dirs_exist_ok=True)
     return program
 
 

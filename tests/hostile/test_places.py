@@ -69,8 +69,8 @@ DAMAGES: dict[str, Change] = {
 }
 KEPT = (
     "scores-knrm-*/part-00000.npy", "lists-conclusions-*/lists.msgpack", "lists-rerank-knrm-*/lists.msgpack",
-    "lists-latent-snrm-*/lists.msgpack", "index-snrm-*/offsets.npy", "index-snrm-*/values.npy", "index-snrm-*/columns.npy",
-    "terms-*/terms.txt", "terms-*/documents-columns.npy", "terms-*/terms-offsets.npy", "terms-*/terms-columns.npy",
+    "lists-latent-snrm-*/lists.msgpack", "index-snrm-*/indptr.npy", "index-snrm-*/data.npy", "index-snrm-*/indices.npy",
+    "terms-*/terms.txt", "terms-*/documents-indices.npy", "terms-*/terms-indptr.npy", "terms-*/terms-indices.npy",
     "conclusions-*/conclusions.msgpack", "documents-*/documents.sqlite", "documents-*/collection.msgpack",
 )  # fmt: skip
 RECORDS = {

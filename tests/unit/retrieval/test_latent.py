@@ -66,11 +66,11 @@ def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.Da
     index = build(checkpoint, corpus, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
     assert 0.3 < (documents == 0).mean() < 0.99
-    assert len(index._rows.columns) == (documents > 0).sum()
+    assert len(index._rows.indices) == (documents > 0).sum()
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.scores(query), documents @ query, rtol=0, atol=1e-6)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["columns.npy", "kept.json", "offsets.npy", "values.npy"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["data.npy", "indices.npy", "indptr.npy", "kept.json"]
 
 
 def test_retrieval(
@@ -95,9 +95,9 @@ def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataF
     index = build(checkpoint, corpus, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
     rows = index._rows
-    rows.values = np.full(len(rows.columns), np.nan, dtype=np.float32)
-    own = slice(rows.offsets[used], rows.offsets[used + 1])
-    rows.values[own] = 1.0
+    rows.data = np.full(len(rows.indices), np.nan, dtype=np.float32)
+    own = slice(rows.indptr[used], rows.indptr[used + 1])
+    rows.data[own] = 1.0
     query = np.zeros(50, dtype=np.float32)
     query[used] = 2.0
     scores = index.scores(query)

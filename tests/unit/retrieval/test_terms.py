@@ -51,7 +51,7 @@ def test_it_counts(tmp_path: Path) -> None:
     assert found.df.tolist() == [40, 0, sum("cages" in count for count in counts)]
     assert found.cf.tolist() == [everything["zoos"], 0, everything["cages"]]
     assert [values.tolist() for values in index.postings("unheard")] == [[], []]
-    assert {array.dtype for array in (index.by_term.columns, index.by_term.values, index.lengths)} == {np.dtype(np.int32)}
+    assert {array.dtype for array in (index.by_term.indices, index.by_term.data, index.lengths)} == {np.dtype(np.int32)}
 
 
 def test_fields(tmp_path: Path) -> None:

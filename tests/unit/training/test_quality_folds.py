@@ -145,7 +145,7 @@ def test_a_network_scores_what_it_is_asked(
     monkeypatch.setattr(protocol, "trained", lambda *arguments: None)
     monkeypatch.setattr(protocol, "scores", lambda network, table, device: asked.append(table) or np.arange(len(table)))
     made = trial(name, tables)
-    found = made.scores(cells([name], RECIPE, 1)[0])
+    found = made.computed(cells([name], RECIPE, 1)[0])
     rows = np.sum([made.rows(0, which) for which in parts], axis=0) == 1
     assert 0 < rows.sum() <= len(made.table)
     assert found[rows].tolist() == list(range(rows.sum()))
