@@ -154,10 +154,11 @@ def tiny_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_tiny(directory: Path, name: str, seed: int) -> None:
-    """An untrained checkpoint of a ranker, for the texts of `corpus`."""
+def write_tiny(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
+    """An untrained checkpoint of a ranker, for the texts of `corpus`; with fields of its Config, named as the ranker or not."""
     torch.manual_seed(seed)
-    ranker_class = find(name)
+    ranker_name = ranker_name or name
+    ranker_class = find(ranker_name)
     if ranker_class.reads == "pieces":
         tokenizer = tiny_tokenizer()
         bert = {**BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
@@ -166,7 +167,9 @@ def write_tiny(directory: Path, name: str, seed: int) -> None:
     else:
         pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
         vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))])
-        ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **SMALL.get(name, {})))
+        ranker = ranker_class(
+            ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **SMALL.get(ranker_name, {}), **fields)
+        )
         ranker.state_dict()["embedding.weight"][2:].normal_()
         tokeniser = WordTokeniser(vocabulary, Lengths())
     write_checkpoint(directory / name, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
@@ -274,6 +277,7 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(names()):
         write_tiny(directory, name, seed)
+    write_tiny(directory, "gru_interaction", 99, "gru", interaction=True)
     expansion = RM3(5, 8, 0.5, most_df=1.0)
     for name, model in (("bm25", BM25()), ("dirichlet", Dirichlet())):
         write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)

@@ -3,8 +3,9 @@
 Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Thesis
 3.4.1: bidirectional, 512 units, one linear layer 2048:1.
 
-The score is a sum of a document part and a query part, so a topic cannot change the order of documents. That is the thesis'
-network; it explains its low validation scores.
+The thesis' score is a sum of a document part and a query part, so a topic cannot change the order of documents, which explains
+its low validation scores. `interaction` adds features of both (InferSent. Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised
+Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
 
 from __future__ import annotations
@@ -26,34 +27,44 @@ class GRU(SiameseRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Sizes; rows of the word table include padding and unknown."""
+        """Sizes; rows of the word table include padding and unknown.
+
+        `interaction`: the linear layer also reads |d - q| and d · q of the vectors d and q (Conneau et al. 2017, InferSent).
+        Without it (the thesis) the score is a part of the document plus a part of the query: no topic changes an order.
+        """
 
         vocabulary: int
         dimensions: int = 300
         hidden: int = 512
         dropout: float = 0.5
+        interaction: bool = False
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
         self.ahead, self.back = (nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
-        self.linear = nn.Linear(4 * config.hidden, 1)
+        self.linear = nn.Linear((8 if config.interaction else 4) * config.hidden, 1)
 
     def match(self, query: Tensor, document: Tensor) -> Tensor:
-        """Scores (B,): w · [document; query] + b."""
-        score: Tensor = self.linear(self.dropout(torch.cat([document, query], dim=1)))  # (B, 1)
+        """Scores (B,): w · [document; query] + b, with `interaction` w · [document; query; |d - q|; d · q] + b."""
+        score: Tensor = self.linear(self.dropout(torch.cat([*self._features(query, document).values()], dim=1)))  # (B, 1)
         return score.squeeze(-1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """The document's part, the query's part, a bias."""
-        document_weights, query_weights = self.linear.weight[0].chunk(2)
-        parts = [
-            Part("document", (self.represent(document, document_mask)[0] @ document_weights).item()),
-            Part("query", (self.represent(query, query_mask)[0] @ query_weights).item()),
-            Part("bias", self.linear.bias.item()),
-        ]
-        return Explanation(parts, remark="neither part depends on the other: a topic does not change the order of documents")
+        """The document's part, the query's part, with `interaction` those of both together, a bias."""
+        features = self._features(self.represent(query, query_mask), self.represent(document, document_mask))
+        weights = self.linear.weight[0].chunk(len(features))
+        parts = [Part(name, (own[0] @ weight).item()) for (name, own), weight in zip(features.items(), weights, strict=True)]
+        alone = "neither part depends on the other: a topic does not change the order of documents"
+        return Explanation([*parts, Part("bias", self.linear.bias.item())], remark="" if self.config.interaction else alone)
+
+    def _features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
+        """Return what the linear layer reads of vectors (B, 2H), by name, each (B, 2H)."""
+        apart = {"document": document, "query": query}
+        return apart | (
+            {"difference": (document - query).abs(), "product": document * query} if self.config.interaction else {}
+        )
 
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean state (B, 2H) over a text's known words; zero for a text without any."""

@@ -30,7 +30,7 @@ class Opened(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class BatchedPairs:
     """Pairs, and which of them a network reads at a time: their numbers in batches."""
 
     pairs: PaddedPairs
@@ -41,25 +41,25 @@ class Work:
         """The numbers of the pairs, batch after batch."""
         return np.concatenate([np.empty(0, dtype=int), *self.batches])
 
-    def parts(self, least: int) -> list[Work]:
+    def parts(self, least: int) -> list[BatchedPairs]:
         """Cut between batches: parts of so many pairs at least, but for the last."""
-        parts: list[Work] = []
+        parts: list[BatchedPairs] = []
         for rows in self.batches:
             if not parts or sum(map(len, parts[-1].batches)) >= least:
-                parts.append(Work(self.pairs, []))
+                parts.append(BatchedPairs(self.pairs, []))
             parts[-1].batches.append(rows)
         return parts
 
-    def alone(self) -> Work:
+    def alone(self) -> BatchedPairs:
         """Return the part with its own premises alone, to be sent to another process."""
         rows, pairs = self.rows, self.pairs
         premises, place = np.unique(pairs.premise[rows], return_inverse=True)
         own = PaddedPairs(pairs.queries, pairs.premises.some(premises), pairs.query[rows], place)
-        return Work(own, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
+        return BatchedPairs(own, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
 
 
-class Network:
-    """A ranker, with what all pairs of some queries share, which is computed once."""
+class PreparedRanker:
+    """A ranker with what all pairs of some queries share, computed once."""
 
     def __init__(self, ranker: Ranker, queries: Padded, device: torch.device) -> None:
         """Take a ranker in evaluation mode, on the device."""
@@ -67,7 +67,7 @@ class Network:
         with torch.inference_mode(), one_thread():
             self._of_topic = ranker.prepare(queries.ids.long().to(device)) if isinstance(ranker, TopicRanker) else None
 
-    def outputs(self, work: Work) -> np.ndarray:
+    def outputs(self, work: BatchedPairs) -> np.ndarray:
         """Scores (N,), or of a siamese ranker vectors (N, V) of the premises, float32, in the order of the work."""
 
         def on_cpu(rows: np.ndarray) -> Tensor:
@@ -94,8 +94,8 @@ def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> np.
         device: where to compute.
     """
 
-    def outputs(work: Work) -> list[np.ndarray]:
-        return [Network(ranker, pairs.queries, device).outputs(work)] if work.batches else []
+    def outputs(work: BatchedPairs) -> list[np.ndarray]:
+        return [PreparedRanker(ranker, pairs.queries, device).outputs(work)] if work.batches else []
 
     return _scores(ranker, pairs, device, outputs, partial(_matched, ranker, device))
 
@@ -113,7 +113,7 @@ def score_in_parts(opened: Opened, pairs: PaddedPairs, device: torch.device, kep
     ranker = opened.ranker
     unit = "premises" if isinstance(ranker, SiameseRanker) else "pairs"
 
-    def outputs(work: Work) -> list[np.ndarray]:
+    def outputs(work: BatchedPairs) -> list[np.ndarray]:
         cut = enumerate(work.parts(ranker.kept_together))
         parts = [Part(f"part-{number:05}.npy", len(part.rows), part.alone) for number, part in cut]
         parts.reverse()  # the longest texts first: no worker is left alone with them at the end
@@ -135,13 +135,13 @@ class Outputs:
     queries: Padded
     device: torch.device
 
-    def __call__(self, work: Work) -> bytes:
+    def __call__(self, work: BatchedPairs) -> bytes:
         """The network's outputs, as .npy."""
         return npy(self._network.outputs(work))
 
     @cached_property
-    def _network(self) -> Network:
-        return Network(_placed(self.opened, self.device), self.queries, self.device)
+    def _network(self) -> PreparedRanker:
+        return PreparedRanker(_placed(self.opened, self.device), self.queries, self.device)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _scores(
     ranker: Ranker,
     pairs: PaddedPairs,
     device: torch.device,
-    outputs: Callable[[Work], list[np.ndarray]],
+    outputs: Callable[[BatchedPairs], list[np.ndarray]],
     matched: Callable[[PaddedPairs, np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """Scores (N,) by the way that suits the ranker: nothing is shared between pairs, or some work by the pairs of a topic, or
@@ -170,16 +170,16 @@ def _scores(
     if isinstance(ranker, SiameseRanker):
         premises, place = np.unique(pairs.premise, return_inverse=True)
         distinct = PaddedPairs(pairs.queries, pairs.premises, np.zeros_like(premises), premises)
-        work = Work(distinct, batches(distinct.lengths(), size))
+        work = BatchedPairs(distinct, batches(distinct.lengths(), size))
         return matched(PaddedPairs(pairs.queries, Padded.of([]), pairs.query, place), _in_order(work, outputs(work)))
     if isinstance(ranker, TopicRanker):
-        work = Work(pairs, [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)])
+        work = BatchedPairs(pairs, [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)])
     else:
-        work = Work(pairs, batches(lengths, size))
+        work = BatchedPairs(pairs, batches(lengths, size))
     return _in_order(work, outputs(work))
 
 
-def _in_order(work: Work, found: list[np.ndarray]) -> np.ndarray:
+def _in_order(work: BatchedPairs, found: list[np.ndarray]) -> np.ndarray:
     """Outputs (N, …) by the numbers of the pairs; none (0,) of no pairs."""
     if not found:
         return np.empty(0, dtype=np.float32)

@@ -61,6 +61,7 @@ TARGER = Lexical("targer_dirichlet", Enrichment("targer_essays"))
 MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the names that it knows them by
     "bm25": CONCLUSIONS,
     **NETWORKS,
+    "gru_interaction": Rerank(CONCLUSIONS, "gru_interaction"),
     "vanilla_bert_dirichlet": Rerank(CONCLUSIONS, "vanilla_bert_dirichlet"),
     "vanilla_bert_distilled": Rerank(CONCLUSIONS, "vanilla_bert_distilled"),
     "tfr_bert": Rerank(CONCLUSIONS, "tfr_bert"),
@@ -77,7 +78,16 @@ FUSED = ("bm25_arguments", "debates", "dirichlet", "dirichlet_rm3", "dirichlet_t
 
 SYSTEMS = named(
     System("bm25", CONCLUSIONS, "BM25 over the conclusions, with all their premises: the candidates of the networks."),
-    System("gru", NETWORKS["gru"], "GRU: a siamese recurrent network that reads query and premise apart."),
+    System(
+        "gru",
+        NETWORKS["gru"],
+        "GRU: a siamese recurrent network that reads query and premise apart and adds their parts: no topic changes its order.",
+    ),
+    System(
+        "gru_interaction",
+        MEMBERS["gru_interaction"],
+        "GRU with interaction: the same, with the difference and the product of the two vectors beside them.",
+    ),
     System("drmm", NETWORKS["drmm"], "DRMM: a network reads, for each query word, a histogram of the similarities to it."),
     System("knrm", NETWORKS["knrm"], "KNRM: kernels count the similarities between query words and premise words softly."),
     System("conv_knrm", NETWORKS["conv_knrm"], "Conv-KNRM: KNRM over word n-grams that a convolution composes."),

@@ -10,8 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 import torch
 
+from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.disk.work import Work
 from submission.input.args_me import corpus_files
 from submission.input.directory import Input
@@ -56,10 +58,13 @@ def fusion(directory: Path) -> list[Result]:
 def rank(directory: Path, work: Path) -> None:
     """The lists of all topics, by weights that were fitted to nothing."""
     limit_threads()
-    checkpoints = Checkpoints(CHECKPOINTS)
-    model = WORDS.model(STAGE.made_with(checkpoints), dict.fromkeys(WORDS.features, 1.0), 0.0)
-    checkpoints.opened(STAGE.checkpoint, lambda _: model)  # as if it were there: it is remembered
-    with Work(work, work) as held:
+    model = WORDS.model(STAGE.made_with(Checkpoints(CHECKPOINTS)), dict.fromkeys(WORDS.features, 1.0), 0.0)
+    with Work(work, work) as held, tempfile.TemporaryDirectory() as folder:
+        checkpoints = Checkpoints(Path(folder))
+        for checkpoint in CHECKPOINTS.iterdir():
+            (checkpoints.directory / checkpoint.name).symlink_to(checkpoint)
+        contents = {CONFIG: dump_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b""}
+        write_with_provenance(checkpoints.directory / STAGE.checkpoint, contents, {"trained on": {"input": {}}})
         found = Execution(Input(directory), checkpoints, torch.device("cpu"), held).lists(STAGE)
     print(f"{len(found)} documents of {found['qid'].nunique()} topics")
 

@@ -22,15 +22,18 @@ VOCABULARY = 60
 # 17 document positions a piece: most documents below have several
 BERT = {**TINY, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
 
+VARIANTS = {"gru with interaction": ("gru", {**SMALL["gru"], "interaction": True})}
+
 
 def build(name: str, seed: int = 0) -> Ranker:
     """A small network with random word vectors, in evaluation mode; CEDR-DRMM in float64: in float32 a bin could flip."""
     torch.manual_seed(seed)
+    name, fields = VARIANTS.get(name, (name, SMALL.get(name, {})))
     ranker_class = find(name)
     if ranker_class.reads == "pieces":
         ranker = ranker_class(ranker_class.Config(bert=BERT, cls=2, sep=3)).eval()
         return ranker.double() if "drmm" in name else ranker
-    ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **SMALL.get(name, {})))
+    ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **fields))
     vectors = torch.randn(VOCABULARY, 8)
     vectors[:2] = 0
     with torch.no_grad():
@@ -49,7 +52,7 @@ def widen(pair: tuple[Tensor, Tensor], more: int) -> tuple[Tensor, Tensor]:
     return torch.cat([ids, ids.new_zeros(len(ids), more)], 1), torch.cat([mask, mask.new_zeros(len(mask), more)], 1)
 
 
-@pytest.fixture(params=names())
+@pytest.fixture(params=[*names(), *VARIANTS])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

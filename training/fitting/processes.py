@@ -71,6 +71,7 @@ class Together(Processes):
         """Take rank and size from the process group, which was joined."""
         self.number, self.size = distributed.get_rank(), distributed.get_world_size()
         self._module: DistributedDataParallel | None = None
+        self._sum: distributed.Work | None = None  # the last one, kept: see `leave`
 
     def seed(self, seed: int, step: int) -> None:
         """A function of seed, step and process alone: nothing of it has to be saved."""
@@ -89,11 +90,22 @@ class Together(Processes):
                 loss.backward()
             total += loss.item()
         found = torch.tensor(total, dtype=torch.float64)
-        distributed.all_reduce(found)
+        self._sum = distributed.all_reduce(found, async_op=True)
+        self._sum.wait()
         return found.item() / self.size
 
     def barrier(self) -> None:
         distributed.barrier()
+
+    def leave(self) -> None:
+        """Leave the process group.
+
+        Its destructor joins its threads while it holds the interpreter's lock. A thread that was the last to have a sum would
+        wait for that lock, as a tensor is released with it, and both would wait for ever: so the sum is let go behind them.
+        """
+        self._module = None
+        distributed.destroy_process_group()
+        self._sum = None
 
 
 class _Loss(nn.Module):
@@ -129,7 +141,8 @@ def processes(device: torch.device) -> Iterator[Processes]:
             raise UsageError(f"torchrun --nproc-per-node: more processes than this machine has GPUs ({there}); give {there}")
         torch.cuda.set_device(own)
     distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
+    together = Together()
     try:
-        yield Together()
+        yield together
     finally:
-        distributed.destroy_process_group()
+        together.leave()

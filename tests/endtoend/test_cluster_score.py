@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from submission.lists import cut
-from submission.systems import debates
+from submission.systems import cluster_score
 from submission.systems.catalogue import MEMBERS
 from submission.systems.cluster_score import ClusterScore, debate_of
 from submission.systems.execution import Execution
@@ -71,7 +71,7 @@ def test_the_mean_over_the_debate_by_hand(execute: Callable[..., Execution], dir
 def test_only_the_best_speak_for_a_debate(
     execute: Callable[..., Execution], directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debates, "BEST", 3)
+    monkeypatch.setattr(cluster_score, "BEST", 3)
     execution = execute(directory)
     listed = execution.lists(SEARCH)
     best = cut(listed, 3)
