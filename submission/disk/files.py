@@ -57,12 +57,21 @@ def temporary_name(file: Path) -> Path:
     return file.with_name(f".{file.name}.{os.getpid()}.part")
 
 
-def remove_leftovers(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove what processes that were killed left in a directory under such names, of some files or of all."""
+def leftovers(directory: Path) -> dict[str, list[Path]]:
+    """List what killed processes left half-written in a directory, by the name of the file that it was to become."""
+    found: dict[str, list[Path]] = {}
     for path in directory.iterdir():
-        found = LEFT.fullmatch(path.name)
-        if found and (names is None or found[1] in names):
-            try_remove(path)
+        if match := LEFT.fullmatch(path.name):
+            found.setdefault(match[1], []).append(path)
+    return found
+
+
+def remove_leftovers(directory: Path, names: Collection[str] | None = None) -> None:
+    """Remove what killed processes left half-written in a directory, of files of some names or of all."""
+    for name, paths in leftovers(directory).items():
+        if names is None or name in names:
+            for path in paths:
+                try_remove(path)
 
 
 def write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:

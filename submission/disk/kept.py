@@ -15,10 +15,10 @@ import numpy as np
 import xxhash
 
 from submission.disk.files import (
+    leftovers,
     make_directory,
     open_regular,
     read_regular,
-    remove_leftovers,
     temporary_name,
     try_remove,
     write_whole,
@@ -89,7 +89,9 @@ class Kept:
         if found and differing and not overwrite:
             other = f"another {' and '.join(differing)}" if old.files else "unknown origin"
             raise OutputError(f"{directory}: holds files of {other} ({', '.join(found)}); choose another or give --overwrite")
-        remove_leftovers(directory, {*names, record})
+        self._left = leftovers(directory)  # listed once: of n files each is written in a time that n does not change
+        for name in {*names, record}:
+            self._clear(name)
         self._stale = found if differing else []
         self._journal = _journal(self._file)
         self._appended = len(old.files) if self._journal.exists() else 0  # a journal of before: the first entry makes it whole
@@ -130,7 +132,8 @@ class Kept:
         """Each file under a temporary name, then its record, then its name: killed in between, it differs from the record
         and is made again; where it cannot be written, nothing has changed.
         """
-        remove_leftovers(self.directory, names)
+        for name in names:
+            self._clear(name)
         temporary = [temporary_name(self.directory / name) for name in names]
         try:
             write(*temporary)
@@ -145,6 +148,11 @@ class Kept:
         finally:
             for file in temporary:
                 try_remove(file)
+
+    def _clear(self, name: str) -> None:
+        """Remove what killed processes left of a file."""
+        for path in self._left.pop(name, []):
+            try_remove(path)
 
     def _sound(self, name: str, read: Callable[[Path], T], hash_of: Callable[[T], str]) -> T | None:
         """Read a file of the record with `read`; None where it is missing or damaged."""
