@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,22 +18,29 @@ from submission.rankers.base import Explanation, LatentRanker, Part, best
 from submission.rankers.layers import convolve, distinct, known
 
 WINDOW = 5
+BESIDE = WINDOW // 2  # words on either side of a window's middle
 TEXTS_AT_A_TIME = 8  # texts computed at a time
 
 
 class SNRM(LatentRanker):
-    """The mean over a text's 5-grams of what a small network with ReLUs makes of each."""
+    """The mean or sum over a text's 5-grams of what a small network with ReLUs makes of each."""
 
     stored_in_half = ("embedding.", "layers.")
 
     @dataclass(frozen=True)
     class Config:
-        """Sizes; rows of the word table include padding and unknown. `hidden`: the layers of an hourglass, none by default."""
+        """Sizes; rows of the word table include padding and unknown.
+
+        `hidden`: the layers of an hourglass, none by default. `padded`: as in the authors' code, where each word is the middle
+        of a window, zeros lie beside the text, and the mean is over as many positions for all texts: but for that constant, a
+        sum. False: the mean over a text's own windows, which lie wholly inside it (thesis eq. 3.17).
+        """
 
         vocabulary: int
         dimensions: int = 300
         latent: int = 2000
         hidden: tuple[int, ...] = ()
+        padded: bool = False
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -44,40 +52,57 @@ class SNRM(LatentRanker):
         )
 
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Latent vectors (B, latent) of texts (thesis eq. 3.17).
+        """Latent vectors (B, latent) of texts: the mean over windows (thesis eq. 3.17) or, if `padded`, the sum.
 
-        Windows lie wholly inside the text; one of fewer than 5 words is filled up with zeros; an empty one gives zero.
+        A text of fewer than 5 words is filled up with zeros to a single window unless it is padded; an empty one gives zero.
         """
-        return self.activations(ids, mask).sum(2) / _windows(mask)
+        total = self.activations(ids, mask).sum(2)
+        return total if self.config.padded else total / self._windows(mask)
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute `represent` by a convolution that computes each distinct word once."""
+        """Compute `represent` by a convolution that computes each distinct word once; gradients pass as through `represent`."""
         first, *others = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
-        missing = max(0, WINDOW - ids.shape[1])
-        words, place = distinct(functional.pad(ids * known(ids, mask), (0, missing)), self.config.vocabulary)
-        windows = _windows(mask)  # (B, 1)
-        shares = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows) / windows  # (B, W)
-        means = []
-        for grams, share in zip(
-            convolve(self.embedding(words), place, first, TEXTS_AT_A_TIME), torch.split(shares, TEXTS_AT_A_TIME), strict=True
-        ):
+        words, place = distinct(self._framed(ids * known(ids, mask)), self.config.vocabulary)
+        windows = self._windows(mask)  # (B, 1)
+        vectors = self.embedding(words)
+        inside = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
+        shares = inside if self.config.padded else inside / windows
+        if not others:
+            added = torch.cat([vectors @ first[:, :, number].t() for number in range(WINDOW)])  # (5 · T, latent)
+            rows = place.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
+            total: Tensor = _SumOfActivations.apply(added, rows, shares)  # type: ignore[no-untyped-call]
+            return total
+        sums = []
+        parts = torch.split(shares, TEXTS_AT_A_TIME)
+        for grams, share in zip(convolve(vectors, place, first, TEXTS_AT_A_TIME), parts, strict=True):
             grams = grams.relu_()  # (b, W, ·)
             for weight in others:
                 grams = (grams @ weight[:, :, 0].t()).relu_()
-            means.append((share.to(grams.dtype).unsqueeze(1) @ grams).squeeze(1))  # (b, latent)
-        return torch.cat(means)
+            sums.append((share.unsqueeze(1) @ grams).squeeze(1))  # (b, latent)
+        return torch.cat(sums)
 
     def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute the activations (B, latent, W) of each window, 0 for windows that reach past the text's end."""
         vectors = self.embedding(ids) * known(ids, mask).unsqueeze(-1)  # (B, L, E)
-        grams = functional.pad(vectors.transpose(1, 2), (0, max(0, WINDOW - ids.shape[1])))  # (B, E, L)
+        grams = self._framed(vectors.transpose(1, 2))  # (B, E, ·)
         for layer in self.layers:
             grams = layer(grams).relu()  # (B, ·, W)
-        inside = grams.new_ones(grams.shape[2]).cumsum(0) <= _windows(mask)  # (B, W)
+        inside = grams.new_ones(grams.shape[2]).cumsum(0) <= self._windows(mask)  # (B, W)
         return grams * inside.unsqueeze(1)
 
+    def _framed(self, texts: Tensor) -> Tensor:
+        """Pad the last axis of texts (…, L) with zeros: on either side if `padded`, else behind up to a whole window."""
+        if self.config.padded:
+            return functional.pad(texts, (BESIDE, BESIDE))
+        return functional.pad(texts, (0, max(0, WINDOW - texts.shape[-1])))
+
+    def _windows(self, mask: Tensor) -> Tensor:
+        """Count the windows of each text, (B, 1); at least one."""
+        words = mask.sum(1, keepdim=True)
+        return (words if self.config.padded else words - WINDOW + 1).clamp(min=1)
+
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """A sum over the latent terms that both have; positions: where the windows begin that say it most."""
+        """A sum over the latent terms that both have; positions: where the windows begin that say it most, or their middles."""
         ours, theirs = self.represent(query, query_mask)[0], self.represent(document, document_mask)[0]  # (latent,)
         ours_by_window = self.activations(query, query_mask)[0]  # (latent, W)
         theirs_by_window = self.activations(document, document_mask)[0]
@@ -91,6 +116,45 @@ class SNRM(LatentRanker):
         return Explanation(parts)
 
 
-def _windows(mask: Tensor) -> Tensor:
-    """Count the windows of each text, (B, 1); at least one."""
-    return (mask.sum(1, keepdim=True) - WINDOW + 1).clamp(min=1)
+class _SumOfActivations(torch.autograd.Function):
+    """The weighted sum over each text's windows of ReLUs of sums of rows, some texts at a time.
+
+    Few activations are above 0, so that the gradient is added up over these alone: autograd would fill, for every few texts, a
+    matrix as large as that of the words.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, added: Tensor, rows: Tensor, shares: Tensor) -> Tensor:
+        """Compute sums (B, C).
+
+        Args:
+            ctx: keeps where activations are above 0.
+            added: (R, C), what each word adds at each place of a window.
+            rows: (B, W, h), the rows that are summed for each window.
+            shares: (B, W), each window's weight in its text's sum.
+        """
+        sums, active = [], []
+        for part, share in zip(torch.split(rows, TEXTS_AT_A_TIME), torch.split(shares, TEXTS_AT_A_TIME), strict=True):
+            grams = functional.embedding_bag(part.flatten(0, 1), added, mode="sum").relu_()  # (b · W, C)
+            if ctx.needs_input_grad[0]:
+                active.append(grams.nonzero())  # (N, 2)
+            sums.append((share.unsqueeze(1) @ grams.view(*share.shape, -1)).squeeze(1))  # (b, C)
+        ctx.active, ctx.size = active, added.shape
+        ctx.save_for_backward(rows, shares)
+        return torch.cat(sums)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Compute the gradient (R, C) of `added` from that of the sums (B, C)."""
+        [gradient] = gradients
+        rows, shares = ctx.saved_tensors
+        result = gradient.new_zeros(ctx.size)
+        columns = result.shape[1]
+        starts = range(0, len(rows), TEXTS_AT_A_TIME)
+        for start, active in zip(starts, ctx.active, strict=True):
+            end = start + TEXTS_AT_A_TIME
+            window, term = active.unbind(1)
+            value = gradient[start + window // shares.shape[1], term] * shares[start:end].flatten()[window]
+            for row in rows[start:end].flatten(0, 1).unbind(1):
+                result.view(-1).index_add_(0, row[window] * columns + term, value)
+        return result, None, None

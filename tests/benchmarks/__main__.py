@@ -131,6 +131,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
     "gru_training": _training("gru", 1.2),
+    "snrm_training": _training("snrm", 4),
     "fusion": lambda inputs: fusion.fusion(inputs.full),
     "engine": lambda inputs: engine.engine(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: whole.memory(inputs.full),

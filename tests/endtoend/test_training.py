@@ -466,6 +466,25 @@ def test_a_latent_network_logs_its_sparsity(work: Path, recipe: Callable[[str], 
     assert 0.5 < lengths.median() < 2  # began with vectors of length 1
 
 
+def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_all_premises(
+    work: Path, recipe: Callable[..., str], tmp_path: Path
+) -> None:
+    text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
+    text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
+    assert main(["fit", recipe(text), "--work", str(work), "--device", "cpu"]) == 0
+    checkpoint = work / "checkpoints" / "mine"
+    metrics = json.loads((checkpoint / "metrics.json").read_text())
+    assert metrics["validation"]["recall@100 of all"] > 20
+    kept = max(metrics["log"], key=lambda row: row["nDCG@10 of all"])
+    assert kept["epoch"] == metrics["best epoch"]
+    recipe_told = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
+    assert recipe_told["clusters"] == {"threshold": 0.4, "rarity": 1.0}
+    assert recipe_told["contrastive"] == {"temperature": 1.0, "weak": 0.3, "mu": 200.0}
+    assert main(["fit", recipe(text), "--work", str(work), "-o", str(tmp_path / "again"), "--device", "cpu", "--restart"]) == 0
+    weights = [(place / "model.safetensors").read_bytes() for place in (checkpoint, tmp_path / "again")]
+    assert weights[0] == weights[1]
+
+
 def test_sparsity_is_for_latent_networks(work: Path, recipe: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", recipe(f"{RECIPE}sparsity = 0.02\n"), "--work", str(work), "--device", "cpu"]) == 2
     assert "knrm has no latent vectors; remove training.sparsity" in capsys.readouterr().err

@@ -20,12 +20,13 @@ def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(real, golden + 2, 0).long(), real
 
 
-def build(name: str) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
+def build(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load(name)
     convolutions = [value for key, value in sorted(weights.items(), key=lambda item: (item[0] == "conv.w_out", item[0]))
                     if key.startswith("conv.")]  # fmt: skip
     sizes = [value.shape[3] for value in convolutions]
-    network = SNRM(SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]))).double().eval()
+    network = SNRM(SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded))
+    network = network.double().eval()
     state = {"embedding.weight": torch.cat([torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]])}
     state |= {f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)}  # out, in, width
     network.load_state_dict(state)
@@ -38,6 +39,17 @@ def build(name: str) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
 def test_representations(name: str, text: str) -> None:
     network, inputs, expected = build(name)
     close(network.represent(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_padded_representations_of_full_texts_are_the_reference_code_s(name: str, text: str) -> None:
+    network, inputs, expected = build(name, padded=True)
+    read, real = ids(inputs[f"{text}_ids"])
+    full = real.all(1)  # of others the reference counts the windows of padding too
+    assert full.any()
+    close(network.represent(read, real)[full] / real.shape[1], expected[f"{text}_repr_f64"][full])  # a mean over all positions
 
 
 @torch.no_grad()

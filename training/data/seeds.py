@@ -19,6 +19,7 @@ class Stream(IntEnum):
     ANSWERS = 6  # the order in which what a search found is dealt out
     TITLES = 7  # of debates; and of a title (its number) the documents
     DROPOUT = 8  # the masks of a step, where several processes train together
+    CLUSTERS = 9  # the first centroids of latent terms
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

@@ -24,8 +24,8 @@ def loss(ranker: Ranker, query: Text, related: Text, unrelated: Text, margin: fl
         raise UsageError(f"{ranker.name()} has no latent vectors; remove training.sparsity from the recipe")
     if not isinstance(ranker, SiameseRanker):
         return hinge(ranker(*query, *related), ranker(*query, *unrelated), margin)
-    q = ranker.represent(*query)
-    d1, d2 = ranker.represent(*map(_joined, related, unrelated)).chunk(2)
+    q = ranker.represent_many(*query)
+    d1, d2 = ranker.represent_many(*map(_joined, related, unrelated)).chunk(2)
     value = hinge(ranker.match(q, d1), ranker.match(q, d2), margin)
     return value + sparsity * l1(q, d1, d2) if sparsity else value
 

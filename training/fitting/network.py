@@ -22,6 +22,7 @@ from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.data import vectors as word_vectors
 from training.data.work import made
+from training.fitting.clusters import begin_with_clusters
 from training.fitting.recipe import Recipe, TaskSpec
 from training.fitting.trainee import Trainee
 
@@ -67,7 +68,9 @@ def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
     vocabulary, table, source = vectors_of(recipe, vectors)
     ranker = made_of(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
-    if isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
+    if recipe.clusters:
+        table = begin_with_clusters(ranker, table, recipe.clusters, recipe.seed)
+    elif isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # that of an unknown word too
     fill(ranker, table)

@@ -12,6 +12,7 @@ from msgspec import Meta
 from submission import enrichment, rankers
 from submission.rankers.network import Network
 from submission.text.tokenisers import Lengths
+from training.fitting.clusters import Clusters
 from training.fitting.curves import Curve
 from training.fitting.settings import Amount, Optimisation, PretrainedEncoder
 from training.fitting.task import Task
@@ -30,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     network: dict[str, Any] = {}  # fields of the network's Config
     lengths: Lengths = Lengths()
     encoder: PretrainedEncoder = PretrainedEncoder()  # BERT networks only
+    clusters: Clusters | None = None  # how a sparse network begins; none: at random, with word vectors of length 1
     training: Optimisation = Optimisation()
     remark: str | None = None  # for the checkpoint's card
 

@@ -88,6 +88,6 @@ def sparsity(ranker: LatentRanker, queries: Queries, chosen: np.ndarray, device:
     ):
         parts = np.split(rows, range(ranker.batch, len(rows), ranker.batch))
         with evaluating(ranker):
-            zeros = [(ranker.represent(*texts.take(part, device)) == 0).float().mean(1) for part in parts]
+            zeros = [(ranker.represent_many(*texts.take(part, device)) == 0).float().mean(1) for part in parts]
         values[name] = round(100 * float(torch.cat(zeros).mean()), 2)
     return values

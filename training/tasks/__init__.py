@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -79,8 +79,9 @@ def _refuse_unknown(place: str, values: object, kind: Any, others: Collection[st
     for key, value in values.items():
         if key not in types:
             raise ValueError(f"unknown key {place}{key}; {nearest(key, {*types, *others})}")
-        if _fields(types[key]):
-            _refuse_unknown(f"{place}{key}.", value, types[key])
+        for table in get_args(types[key]) or (types[key],):  # of one that may be None
+            if _fields(table):
+                _refuse_unknown(f"{place}{key}.", value, table)
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
