@@ -119,7 +119,7 @@ def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) ->
 @torch.no_grad()
 def test_unknown_words_do_not_match_each_other(name: str) -> None:
     ranker = build(name)
-    if name == "gru" or ranker.reads == "pieces":
+    if name.startswith("gru") or ranker.reads == "pieces":
         pytest.skip("it does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))

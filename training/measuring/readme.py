@@ -103,6 +103,9 @@ def best_table(measured: Path, checkpoints: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+REMARKS = {"gru": "no topic changes its order"}
+
+
 def results_table(measured: Path, checkpoints: Path) -> str:
     """Format the means of all systems as Markdown, the best first. Raises InputError: the measured file is none."""
     means = _means(measured)
@@ -114,7 +117,8 @@ def results_table(measured: Path, checkpoints: Path) -> str:
         bounds = f"{values['low', first]:.2f}–{values['high', first]:.2f}"  # noqa: RUF001 a range
         cells = [f"{values['mean', first]:.3f} ({bounds})", f"{values['topics', first]:.0f}"]
         cells += [f"{values['mean', measure]:.3f}" for measure in others]
-        lines.append(f"| {name} | {_validation(checkpoints, name)} | {' | '.join(cells)} |")
+        remark = f" ({REMARKS[name]})" if name in REMARKS else ""
+        lines.append(f"| {name}{remark} | {_validation(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
