@@ -309,7 +309,12 @@ def all_checkpoints(everything: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def topics(corpus: Path, tmp_path: Path) -> Path:
     """The corpus of the training tests with three topics."""
-    directory = Path(shutil.copytree(corpus, tmp_path / "input"))
+    return with_topics(corpus, tmp_path / "input")
+
+
+def with_topics(corpus: Path, directory: Path) -> Path:
+    """Copy the corpus of the training tests and add three topics."""
+    shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
     titles = [arguments[number]["conclusion"] for number in (0, 200, 400)]
     body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))

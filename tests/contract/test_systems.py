@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.engine.engine import CPU, Here, P, R
+from submission.disk.work import Work
+from submission.engine.engine import CPU, HERE, Here, P, R
+from submission.input.directory import Input
 from submission.lists import COLUMNS, refuse_faulty
 from submission.paths import CHECKPOINTS
 from submission.rankers.base import Ranker
@@ -23,8 +25,10 @@ from submission.search.searcher import Searcher, Wish
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.conclusions import Conclusions
 from submission.systems.enrichment import Enrichment
-from submission.systems.execution import Execution, walk
+from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
+from submission.systems.remembered import Checkpoints
+from tests.conftest import with_topics
 
 Execute = Callable[..., Execution]
 
@@ -34,9 +38,12 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def execution(execute: Execute, topics: Path, everything: Path) -> Execution:
-    return execute(topics, checkpoints=everything)
+@pytest.fixture(scope="module")
+def execution(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
+    """What all are compared with: it makes each list once."""
+    directory = with_topics(corpus, tmp_path_factory.mktemp("input") / "input")
+    with Work(None, directory) as work:
+        yield Execution(Input(directory), Checkpoints(everything), CPU, work)
 
 
 def handed_over(execution: Execution, directory: Path) -> Path:
@@ -85,10 +92,10 @@ def test_where_its_parts_are_computed_changes_no_bit(
         monkeypatch.setattr(kind, "batch", 16)
     for module in (dense, latent, terms):
         monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
-    elsewhere = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, engine=Elsewhere())
-    stage = SYSTEMS[name].stage
-    pd.testing.assert_frame_equal(elsewhere.lists(stage), execution.lists(stage), check_exact=True)
-    assert elsewhere.key(stage) == execution.key(stage)  # what one has begun the other goes on with
+    directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
+    here, elsewhere = (execute(directory, checkpoints=checkpoints, engine=engine) for engine in (HERE, Elsewhere()))
+    pd.testing.assert_frame_equal(elsewhere.lists(stage), here.lists(stage), check_exact=True)
+    assert elsewhere.key(stage) == here.key(stage)  # what one has begun the other goes on with
 
 
 def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:
@@ -130,8 +137,14 @@ def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, execute
 
 def test_explanations_sum(name: str, execution: Execution, execute: Execute) -> None:
     stage = SYSTEMS[name].stage
-    for row in execution.lists(stage).groupby("qid").head(2).itertuples():
-        alone = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=row.qid)
+    for qid, own in execution.lists(stage).groupby("qid"):
+        alone = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
+        explain(stage, alone, own.head(2))
+
+
+def explain(stage: Stage, alone: Execution, rows: pd.DataFrame) -> None:
+    """Explain some documents of a topic in an execution of that topic alone."""
+    for row in rows.itertuples():
         found = stage.explain(alone, row.qid, row.docno)
         assert found.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
         total = sum(part.value for part in found.parts)
