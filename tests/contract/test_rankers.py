@@ -203,6 +203,23 @@ def test_it_learns_ten_pairs(name: str) -> None:
     assert learned
 
 
+@torch.no_grad()
+def test_dropout_drops_while_training_alone(name: str) -> None:
+    ranker = build(name)
+    if not any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in ranker.modules()):
+        pytest.skip("it has no dropout")
+    pair = (*pad(texts(1, 9, 10)), *pad(texts(2, 9, 40)))
+    assert torch.equal(ranker(*pair), ranker(*pair))
+    ranker.train()
+    assert not torch.equal(ranker(*pair), ranker(*pair))
+
+
+def test_networks_of_the_thesis_have_its_dropout() -> None:
+    for name, rate in (("gru", 0.5), ("knrm", 0.2)):
+        rates = {module.p for module in build(name).modules() if isinstance(module, torch.nn.Dropout)}
+        assert rates == {rate}, name
+
+
 def test_distinct_words_and_padding() -> None:
     words, numbers = distinct(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
     assert words.tolist() == [0, 2, 5, 7, 9]

@@ -128,6 +128,17 @@ def test_silver_pairs_are_new_and_labelled_by_the_teacher(tried: Trial, strategy
     assert tried.silver(strategy).equals(silver)
 
 
+def test_adapted_pairs_are_labelled_by_the_other_task_s_teacher(
+    tried: Trial, similarity: Path, encoder: Path, tmp_path: Path
+) -> None:
+    settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
+    kept = Kept(tmp_path / "target", {}, overwrite=True)
+    target = Trial(TASKS["mrpc"](similarity, 0), 0, settings, encoder, kept, torch.device("cpu"))
+    adapted = target._adapted(tried)
+    assert adapted["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), target.gold.train), abs=1e-6)
+    assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
+
+
 def test_kde_thins_what_random_drew(tried: Trial) -> None:
     drawn = tried._labelled("random")
     assert len(drawn) == 150
