@@ -45,6 +45,9 @@ class GRU(SiameseRanker):
         self.ahead, self.back = (nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear((8 if config.interaction else 4) * config.hidden, 1)
+        if config.interaction:  # begins as a similarity; beginning at random, it learns pairs by heart
+            for weights, value in zip(self.linear.weight.data.chunk(4, dim=1), (0.0, 0.0, -1.0, 1.0), strict=True):
+                weights.fill_(value)
 
     def match(self, query: Tensor, document: Tensor) -> Tensor:
         """Scores (B,): w · [document; query] + b, with `interaction` w · [document; query; |d - q|; d · q] + b."""
