@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from msgspec.structs import replace
 from sentence_transformers import SentenceTransformer
 
 from submission.disk.kept import Kept
@@ -176,6 +177,12 @@ def student_of(recipe: str) -> Student:
     task = read_recipe(recipe).task
     assert isinstance(task, Student)
     return task
+
+
+def test_other_numbers_of_pairs_are_other_networks(work: Path, mine: str) -> None:
+    recipe, task = read_recipe(mine), student_of(mine)
+    settings = [task, *(replace(task, **{name: getattr(task, name) + 1}) for name in ("arguments", "k", "silver"))]
+    assert len({repr(Students(work, recipe, one, CPU).key(TEACHER)) for one in settings}) == 4
 
 
 def test_silver_is_labelled_by_the_teacher_and_no_more_than_allowed(work: Path, mine: str) -> None:
