@@ -6,6 +6,7 @@ Inverted Indexing. CIKM 2018. Thesis 3.4.5: 5-grams, no hidden layer, no bias.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -131,10 +132,10 @@ class _SumOfActivations(torch.autograd.Function):
             ctx: keeps where activations are above 0.
             added: (R, C), what each word adds at each place of a window.
             rows: (B, W, h), the rows that are summed for each window.
-            shares: (B, W), each window's weight in its text's sum.
+            shares: (B, W), each window's weight in its text's sum; 0 behind the last one.
         """
         sums, active = [], []
-        for part, share in zip(torch.split(rows, TEXTS_AT_A_TIME), torch.split(shares, TEXTS_AT_A_TIME), strict=True):
+        for part, share in _in_parts(rows, shares):
             grams = functional.embedding_bag(part.flatten(0, 1), added, mode="sum").relu_()  # (b · W, C)
             if ctx.needs_input_grad[0]:
                 active.append(grams.nonzero())  # (N, 2)
@@ -147,14 +148,18 @@ class _SumOfActivations(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         """Compute the gradient (R, C) of `added` from that of the sums (B, C)."""
         [gradient] = gradients
-        rows, shares = ctx.saved_tensors
         result = gradient.new_zeros(ctx.size)
-        columns = result.shape[1]
-        starts = range(0, len(rows), TEXTS_AT_A_TIME)
-        for start, active in zip(starts, ctx.active, strict=True):
-            end = start + TEXTS_AT_A_TIME
+        parts = zip(_in_parts(*ctx.saved_tensors), torch.split(gradient, TEXTS_AT_A_TIME), ctx.active, strict=True)
+        for (part, share), of_sums, active in parts:
             window, term = active.unbind(1)
-            value = gradient[start + window // shares.shape[1], term] * shares[start:end].flatten()[window]
-            for row in rows[start:end].flatten(0, 1).unbind(1):
-                result.view(-1).index_add_(0, row[window] * columns + term, value)
+            value = of_sums[window // share.shape[1], term] * share.flatten()[window]
+            for row in part.flatten(0, 1).unbind(1):
+                result.view(-1).index_add_(0, row[window] * result.shape[1] + term, value)
         return result, None, None
+
+
+def _in_parts(rows: Tensor, shares: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some texts' rows (b, W, h) and shares (b, W) at a time, cut to the longest of them: 0 is no share."""
+    for part, share in zip(torch.split(rows, TEXTS_AT_A_TIME), torch.split(shares, TEXTS_AT_A_TIME), strict=True):
+        longest = max(1, int((share > 0).sum(1).max()))
+        yield part[:, :longest], share[:, :longest]

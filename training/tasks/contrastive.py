@@ -87,6 +87,7 @@ class InBatch(Pairwise):
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
         """The part's share of the batch's mean; premises of the other parts are no negatives."""
         assert isinstance(ranker, LatentRanker)
+        part = part[np.argsort(self._pairs.premises.lengths.numpy()[part], kind="stable")]  # texts side by side are as long
         query, premise = (
             ranker.represent_many(*texts.take(part, self._device)) for texts in (self._pairs.queries, self._pairs.premises)
         )
