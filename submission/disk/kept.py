@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECORD = "kept.json"
-WHOLE = 1000  # files of a record that is written whole each time; of more the new ones are appended to a journal
+WHOLE = 100  # files of a record that is written whole each time; of more the new ones are appended to a journal
 
 
 class KeptFile(msgspec.Struct):

@@ -24,7 +24,7 @@ from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark, Result, compare
 
 PAIRS, PART = 512, 64  # of BERT; of a part, which is small, so that no worker is left alone for long at the end
-FEW, MANY, SECONDS = 200, 20_000, 0.020  # empty parts, and what each may cost
+FEW, MANY, SECONDS = 2_000, 20_000, 0.020  # empty parts, and what each may cost
 TEXTS = 128  # encoded, to know what a text costs
 HANDED_OUT = 40  # parts of vectors that nobody computes
 
