@@ -60,8 +60,8 @@ def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, proce
     Args:
         experiment: computes the cells.
         cells: each once.
-        directory: the results are kept in a folder of it.
-        processes: so many groups at a time, each on one thread; None: one cell after the other, on all threads of this process.
+        directory: where the folder of the results is.
+        processes: number of groups computed at a time, each on one thread; None: cell by cell, on all threads of this process.
 
     Returns:
         The results by cell, in the order of the cells.

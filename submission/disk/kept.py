@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECORD = "kept.json"
-WHOLE = 100  # files of a record that is written whole each time; of more the new ones are appended to a journal
+WHOLE = 100  # files up to which a record is rewritten with each new one; beyond, entries are appended to its journal
 
 
 class KeptFile(msgspec.Struct):
@@ -57,7 +57,7 @@ class Record(msgspec.Struct):
 class Kept:
     """A directory of such files, with a record beside them. A file without an entry in the record counts as absent.
 
-    A record of more than WHOLE files has a journal, to which entries are appended until they are as many as the record's.
+    With more than WHOLE files, new entries are appended to a journal beside the record, and merged into it now and then.
     """
 
     def __init__(
@@ -89,12 +89,14 @@ class Kept:
         if found and differing and not overwrite:
             other = f"another {' and '.join(differing)}" if old.files else "unknown origin"
             raise OutputError(f"{directory}: holds files of {other} ({', '.join(found)}); choose another or give --overwrite")
-        self._left = leftovers(directory)  # listed once: of n files each is written in a time that n does not change
+        self._left = leftovers(directory)  # listed once, so that the time to write a file does not grow with their number
         for name in {*names, record}:
             self._clear(name)
         self._stale = found if differing else []
         self._journal = _journal(self._file)
-        self._appended = len(old.files) if self._journal.exists() else 0  # a journal of before: the first entry makes it whole
+        self._appended = (
+            len(old.files) if self._journal.exists() else 0
+        )  # a journal that was found is merged by the first entry
         self._record = Record(dict(decided_by), {} if differing else old.files)
 
     def __contains__(self, name: str) -> bool:
@@ -199,7 +201,7 @@ def read_record(file: Path) -> Record:
     """Read a record and its journal; return an empty one where there is none, or a damaged one."""
     try:
         record = msgspec.json.decode(read_regular(file), type=Record)
-        *lines, _ = _content(_journal(file)).split(b"\n")  # the last line was not finished
+        *lines, _ = _content(_journal(file)).split(b"\n")  # what follows the last line break was cut off
         record.files |= {entry.name: entry.file for entry in (msgspec.json.decode(line, type=Entry) for line in lines)}
         return record
     except FileNotFoundError:

@@ -45,7 +45,7 @@ class GRU(SiameseRanker):
         self.ahead, self.back = (nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear((8 if config.interaction else 4) * config.hidden, 1)
-        if config.interaction:  # begins as a similarity; beginning at random, it learns pairs by heart
+        if config.interaction:  # starts as a similarity; from a random start it overfits the pairs
             for weights, value in zip(self.linear.weight.data.chunk(4, dim=1), (0.0, 0.0, -1.0, 1.0), strict=True):
                 weights.fill_(value)
 
@@ -63,11 +63,11 @@ class GRU(SiameseRanker):
         return Explanation([*parts, Part("bias", self.linear.bias.item())], remark="" if self.config.interaction else alone)
 
     def _features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
-        """Return what the linear layer reads of vectors (B, 2H), by name, each (B, 2H)."""
-        apart = {"document": document, "query": query}
-        return apart | (
-            {"difference": (document - query).abs(), "product": document * query} if self.config.interaction else {}
-        )
+        """Return the features that the linear layer reads, each (B, 2H), by name."""
+        features = {"document": document, "query": query}
+        if self.config.interaction:
+            features |= {"difference": (document - query).abs(), "product": document * query}
+        return features
 
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean state (B, 2H) over a text's known words; zero for a text without any."""

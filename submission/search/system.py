@@ -72,7 +72,7 @@ class Index:
 
     @property
     def closed(self) -> bool:
-        """Tell whether the system is closed."""
+        """Tell whether the index is closed."""
         return not self._close.alive
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Index:
         self._close()
 
     def __enter__(self) -> Index:
-        """Return the system itself."""
+        """Return the index itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

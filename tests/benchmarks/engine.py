@@ -81,7 +81,7 @@ def _empty(ray: Engine) -> list[Result]:
     """Parts of no bytes, of which nothing is computed, kept: few, and many, each of which must not cost more."""
     few, many = (_seconds_a_part(ray, bytes, [Part(f"{one}.bin", 1, bytes) for one in range(number)]) for number in (FEW, MANY))
     what, sizes = "an empty part by Ray, kept", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, SECONDS)]
-    of_many = f"{what}, of {MANY:,}", f"of {FEW}"
+    of_many = f"{what}, of {MANY:,}", f"of {FEW:,}"
     return [
         Result("empty", what, "what is asked for", sizes[0], sizes[2], SECONDS / few, 1, {"ours": [few]}),
         Result("many", *of_many, sizes[1], sizes[0], few / many, 0.8, {"ours": [many], "baseline": [few]}),

@@ -98,7 +98,7 @@ def checked(results: Results) -> str:
     empty = simulated(MANY, 2, Costs(worker=0, driver=few, sent=0, received=0))
     return (
         f"{parts} parts of BERT's pairs by two one-thread workers: simulated {found.seconds:.1f} s, measured {together:.1f} s. "
-        f"{MANY:,} empty parts, from the cost of {FEW}: simulated {empty.seconds:.0f} s, measured {many * MANY:.0f} s."
+        f"{MANY:,} empty parts, from the cost of {FEW:,}: simulated {empty.seconds:.0f} s, measured {many * MANY:.0f} s."
     )
 
 

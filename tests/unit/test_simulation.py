@@ -42,13 +42,13 @@ def test_the_table_is_of_what_was_measured() -> None:
         "corpus": [{"what": "peak memory", "ours": "2.00 GB"}],
         "engine": [
             {"name": "engine", "against": "this process, 1 thread", "seconds": {"ours": [8.5, 1, 9], "baseline": [16, 1, 40]}},
-            {"name": "many", "against": "of 2000", "seconds": {"ours": [0.004], "baseline": [0.005]}},
+            {"name": "many", "against": "of 2,000", "seconds": {"ours": [0.004], "baseline": [0.005]}},
             {"name": "costs", "against": "", "seconds": {name: [value] for name, value in costs.items()}},
         ],
     }
     assert checked(results) == (
         "8 parts of BERT's pairs by two one-thread workers: simulated 8.0 s, measured 8.5 s. "
-        "20,000 empty parts, from the cost of 2000: simulated 100 s, measured 80 s."
+        "20,000 empty parts, from the cost of 2,000: simulated 100 s, measured 80 s."
     )
     lines = table(results).splitlines()
     assert lines[2] == "| 387,740 | 1 | 76 s | 0.4 GB, 5 MB/s | 2 GB | workers, busy 100% |"

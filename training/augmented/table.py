@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 class Networks(Experiment[Cell, Result]):
-    """The networks of all trials as an experiment. What a process adds to a trial, another one sees in a new experiment."""
+    """The networks of all trials as an experiment. What worker processes keep is seen by an experiment that is made after them."""
 
     name, unit, result = "augmented", "pairs", Result
 

@@ -55,7 +55,10 @@ class Trial:
         first = next(iter(judged.values()))
         self.topics = judged_topics(first).tolist()
         self.folds = self._folds(seed=0)
-        self.key, self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
+        features, self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
+
+        hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in judged.values()]
+        self.key = features, msgspec.json.encode(recipe, order="sorted"), hashes  # all that decides a variant's measures
 
     @property
     def ridge(self) -> partial[Weights]:
@@ -178,9 +181,7 @@ class Variants(Experiment[Variant, np.ndarray]):
 
     def key(self, variant: Variant) -> object:
         """Return all that decides the measures of a variant."""
-        recipe = msgspec.json.encode(self.trial.recipe, order="sorted")
-        judged = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in self.trial.judged.values()]
-        return self.trial.key, recipe, judged, variant
+        return self.trial.key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:
         """Fit a variant without each fold and measure what it ranks."""
