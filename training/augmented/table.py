@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 class Networks(Experiment[Cell, Result]):
-    """The networks of all trials as an experiment. What worker processes keep is seen by an experiment that is made after them."""
+    """The networks of all trials as an experiment. A new one is made to see what worker processes have kept."""
 
     name, unit, result = "augmented", "pairs", Result
 
