@@ -79,7 +79,10 @@ def test_all_that_made_the_runs(
     assert set(told["me-ensemble"]["checkpoints"]) == {*NETWORKS, "ensemble"}
     assert told["me-ensemble"]["checkpoints"]["ensemble"] == open_regression(all_checkpoints / "ensemble").fingerprint
     assert told["me-ensemble"]["interpolates"] == list(NETWORKS)
-    assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [f"me-{name}" for name in NETWORKS]
+    rerank = {*NETWORKS, "gru_interaction"}
+    assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [
+        f"me-{name}" for name in SYSTEMS if name in rerank
+    ]
     assert told["me-tfr_bert"]["reranks"] == "dirichlet"
     assert set(told["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
     assert all("  " not in entry["description"] for entry in told.values())
