@@ -1,10 +1,9 @@
-"""Score pairs of ids in deterministic, cached chunks, by the strategy of each kind of network."""
+"""Score pairs of ids in deterministic, cached batcheds, by the strategy of each kind of network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -39,7 +38,7 @@ class BatchedPairs:
     @property
     def rows(self) -> np.ndarray:
         """The numbers of the pairs, batch after batch."""
-        return np.concatenate([np.empty(0, dtype=int), *self.batches])
+        return np.concatenate(self.batches)
 
     def parts(self, least: int) -> list[BatchedPairs]:
         """Cut between batches: parts of so many pairs at least, but for the last."""
@@ -57,32 +56,80 @@ class BatchedPairs:
         own = PaddedPairs(pairs.queries, pairs.premises.some(premises), pairs.query[rows], place)
         return BatchedPairs(own, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
 
+    def by_number(self, outputs: np.ndarray) -> np.ndarray:
+        """Bring outputs (N, …) from the order of the rows into that of the pairs' numbers."""
+        return outputs[np.argsort(self.rows)]
 
-class PreparedRanker:
-    """A ranker with what all pairs of some queries share, computed once."""
+
+class Pairwise:
+    """Each pair is scored alone."""
+
+    unit = "pairs"
 
     def __init__(self, ranker: Ranker, queries: Padded, device: torch.device) -> None:
-        """Take a ranker in evaluation mode, on the device."""
+        """Take a ranker in evaluation mode, on the device, and all queries that may come."""
         self._ranker, self._device = ranker, device
-        with torch.inference_mode(), one_thread():
-            self._of_topic = ranker.prepare(queries.ids.long().to(device)) if isinstance(ranker, TopicRanker) else None
 
-    def outputs(self, work: BatchedPairs) -> np.ndarray:
-        """Scores (N,), or of a siamese ranker vectors (N, V) of the premises, float32, in the order of the work."""
+    @classmethod
+    def cut(cls, pairs: PaddedPairs, size: int) -> BatchedPairs:
+        """Cut pairs into batches of at most `size`."""
+        return BatchedPairs(pairs, batches(pairs.lengths(), size))
+
+    def outputs(self, batched: BatchedPairs) -> np.ndarray:
+        """Compute the scores (N,) float32 in the order of the rows."""
 
         def on_cpu(rows: np.ndarray) -> Tensor:
-            return self._of_batch(work.pairs, rows).cpu()
+            pairs = batched.pairs
+            return self._of_batch(pairs, rows, pairs.premises.take(pairs.premise[rows], self._device)).cpu()
 
-        longest_first = in_batches(on_cpu, work.batches[::-1], self._device, torch.cat)
+        longest_first = in_batches(on_cpu, batched.batches[::-1], self._device, torch.cat)
         return np.asarray(torch.cat(longest_first[::-1]), dtype=np.float32)
 
-    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray) -> Tensor:
-        premises = pairs.premises.take(pairs.premise[rows], self._device)
-        if isinstance(self._ranker, SiameseRanker):
-            return self._ranker.represent_many(*premises)
-        if self._of_topic:  # the batch is of one topic
-            return self._of_topic(*pairs.queries.take(pairs.query[rows[:1]], self._device), *premises)
+    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
         return self._ranker(*pairs.queries.take(pairs.query[rows], self._device), *premises)
+
+
+class PerTopic(Pairwise):
+    """All pairs share work on the queries, which is done once; a batch is of one topic."""
+
+    def __init__(self, ranker: TopicRanker, queries: Padded, device: torch.device) -> None:
+        super().__init__(ranker, queries, device)
+        with torch.inference_mode(), one_thread():
+            self._of_topic = ranker.prepare(queries.ids.long().to(device))
+
+    @classmethod
+    def cut(cls, pairs: PaddedPairs, size: int) -> BatchedPairs:
+        lengths = pairs.lengths()
+        return BatchedPairs(pairs, [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)])
+
+    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
+        return self._of_topic(*pairs.queries.take(pairs.query[rows[:1]], self._device), *premises)
+
+
+class Siamese(Pairwise):
+    """Each distinct premise is read once for all topics: outputs are vectors (premises, V), ascending by premise."""
+
+    unit = "premises"
+    _ranker: SiameseRanker
+
+    @classmethod
+    def cut(cls, pairs: PaddedPairs, size: int) -> BatchedPairs:
+        premises = np.unique(pairs.premise)
+        return super().cut(PaddedPairs(pairs.queries, pairs.premises, np.zeros_like(premises), premises), size)
+
+    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
+        return self._ranker.represent_many(*premises)
+
+    @torch.inference_mode()
+    def matched(self, pairs: PaddedPairs, vectors: np.ndarray) -> np.ndarray:
+        """Compute the scores (N,) float32 of pairs from the vectors of their distinct premises."""
+        scores, place = np.empty(len(pairs.query), dtype=np.float32), np.unique(pairs.premise, return_inverse=True)[1]
+        with one_thread():
+            for rows in pairs.topics():
+                query = self._ranker.represent(*pairs.queries.take(pairs.query[rows[:1]], self._device))
+                document = torch.from_numpy(vectors[place[rows]]).to(self._device)
+                scores[rows] = self._ranker.match(query.expand(len(rows), -1), document).cpu()
+        return scores
 
 
 def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> np.ndarray:
@@ -93,11 +140,12 @@ def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> np.
         pairs: what to score.
         device: where to compute.
     """
-
-    def outputs(work: BatchedPairs) -> list[np.ndarray]:
-        return [PreparedRanker(ranker, pairs.queries, device).outputs(work)] if work.batches else []
-
-    return _scores(ranker, pairs, device, outputs, partial(_matched, ranker, device))
+    if not len(pairs.query):
+        return np.empty(0, dtype=np.float32)
+    batched = _cut(ranker, pairs, device)
+    strategy = _strategy(ranker)(ranker, pairs.queries, device)
+    outputs = batched.by_number(strategy.outputs(batched))
+    return strategy.matched(pairs, outputs) if isinstance(strategy, Siamese) else outputs
 
 
 def score_in_parts(opened: Opened, pairs: PaddedPairs, device: torch.device, kept: Kept, engine: Engine) -> np.ndarray:
@@ -110,100 +158,51 @@ def score_in_parts(opened: Opened, pairs: PaddedPairs, device: torch.device, kep
         kept: where the outputs of finished parts are kept; it must be of these very arguments.
         engine: where they are computed.
     """
-    ranker = opened.ranker
-    unit = "premises" if isinstance(ranker, SiameseRanker) else "pairs"
-
-    def outputs(work: BatchedPairs) -> list[np.ndarray]:
-        cut = enumerate(work.parts(ranker.kept_together))
-        parts = [Part(f"part-{number:05}.npy", len(part.rows), part.alone) for number, part in cut]
-        parts.reverse()  # the longest texts first: no worker is left alone with them at the end
-        compute = Outputs(opened, pairs.queries, device)
-        content = kept_parts(compute, parts, kept, engine, device, ranker.name(), unit)
-        return [array_of(content(number)) for number in range(len(parts))][::-1]
-
-    def matched(of_vectors: PaddedPairs, vectors: np.ndarray) -> np.ndarray:
-        return computed(engine, Match(opened, device), (of_vectors, vectors), device)
-
-    return _scores(ranker, pairs, device, outputs, matched)
+    if not len(pairs.query):
+        return np.empty(0, dtype=np.float32)
+    ranker, remote = opened.ranker, Remote(opened, pairs.queries, device)
+    batched = _cut(ranker, pairs, device)
+    numbered = list(enumerate(batched.parts(ranker.kept_together)))
+    # The longest texts first: no worker is left alone with them at the end.
+    parts = [Part(f"part-{number:05}.npy", len(part.rows), part.alone) for number, part in numbered[::-1]]
+    content = kept_parts(remote.outputs, parts, kept, engine, device, ranker.name(), _strategy(ranker).unit)
+    outputs = batched.by_number(np.concatenate([array_of(content(number)) for number in range(len(parts))][::-1]))
+    if not isinstance(ranker, SiameseRanker):
+        return outputs
+    without_texts = PaddedPairs(pairs.queries, Padded.of([]), pairs.query, pairs.premise)
+    return computed(engine, remote.matched, (without_texts, outputs), device)
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """Computes the content of a part's file; can be pickled for another process."""
+class Remote:
+    """A strategy that is made where it computes; can be pickled for another process."""
 
     opened: Opened
     queries: Padded
     device: torch.device
 
-    def __call__(self, work: BatchedPairs) -> bytes:
-        """The network's outputs, as .npy."""
-        return npy(self._network.outputs(work))
+    def outputs(self, batched: BatchedPairs) -> bytes:
+        """The outputs of a part, as .npy."""
+        return npy(self._strategy.outputs(batched))
+
+    def matched(self, given: tuple[PaddedPairs, np.ndarray]) -> np.ndarray:
+        """The scores (N,) of pairs, from the vectors of their distinct premises."""
+        assert isinstance(self._strategy, Siamese)
+        return self._strategy.matched(*given)
 
     @cached_property
-    def _network(self) -> PreparedRanker:
-        return PreparedRanker(_placed(self.opened, self.device), self.queries, self.device)
+    def _strategy(self) -> Pairwise:
+        ranker = self.opened.ranker.to(self.device)
+        if self.device.type == "cuda":
+            ranker.use_precision(torch.float16)
+        return _strategy(ranker)(ranker, self.queries, self.device)
 
 
-@dataclass(frozen=True)
-class Match:
-    """Computes scores of vectors; can be pickled for another process."""
-
-    opened: Opened
-    device: torch.device
-
-    def __call__(self, part: tuple[PaddedPairs, np.ndarray]) -> np.ndarray:
-        """Scores (N,) of pairs whose premises are rows of vectors."""
-        return _matched(_placed(self.opened, self.device), self.device, *part)
-
-
-def _scores(
-    ranker: Ranker,
-    pairs: PaddedPairs,
-    device: torch.device,
-    outputs: Callable[[BatchedPairs], list[np.ndarray]],
-    matched: Callable[[PaddedPairs, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Scores (N,) by the way that suits the ranker: nothing is shared between pairs, or some work by the pairs of a topic, or
-    each distinct premise is read once for all topics.
-    """
-    size, lengths = BATCH_ON_GPU if device.type == "cuda" else ranker.batch, pairs.lengths()
+def _strategy(ranker: Ranker) -> type[Pairwise]:
     if isinstance(ranker, SiameseRanker):
-        premises, place = np.unique(pairs.premise, return_inverse=True)
-        distinct = PaddedPairs(pairs.queries, pairs.premises, np.zeros_like(premises), premises)
-        work = BatchedPairs(distinct, batches(distinct.lengths(), size))
-        return matched(PaddedPairs(pairs.queries, Padded.of([]), pairs.query, place), _in_order(work, outputs(work)))
-    if isinstance(ranker, TopicRanker):
-        work = BatchedPairs(pairs, [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)])
-    else:
-        work = BatchedPairs(pairs, batches(lengths, size))
-    return _in_order(work, outputs(work))
+        return Siamese
+    return PerTopic if isinstance(ranker, TopicRanker) else Pairwise
 
 
-def _in_order(work: BatchedPairs, found: list[np.ndarray]) -> np.ndarray:
-    """Outputs (N, …) by the numbers of the pairs; none (0,) of no pairs."""
-    if not found:
-        return np.empty(0, dtype=np.float32)
-    outputs = np.concatenate(found)
-    values = np.empty_like(outputs)
-    values[work.rows] = outputs
-    return values
-
-
-@torch.inference_mode()
-def _matched(ranker: Ranker, device: torch.device, pairs: PaddedPairs, vectors: np.ndarray) -> np.ndarray:
-    """Scores (N,) of pairs whose premises are rows of vectors (premises, V)."""
-    assert isinstance(ranker, SiameseRanker)
-    scores = np.empty(len(pairs.premise), dtype=np.float32)
-    with one_thread():
-        for rows in pairs.topics():
-            query = ranker.represent(*pairs.queries.take(pairs.query[rows[:1]], device))
-            document = torch.from_numpy(vectors[pairs.premise[rows]]).to(device)
-            scores[rows] = ranker.match(query.expand(len(rows), -1), document).cpu()
-    return scores
-
-
-def _placed(opened: Opened, device: torch.device) -> Ranker:
-    ranker = opened.ranker.to(device)
-    if device.type == "cuda":
-        ranker.use_precision(torch.float16)
-    return ranker
+def _cut(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> BatchedPairs:
+    return _strategy(ranker).cut(pairs, BATCH_ON_GPU if device.type == "cuda" else ranker.batch)

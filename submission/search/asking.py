@@ -51,9 +51,9 @@ class Asking(Execution):
         """Open the documents once."""
         return self._index.documents
 
-    def once_of_collection(self, what: Hashable, make: Callable[[], T]) -> T:
+    def once_of_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
         """Made by whichever question needs it first."""
-        return self._index.once(what, make)
+        return self._index.once(owner, name, make)
 
     def place_of_pairs(self, name: str, *decided_by: str) -> Kept:
         """A place that goes with the question."""

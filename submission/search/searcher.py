@@ -21,7 +21,7 @@ from submission.errors import CheckpointError, InputError, OutputError, Submissi
 from submission.search.answer import Answer, Found, Listed
 from submission.search.asking import Asking
 from submission.search.corpus import Corpus
-from submission.search.origins import Origin, Origins, open_origins
+from submission.search.origins import Origin, open_origins
 from submission.search.passage import best_passage
 from submission.search.question import QID, clean, one_topic
 from submission.search.shades import Shade, shades
@@ -128,7 +128,7 @@ class Searcher:
 
     def _origins(self, docnos: Collection[str]) -> dict[str, Origin]:
         """Of arguments that are shown."""
-        return self._index.once(Origins, lambda: open_origins(self.corpus, self._work)).of(docnos)
+        return self._index.once(self, "origins", lambda: open_origins(self.corpus, self._work)).of(docnos)
 
     def _asking(self, question: str) -> Asking:
         """The execution of a question; that of one that was asked before, if that is not long ago."""
@@ -162,12 +162,12 @@ def _warnings_alone() -> Iterator[None]:
 
 def _explained(system: System, asking: Asking, docno: str) -> Explained:
     """Why an argument has its score; said once."""
-    return asking.once((Explained, system, docno), lambda: system.stage.explain(asking, QID, docno))
+    return asking.once((system, docno), "explained", lambda: system.stage.explain(asking, QID, docno))
 
 
 def _shades(system: System, asking: Asking, docno: str) -> list[Shade]:
     """Compute the shades of an argument once."""
-    return asking.once((Shade, system, docno), lambda: shades(system.stage, asking, docno))
+    return asking.once((system, docno), "shades", lambda: shades(system.stage, asking, docno))
 
 
 def _weights(question: str, systems: Sequence[System], asking: Asking) -> tuple[dict[str, float], Terms]:

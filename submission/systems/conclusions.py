@@ -50,7 +50,7 @@ class Conclusions(Stage):
         return f"{file.name} as it is"
 
     def _index(self, execution: Execution) -> ConclusionIndex:
-        return execution.once_of_collection(type(self), lambda: self._made(execution))
+        return execution.once_of_collection(type(self), "index", lambda: self._made(execution))
 
     @staticmethod
     def _made(execution: Execution) -> ConclusionIndex:

@@ -142,15 +142,15 @@ class Execution:
 
     def lists(self, stage: Stage) -> pd.DataFrame:
         """A stage's lists, see `submission.lists`; a failure is remembered as they are. Raises what making them does."""
-        return self.once(stage, lambda: self._made(stage))
+        return self.once(stage, "lists", lambda: self._made(stage))
 
-    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+    def once(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
         """Return, or raise, the result of the first call of `make`."""
-        return self._remembered.once(what, make)
+        return self._remembered.once(owner, name, make)
 
-    def once_of_collection(self, what: Hashable, make: Callable[[], T]) -> T:
+    def once_of_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
         """Do as `once` for a result that depends on the collection alone."""
-        return self.once(what, make)
+        return self.once(owner, name, make)
 
     def key(self, component: Component) -> str:
         """The hash of everything that decides a component's results. Raises CheckpointError."""

@@ -79,7 +79,7 @@ class LearnedFusion(Fusion):
     def _pool(self, execution: Execution) -> pd.DataFrame:
         """With its features, computed once."""
         model = self.opened(execution.checkpoints)
-        return execution.once((self, "pool"), lambda: self.features(execution, model, self.pool(execution, model)))
+        return execution.once(self, "pool", lambda: self.features(execution, model, self.pool(execution, model)))
 
     def _known(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
         """Pairs with their features; in the pool, these are the pool's."""

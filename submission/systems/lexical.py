@@ -149,7 +149,7 @@ class Lexical(Stage):
 
 def index_of(execution: Execution, settings: Settings, enrichment: Enrichment | None) -> TermIndex:
     """The term index of an execution's collection, made once. Raises CheckpointError, InputError, OutputError."""
-    return execution.once_of_collection((settings, enrichment), lambda: _made(execution, settings, enrichment))
+    return execution.once_of_collection((settings, enrichment), "index", lambda: _made(execution, settings, enrichment))
 
 
 def _made(execution: Execution, settings: Settings, enrichment: Enrichment | None) -> TermIndex:

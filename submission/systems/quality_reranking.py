@@ -78,7 +78,7 @@ class QualityReranking(Stage):
 
     def _scored(self, execution: Execution) -> pd.DataFrame:
         """`qid docno relevance quality score` in the order of relevance; quality is NaN behind the first documents."""
-        return execution.once((self, "scored"), lambda: self._made(execution))
+        return execution.once(self, "scored", lambda: self._made(execution))
 
     def _made(self, execution: Execution) -> pd.DataFrame:
         reordering, listed = self.opened(execution.checkpoints), execution.lists(self.relevance)

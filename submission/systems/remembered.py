@@ -10,23 +10,24 @@ T = TypeVar("T")
 
 
 class Remembered:
-    """A memory of results by key; a failure is raised again."""
+    """A memory of results by owner and name; a failure is raised again."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
         self._failed: dict[Hashable, Exception] = {}
 
-    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+    def once(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
         """Return, or raise, the result of the first call of `make`."""
-        if what in self._failed:
-            raise self._failed[what]
-        if what not in self._made:
+        key = owner, name
+        if key in self._failed:
+            raise self._failed[key]
+        if key not in self._made:
             try:
-                self._made[what] = make()
+                self._made[key] = make()
             except Exception as error:
-                self._failed[what] = error
+                self._failed[key] = error
                 raise
-        made: T = self._made[what]
+        made: T = self._made[key]
         return made
 
 
@@ -44,4 +45,4 @@ class Checkpoints:
 
     def opened(self, name: str, how: Callable[[Path], T]) -> T:
         """Open a checkpoint by a function of its directory, once for each name and function."""
-        return self._remembered.once((name, how), lambda: how(self.directory / name))
+        return self._remembered.once(how, name, lambda: how(self.directory / name))
