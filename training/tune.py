@@ -26,9 +26,10 @@ from submission.retrieval.parameters import Parameters
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import index_of
+from training.cards import JUDGED, card
 from training.experiment import Experiment, run
 from training.measuring.evaluate import BPREF, HEADLINES, evaluate, judged_topics
-from training.measuring.figures import CROSS_VALIDATED, defined_mean, rounded, shown
+from training.measuring.figures import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
 from training.measuring.folds import few, folds
 from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 
 MEASURES = (*HEADLINES, "MAP all")  # one of them decides
 COLUMNS = (*MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # kept of every point and topic
-CHOSEN_ON = "on the topics that it was chosen on"
 TIES = "MAP all"  # decides between points whose measure is the same; then the earlier point
 
 
@@ -116,10 +116,14 @@ def tune(
     enrichment = enrichment_of(grid.points[best])
     if enrichment:
         provenance["enrichment"] = {enrichment.checkpoint: enrichment.opened(execution.checkpoints).fingerprint}
+    text = card(
+        "grid", name=name, formula=grid.points[best].formula(), metrics=metrics, measures=MEASURES,
+        ways=(CROSS_VALIDATED, CHOSEN_ON), data=JUDGED, provenance=provenance,
+    )  # fmt: skip
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(grid.points[best])),
         METRICS: dump_json(metrics),
-        CARD: _card(name, grid.points[best], metrics, provenance).encode(),
+        CARD: text.encode(),
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
     }
     if grid.axes:
@@ -247,29 +251,3 @@ def best_of(values: np.ndarray) -> int:
     """The first point with the highest mean of the first measure, among such of the second: (points, topics, 2)."""
     means = defined_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])
-
-
-def _card(name: str, best: Parameters, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    lines = [
-        f"# {name}",
-        "",
-        f"{best.formula()}.",
-        "",
-        f"The best of {metrics['points']} points by {metrics['decided by']} on {metrics['topics']} topics; made by",
-        f"`python -m training tune {name}`.",
-        "",
-        "| | " + " | ".join(MEASURES) + " |",
-        "|---|" + "---|" * len(MEASURES),
-        *(
-            f"| {what} | " + " | ".join(shown(metrics[what][measure]) for measure in MEASURES) + " |"
-            for what in (CROSS_VALIDATED, CHOSEN_ON)
-            if what in metrics
-        ),
-        "",
-        "`grid.csv` and `grid.png` have all points.",
-        "",
-        "Tuned on args.me arguments (Webis, CC BY 4.0) and Touché's judgments (SHA-256):",
-        "",
-        *(f"- `{file}` {digest}" for file, digest in provenance["trained on"]["input"].items()),
-    ]
-    return "\n".join(lines) + "\n"

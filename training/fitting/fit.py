@@ -16,8 +16,8 @@ from submission.errors import OutputError, UsageError
 from submission.progress import progress
 from submission.rankers.network import Network
 from submission.scoring.stored import open_network, write_network
+from training.cards import card
 from training.data.work import hash_of
-from training.fitting.card import card
 from training.fitting.curves import Curve
 from training.fitting.loop import train
 from training.fitting.network import build
@@ -152,7 +152,7 @@ def _write(
     metrics: dict[str, Any],
     provenance: dict[str, Any],
 ) -> None:
-    text = card(provenance, metrics, task.data, task.measured)
+    text = card("network", provenance=provenance, metrics=metrics, data=task.data, measured=task.measured)
     write_network(directory, trainee.kind, network, trainee.reader, metrics, provenance, text, trainee.pretrained)
 
 

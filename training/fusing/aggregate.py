@@ -21,10 +21,10 @@ from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
 from submission.systems.ensemble import Ensemble
 from submission.systems.remembered import Checkpoints
+from training.cards import ARGS_ME, card
 from training.data.protocol import RELATED, UNRELATED, VALIDATION
 from training.data.tables import load_validation
 from training.data.work import made
-from training.fitting.card import trained_on
 from training.fitting.validation import by_ranker
 
 log = logging.getLogger(__name__)
@@ -96,30 +96,8 @@ def write_regression(
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(regression)),
         METRICS: dump_json(metrics),
-        CARD: _card(directory.name, regression, metrics, provenance).encode(),
+        CARD: card(
+            "regression", name=directory.name, regression=regression, metrics=metrics, provenance=provenance, data=ARGS_ME
+        ).encode(),
     }
     write_with_provenance(directory, contents, provenance)
-
-
-def _card(name: str, regression: Regression, metrics: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    lines = [
-        f"# {name}",
-        "",
-        "A linear regression over the members' scores, each brought to [0, 1] by its range on the pairs of the fit; made by",
-        f"`python -m training fuse {name}`. A document that a member does not list among its best 100 gets 0 from it.",
-        "",
-        f"Intercept {regression.intercept:.6f}",
-        "",
-        "| member | coefficient | minimum | maximum | checkpoints |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {m.name} | {m.coefficient:.6f} | {m.minimum:.6f} | {m.maximum:.6f} "
-            f"| {', '.join(f'{name} {fingerprint[:12]}' for name, fingerprint in m.checkpoints.items())} |"
-            for m in regression.members
-        ),
-        "",
-        *(f"- {name}: {value}" for name, value in metrics.items()),
-        "",
-        *trained_on("Fitted", provenance),
-    ]
-    return "\n".join(lines) + "\n"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-CROSS_VALIDATED = "cross-validated"  # in the metrics of a checkpoint: means over topics of other folds
+# In the metrics of a checkpoint: means over topics by a choice on other folds, and by a choice on all of them.
+CROSS_VALIDATED, CHOSEN_ON = "cross-validated", "on the topics that it was chosen on"
 
 
 def defined_mean(values: np.ndarray, axis: int) -> np.ndarray:

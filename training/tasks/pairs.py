@@ -14,12 +14,12 @@ from submission.errors import InputError
 from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Tokeniser
+from training.cards import ARGS_ME
 from training.data.prepare import prepare_again
 from training.data.seeds import Stream, generator
 from training.data.tables import Queries, TrainingPairs, load_pairs, load_validation, unrelated_file
 from training.data.work import made
 from training.fitting import losses
-from training.fitting.card import ARGS_ME
 from training.fitting.cosine import by_cosine
 from training.fitting.curves import Curve
 from training.fitting.network import NetworkOfTexts

@@ -7,7 +7,6 @@ share questions: such a question tests on both sides or on none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityReranking
 from submission.text.normalise import normalise
+from training.cards import card
 from training.measuring.evaluate import HEADLINES, evaluate
-from training.measuring.figures import defined_mean, rounded, shown
+from training.measuring.figures import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
 from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot
 from training.measuring.significance import intervals
@@ -44,6 +44,7 @@ MEASURES = (*HEADLINES, "MAP all")  # of the judged topics
 DECIDES = MEASURES.index("nDCG@5 all")
 WEBIS = tuple(f"Webis {name}" for name in rerank.MEASURES)
 AXES = ["documents", "weight"]
+GIVEN_ORDER = "given order"
 
 
 def tune_quality(system: System, qrels_file: Path, execution: Execution, output: Path) -> pd.DataFrame:
@@ -89,20 +90,24 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     best = _chosen(on_topics, on_webis)
     metrics = {
         "topics": {qrels_file.name: len(on_topics), "Webis-ArgQuality-20": len(on_webis)},
-        "given order": _means(on_topics[:, GIVEN], on_webis[:, GIVEN]),
-        "cross-validated": _means(*held_out),
+        GIVEN_ORDER: _means(on_topics[:, GIVEN], on_webis[:, GIVEN]),
+        CROSS_VALIDATED: _means(*held_out),
         "gained": _gained(held_out[0] - on_topics[:, GIVEN], held_out[1] - on_webis[:, GIVEN]),
         "folds": [_axes(point) for point in found],
-        "on the topics that it was chosen on": _means(on_topics[:, best], on_webis[:, best]),
+        CHOSEN_ON: _means(on_topics[:, best], on_webis[:, best]),
     }
     table = pd.DataFrame([_axes(point) for point in range(ALONE)])
     table[[*MEASURES, *WEBIS]] = np.hstack([defined_mean(on_topics, 0), on_webis.mean(axis=0)])
     inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
     provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
+    text = card(
+        "quality", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS), loss=rerank.LOSS,
+        metrics=metrics, held=(MEASURES[DECIDES], WEBIS[HELD]), ways=(GIVEN_ORDER, CROSS_VALIDATED, CHOSEN_ON),
+    )  # fmt: skip
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(POINTS[best])),
         METRICS: dump_json(metrics),
-        CARD: _card(output.name, best, metrics).encode(),
+        CARD: text.encode(),
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
         "grid.png": grid_plot(table, AXES, WEBIS[RAISED]),
     }
@@ -151,31 +156,3 @@ def _gained(on_topics: np.ndarray, on_webis: np.ndarray) -> dict[str, dict[str, 
         rows = zip(names, bounds[["mean", "low", "high"]].to_numpy().tolist(), strict=True)
         found |= {name: dict(zip(("mean", "low", "high"), row, strict=True)) for name, row in rows}
     return found
-
-
-def _card(name: str, best: int, metrics: Mapping[str, Any]) -> str:
-    ways = ("given order", "cross-validated", "on the topics that it was chosen on")
-    topics = " and ".join(f"{number} of {file}" for file, number in metrics["topics"].items())
-    lines = [
-        f"# {name}",
-        "",
-        f"score = {POINTS[best].formula()}.",
-        "",
-        f"Of {len(POINTS)} points the one with the best quality among those that cost no more than {rerank.LOSS} of relevance",
-        f"({MEASURES[DECIDES]} and {WEBIS[HELD]}), on topics: {topics}; made by `python -m training tune`.",
-        "",
-        f"| | {' | '.join(ways)} | gained, cross-validated |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {measure} | {' | '.join(shown(metrics[way][measure]) for way in ways)} | {_interval(gained)} |"
-            for measure, gained in metrics["gained"].items()
-        ),
-        "",
-        "`grid.csv` and `grid.png` have all points. Chosen on args.me arguments, Touché's judgments and Webis-ArgQuality-20",
-        "(Webis, CC BY 4.0).",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _interval(bounds: Mapping[str, float]) -> str:
-    return f"{bounds['mean']:+.3f} ({bounds['low']:+.3f} to {bounds['high']:+.3f})"
