@@ -18,13 +18,13 @@ from submission.input.qrels import read_qrels
 from submission.systems.catalogue import MEMBERS, missing
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
+from training.figures import rounded
 from training.fusing.card import PICTURE, WAYS, card
 from training.fusing.recipe import RIDGE, Recipe
 from training.fusing.ridge import Weights
 from training.fusing.trial import Trial
 from training.measuring import results
 from training.measuring.evaluate import HEADLINES
-from training.measuring.figures import rounded
 from training.measuring.overlap import require_overlap
 from training.measuring.plots import ablation_plot
 from training.measuring.significance import CONFIDENCE, against_baseline, intervals

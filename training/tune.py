@@ -28,8 +28,8 @@ from submission.systems.execution import Execution
 from submission.systems.lexical import index_of
 from training.cards import JUDGED, card
 from training.experiment import Experiment, run
+from training.figures import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
 from training.measuring.evaluate import BPREF, HEADLINES, evaluate, judged_topics
-from training.measuring.figures import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
 from training.measuring.folds import few, folds
 from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot

@@ -23,8 +23,8 @@ from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from tests.conftest import documents_of
 from training.__main__ import main as training
+from training.figures import shown
 from training.measuring.evaluate import HEADLINES, evaluate
-from training.measuring.figures import shown
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 

@@ -40,14 +40,15 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/input",
         "submission/output", "submission/scoring", "submission/search", "submission/systems",
     },
-    "training": {"submission", "submission/disk"},  # experiment, paths, pictures, side_by_side
+    "training": {"submission", "submission/disk"},  # experiment, figures, paths, pictures, side_by_side
+    "training/cards": {"training"},
     "training/data": {
         "submission", "submission/disk", "submission/input", "submission/retrieval", "submission/scoring",
         "submission/text", "training",
     },
     "training/fitting": {
         "submission", "submission/disk", "submission/enrichment", "submission/rankers", "submission/scoring",
-        "submission/text", "training", "training/data",
+        "submission/text", "training", "training/cards", "training/data",
     },
     "training/deepct": {"submission", "submission/disk", "submission/input", "submission/text", "training/data"},
     "training/quality": {
@@ -68,8 +69,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training/tasks": {
         "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/rankers",
-        "submission/scoring", "submission/text", "training", "training/augmented", "training/data", "training/deepct",
-        "training/distilling", "training/fitting", "training/quality", "training/tagging",
+        "submission/scoring", "submission/text", "training", "training/augmented", "training/cards", "training/data",
+        "training/deepct", "training/distilling", "training/fitting", "training/quality", "training/tagging",
     },
     "training/measuring": {
         "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/output",
@@ -77,19 +78,20 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training/fusing": {
         "submission", "submission/disk", "submission/fusion", "submission/scoring", "submission/systems", "training",
-        "training/data", "training/fitting", "training/measuring",
+        "training/cards", "training/data", "training/fitting", "training/measuring",
     },
     "training/studies": set(),
     "training/studies/argument_quality": {
         "submission", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
         "submission/retrieval", "submission/scoring", "submission/systems", "submission/text", "training",
-        "training/fitting", "training/measuring", "training/quality", "training/tasks",
+        "training/cards", "training/fitting", "training/measuring", "training/quality", "training/tasks",
     },
     "training's commands": {
         "submission", "submission's commands", "submission/disk", "submission/input", "submission/rankers",
         "submission/retrieval", "submission/scoring", "submission/systems", "training", "training/augmented",
-        "training/data", "training/deepct", "training/distilling", "training/fitting", "training/fusing",
-        "training/measuring", "training/quality", "training/studies/argument_quality", "training/tagging", "training/tasks",
+        "training/cards", "training/data", "training/deepct", "training/distilling", "training/fitting",
+        "training/fusing", "training/measuring", "training/quality", "training/studies/argument_quality",
+        "training/tagging", "training/tasks",
     },
 }  # fmt: skip
 COMMANDS = {

@@ -16,9 +16,9 @@ from submission.paths import CHECKPOINTS, ROOT
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from submission.systems.remembered import Checkpoints
+from training.figures import CROSS_VALIDATED
 from training.measuring.analysis import system as system_of
 from training.measuring.evaluate import HEADLINES
-from training.measuring.figures import CROSS_VALIDATED
 from training.measuring.results import JUDGED
 from training.paths import MEASURED
 

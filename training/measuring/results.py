@@ -10,8 +10,8 @@ import pandas as pd
 
 from submission.disk.files import make_directory, write_whole
 from submission.errors import UsageError, nearest
+from training.figures import shown
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES
-from training.measuring.figures import shown
 from training.measuring.overlap import Overlap
 from training.measuring.significance import against_baseline, intervals, limits
 

@@ -15,8 +15,8 @@ from submission.fusion.linear import Linear
 from submission.paths import CHECKPOINTS
 from submission.retrieval.parameters import Parameters
 from training.cards import JUDGED, card
+from training.figures import CHOSEN_ON, CROSS_VALIDATED
 from training.fusing.card import card as fusion_card
-from training.measuring.figures import CHOSEN_ON, CROSS_VALIDATED
 from training.paths import MEASURED
 from training.tune import MEASURES
 

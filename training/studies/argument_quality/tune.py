@@ -27,8 +27,8 @@ from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityReranking
 from submission.text.normalise import normalise
 from training.cards import card
+from training.figures import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
 from training.measuring.evaluate import HEADLINES, evaluate
-from training.measuring.figures import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
 from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot
 from training.measuring.significance import intervals
