@@ -79,6 +79,13 @@ validations = 3
 learning_rate = 0.01
 """
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that have slow tests: no process is left alone with one of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 WORDS = "zoos keep wild animals in small cages and this is plainly cruel to them every day"  # 16 words
 
 
