@@ -24,14 +24,15 @@ class Pretrained:
     """A pretrained encoder in Hugging Face form, in a local folder."""
 
     def __init__(self, name: str) -> None:
-        """Find an encoder by its name.
+        """Find an encoder by its name, or by the path of its folder.
 
         Raises:
             CheckpointError: there is no such folder, or a file is missing in it.
         """
         package = find_spec(PACKAGES[name]) if name in PACKAGES else None  # found, not imported: it would load more
         self.name = name
-        self.folder = Path(package.origin).parent / "model" if package and package.origin else ENCODERS / name
+        local = Path(name) if Path(name).name != name else ENCODERS / name
+        self.folder = Path(package.origin).parent / "model" if package and package.origin else local
         for file in (CONFIG, WEIGHTS, TOKENIZER):
             if not (self.folder / file).is_file():
                 raise CheckpointError(
@@ -53,6 +54,11 @@ class Pretrained:
         bert = {name: values[name] for name in BERT_FIELDS if name in values}
         known = {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
         return {item.name: known[item.name] for item in fields(EncoderConfig)}
+
+    @property
+    def blocks(self) -> int:
+        """The number of its transformer blocks."""
+        return int(json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))["num_hidden_layers"])
 
     def tensors(self) -> dict[str, Tensor]:
         """Its weights under the names they have in a ranker; pooler and position numbers are not used."""

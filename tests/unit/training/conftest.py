@@ -20,16 +20,27 @@ PLACES = [f"p{chr(97 + number)}" for number in range(12)]
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in Hugging Face form: a BERT of four blocks over letters."""
-    folder = tmp_path_factory.mktemp("encoders") / "tiny"
-    folder.mkdir()
-    tokenizer = tiny_tokenizer()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    torch.manual_seed(0)
-    sizes = {**BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-    BertModel(BertConfig(**sizes)).save_pretrained(folder)
+    folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
     gc.freeze()  # the trainer collects garbage after each run: among the libraries' objects that is most of a short run's time
     yield folder
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session")
+def another(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another encoder of that kind."""
+    return write_encoder(tmp_path_factory.mktemp("others") / "another", 1)
+
+
+def write_encoder(folder: Path, seed: int) -> Path:
+    """Write a random BERT in Hugging Face form."""
+    folder.mkdir()
+    tokenizer = tiny_tokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(seed)
+    sizes = {**BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    BertModel(BertConfig(**sizes)).save_pretrained(folder)
+    return folder
 
 
 def sentence(rng: np.random.Generator) -> str:

@@ -185,6 +185,19 @@ def test_other_numbers_of_pairs_are_other_networks(work: Path, mine: str) -> Non
     assert len({repr(Students(work, recipe, one, CPU).key(TEACHER)) for one in settings}) == 4
 
 
+def test_another_teacher_changes_the_labels_and_nothing_of_gold(work: Path, mine: str, another: Path) -> None:
+    recipe, task = read_recipe(mine), student_of(mine)
+    changes = {"own": {}, "another": {"teacher": str(another)}, "as it comes": {"teacher": str(another), "taught": False}}
+    by = {name: Students(work, recipe, replace(task, **change), CPU) for name, change in changes.items()}
+    assert len({repr(one.key(TEACHER)) for one in by.values()}) == 3
+    assert by["another"].gold.equals(by["own"].gold)
+    labels = {name: one.silver["label"].to_numpy() for name, one in by.items()}
+    assert not np.allclose(labels["own"], labels["another"], rtol=0, atol=1e-5)
+    untaught = built(another, by["as it comes"]._training(TEACHER), recipe.seed, CPU)
+    assert labels["as it comes"] == pytest.approx(scores(untaught, by["own"].silver), abs=1e-6)
+    assert not np.allclose(labels["another"], labels["as it comes"], rtol=0, atol=1e-5)
+
+
 def test_silver_is_labelled_by_the_teacher_and_no_more_than_allowed(work: Path, mine: str) -> None:
     own = Students(work, read_recipe(mine), student_of(mine), CPU)
     silver = own.silver

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.torch
 import torch
 
 from submission.disk.kept import Kept
@@ -18,10 +19,10 @@ from tests.unit.training.conftest import write_bws, write_mrpc
 from training.__main__ import main
 from training.augmented import measures, trial
 from training.augmented.gold import TASKS, Gold, bws_cross
-from training.augmented.models import Training
+from training.augmented.models import Training, encoder_of
 from training.augmented.paper import PAPER
 from training.augmented.table import Cell, _table
-from training.augmented.trial import BOTH, STRATEGIES, Result, Settings, Trial
+from training.augmented.trial import BOTH, STRATEGIES, Result, Settings, Starts, Trial
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -43,7 +44,8 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command with small networks, a seed each, and the two tasks that are adapted to each other."""
     monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", encoder.parent)
-    small = partialmethod(Settings.__init__, TEACHER, STUDENT, seeds=1, silver=1.0)
+    monkeypatch.setattr(trial, "TEACHER", TEACHER)
+    small = partialmethod(Settings.__init__, student=STUDENT, seeds=1, silver=1.0)
     monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings go to processes
 
     def augment(name: str, *flags: str, processes: int = 1) -> int:
@@ -110,7 +112,7 @@ def test_what_is_refused_before_anything_is_trained(
 def tried(similarity: Path, encoder: Path, tmp_path: Path) -> Trial:
     kept = Kept(tmp_path / "trial", {}, overwrite=True)
     settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
-    return Trial(bws_cross(similarity, 0), 0, settings, encoder, kept, torch.device("cpu"))
+    return Trial(bws_cross(similarity, 0), 0, settings, Starts(encoder, encoder), kept, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -128,12 +130,31 @@ def test_silver_pairs_are_new_and_labelled_by_the_teacher(tried: Trial, strategy
     assert tried.silver(strategy).equals(silver)
 
 
+def test_teachers_and_students_start_where_they_are_told(tried: Trial, encoder: Path, another: Path) -> None:
+    tried._starts = Starts(another, encoder)
+    for training, start in ((TEACHER, another), (STUDENT, encoder)):
+        weights = safetensors.torch.load_file(start / "model.safetensors")
+        last = encoder_of(tried._built(training)).encoder.layer[-1]
+        assert torch.equal(last.output.dense.weight, weights["encoder.layer.3.output.dense.weight"])
+
+
+def test_the_command_starts_teachers_where_it_is_told(run: Callable[..., int], another: Path, tmp_path: Path) -> None:
+    found = {}
+    for name, flags in {"own": [], "other": ["--teacher", str(another)]}.items():
+        assert run(name, "--task", "bws_in", *flags) == 0
+        found[name] = pd.read_csv(tmp_path / f"{name}.csv").set_index("network")["test"]
+    same = ["baseline", "untrained", "bi_encoder"]  # no teacher is asked
+    assert found["own"][same].tolist() == found["other"][same].tolist()
+    assert found["own"]["cross_encoder"] != found["other"]["cross_encoder"]
+    assert run("none", "--task", "bws_in", "--teacher", str(tmp_path / "absent")) == 4
+
+
 def test_adapted_pairs_are_labelled_by_the_other_task_s_teacher(
     tried: Trial, similarity: Path, encoder: Path, tmp_path: Path
 ) -> None:
     settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
     kept = Kept(tmp_path / "target", {}, overwrite=True)
-    target = Trial(TASKS["mrpc"](similarity, 0), 0, settings, encoder, kept, torch.device("cpu"))
+    target = Trial(TASKS["mrpc"](similarity, 0), 0, settings, Starts(encoder, encoder), kept, torch.device("cpu"))
     adapted = target._adapted(tried)
     assert adapted["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), target.gold.train), abs=1e-6)
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
