@@ -63,7 +63,7 @@ def reproduce(
     output = work / "checkpoints" / stored.name
     if fusion:
         _tell_differences(made["input"], prepare_again(directory, work, made))
-        aggregate(fusion, work, Checkpoints(checkpoints), output, device)
+        aggregate(fusion, work, Checkpoints(checkpoints), output, device, provenance.get("positive", False))
     else:
         recipe = read_recipe(recipe_name)
         try:

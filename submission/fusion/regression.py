@@ -54,6 +54,11 @@ class Regression:
         """The sum in words."""
         return f"{self.intercept:.3f}" + "".join(f" {m.coefficient:+.3f} {m.name}" for m in self.members)
 
+    def added(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Compute the scores (…) of documents from those of each member, of the same shape."""
+        weighted = [member.coefficient * member.normalised(scores[member.name].astype(float)) for member in self.members]
+        return np.asarray(self.intercept + np.sum(weighted, axis=0))
+
     def combine(self, listed: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Scores of all documents that any member lists.
 

@@ -46,6 +46,7 @@ def add(verbs: Verbs) -> None:
     add_checkpoints(verb)
     what = "the checkpoint (default: checkpoints/FUSION; of an ensemble, in WORK/checkpoints)"
     verb.add_argument("-o", "--output", type=folder, metavar="DIR", help=what)
+    verb.add_argument("--positive", action="store_true", help="of an ensemble: no network's weight may be below 0")
     verb.add_argument("--tables", type=folder, default=MEASURED.parent, metavar="DIR", help="where the tables go, as CSV")
     add_device(verb)
 
@@ -105,7 +106,9 @@ def _fit_ensemble(system: System, options: argparse.Namespace) -> None:
         raise UsageError(f"fuse {system.name}: is fitted to the validation pairs in --work, and takes no --qrels")
     output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)
     with held(options.work):
-        aggregate(system, options.work, Checkpoints(options.checkpoints), output, choose_device(options.device))
+        aggregate(
+            system, options.work, Checkpoints(options.checkpoints), output, choose_device(options.device), options.positive
+        )
 
 
 def _fit_fusion(options: argparse.Namespace) -> None:
