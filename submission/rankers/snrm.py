@@ -24,7 +24,7 @@ TEXTS_AT_A_TIME = 8  # texts computed at a time
 
 
 class SNRM(LatentRanker):
-    """The mean or sum over a text's 5-grams of what a small network with ReLUs makes of each."""
+    """The sum over a text's 5-grams of what a small network with ReLUs makes of each, in relation to their number."""
 
     stored_in_half = ("embedding.", "layers.")
 
@@ -32,9 +32,10 @@ class SNRM(LatentRanker):
     class Config:
         """Sizes; rows of the word table include padding and unknown.
 
-        `hidden`: the layers of an hourglass, none by default. `padded`: as in the authors' code, where each word is the middle
-        of a window, zeros lie beside the text, and the mean is over as many positions for all texts: but for that constant, a
-        sum. False: the mean over a text's own windows, which lie wholly inside it (thesis eq. 3.17).
+        `hidden`: the layers of an hourglass, none by default. `padded`: as in the authors' code, each word is the middle of a
+        window, and zeros lie beside the text; false: windows lie wholly inside it (thesis eq. 3.17). `length`: the power of the
+        number of windows that divides their sum. 1: the mean, as in the thesis, which prefers short premises; 0: but for a
+        constant, the authors' mean over as many positions for all texts, which prefers long ones.
         """
 
         vocabulary: int
@@ -42,6 +43,7 @@ class SNRM(LatentRanker):
         latent: int = 2000
         hidden: tuple[int, ...] = ()
         padded: bool = False
+        length: float = 1.0
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -53,12 +55,12 @@ class SNRM(LatentRanker):
         )
 
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Latent vectors (B, latent) of texts: the mean over windows (thesis eq. 3.17) or, if `padded`, the sum.
+        """Latent vectors (B, latent) of texts: the sum over windows, divided by a power of their number (thesis eq. 3.17).
 
         A text of fewer than 5 words is filled up with zeros to a single window unless it is padded; an empty one gives zero.
         """
         total = self.activations(ids, mask).sum(2)
-        return total if self.config.padded else total / self._windows(mask)
+        return total / self._windows(mask).to(total.dtype) ** self.config.length
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute `represent` by a convolution that computes each distinct word once; gradients pass as through `represent`."""
@@ -67,7 +69,7 @@ class SNRM(LatentRanker):
         windows = self._windows(mask)  # (B, 1)
         vectors = self.embedding(words)
         inside = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
-        shares = inside if self.config.padded else inside / windows
+        shares = inside / windows.to(vectors.dtype) ** self.config.length
         if not others:
             added = torch.cat([vectors @ first[:, :, number].t() for number in range(WINDOW)])  # (5 · T, latent)
             rows = place.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)

@@ -10,15 +10,18 @@ from submission.scoring.batches import pad
 TEXTS = [[], [5], [1, 6], [3, 4, 1, 3], list(range(2, 12)), [7, 7, 1, 9, 8, 7, 2] * 6]
 
 
-def network(hidden: tuple[int, ...] = (), *, padded: bool = False) -> SNRM:
+def network(hidden: tuple[int, ...] = (), *, padded: bool = False, length: float = 1.0) -> SNRM:
     torch.manual_seed(3)
-    return SNRM(SNRM.Config(vocabulary=12, dimensions=6, latent=9, hidden=hidden, padded=padded)).double()
+    return SNRM(SNRM.Config(vocabulary=12, dimensions=6, latent=9, hidden=hidden, padded=padded, length=length)).double()
 
 
+@pytest.mark.parametrize("length", [0.5, 1.0])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("hidden", [(), (5,)])
-def test_computing_each_word_once_changes_neither_vectors_nor_gradients(hidden: tuple[int, ...], padded: bool) -> None:
-    ranker, found = network(hidden, padded=padded), list[list[Tensor]]()
+def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
+    hidden: tuple[int, ...], padded: bool, length: float
+) -> None:
+    ranker, found = network(hidden, padded=padded, length=length), list[list[Tensor]]()
     factors = torch.randn(len(TEXTS), 9, dtype=torch.float64)
     for represent in (ranker.represent, ranker.represent_many):
         vectors = represent(*pad(TEXTS))
@@ -30,12 +33,14 @@ def test_computing_each_word_once_changes_neither_vectors_nor_gradients(hidden: 
 
 @torch.no_grad()
 def test_a_padded_text_has_a_window_around_each_word() -> None:
-    ranker = network(padded=True)
+    ranker = network(padded=True, length=0)
     vectors, weight = ranker.embedding.weight, ranker.layers[0].weight  # (12, 6) and (9, 6, 5)
     first = weight[:, :, 2] @ vectors[4] + weight[:, :, 3] @ vectors[6]
     second = weight[:, :, 1] @ vectors[4] + weight[:, :, 2] @ vectors[6]
     expected = first.relu() + second.relu()
     torch.testing.assert_close(ranker.represent(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
+    divided = network(padded=True, length=0.5).represent(*pad([[4, 6]]))[0]
+    torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
     assert ranker.represent(*pad([[], [1, 1]])).eq(0).all()  # nothing, and unknown words alone
 
 

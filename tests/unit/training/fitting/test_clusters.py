@@ -20,7 +20,7 @@ def words() -> np.ndarray:
 
 
 def begun(clusters: Clusters, seed: int = 0, latent: int = 4) -> SNRM:
-    ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True))
+    ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
     fill(ranker, begin_with_clusters(ranker, words(), clusters, seed))
     return ranker
