@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from submission.errors import CheckpointError
+from submission.errors import CheckpointError, short
 from submission.rankers.base import Ranker
 from submission.scoring.batches import pad
 from submission.scoring.stored import OTHER_TEXTS
@@ -51,10 +51,14 @@ class Probed(msgspec.Struct):
         same_ids = (self.query_ids, self.premise_ids) == (found.query_ids, found.premise_ids)
         if not (same_ids and abs(self.score - found.score) <= TOLERANCE * max(1, abs(self.score))):
             raise CheckpointError(
-                f"{file}: for the query {self.query!r} this code gives ids {found.query_ids}, {found.premise_ids} and score "
-                f"{found.score}, but the checkpoint was trained with {self.query_ids}, {self.premise_ids} and {self.score}; "
-                "the text processing or the network has changed: train it again"
+                f"{file}: for the query '{short(self.query)}' this code gives {found.told()}, but the checkpoint was trained "
+                f"with {self.told()}; the text processing or the network has changed: train it again"
             )
+
+    def told(self) -> str:
+        """Return its ids, the first of many, and its score, for people."""
+        query, premise = (short(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
+        return f"the ids [{query}], [{premise}] and the score {self.score:.6g}"
 
 
 def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -239,3 +239,40 @@ def test_analysis(rank_all: Callable[..., int], tmp_path: Path, capsys: pytest.C
     assert sorted(jaccard.index) == sorted(SYSTEMS)
     assert (jaccard.to_numpy().diagonal() == 1).all()
     assert "spearman-topics" in capsys.readouterr().out
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """A file system in memory of so many KiB; asked again, the same one with another size."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def resized(kilobytes: int) -> Path:
+        how = "remount," if place.is_mount() else ""
+        command = ["mount", "-t", "tmpfs", "-o", f"{how}size={kilobytes}k", "tmpfs", str(place)]
+        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("a small file system cannot be mounted here: that takes the rights of root")
+        return place
+
+    yield resized
+    if place.is_mount():
+        subprocess.run(["umount", "--lazy", str(place)], check=True)  # indexes may still be mapped
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_ends_in_an_error_and_goes_on_when_there_is_room(
+    rank_all: Callable[..., int], small_disk: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank_all("whole") == 0
+    codes, finished = [], [set[str]()]
+    for kilobytes in (100, 400, 1600, 100_000):
+        work = small_disk(kilobytes) / "work"
+        codes.append(rank_all("out", "--work", str(work)))
+        if codes[-1]:
+            error = capsys.readouterr().err.splitlines()[-1]
+            assert "cannot be written" in error
+            assert "free space or choose another" in error
+        finished.append({name for name in contents(tmp_path / "out") if name.startswith("aragorn-")})
+        assert finished[-2] <= finished[-1]
+    assert codes == [5, 5, 5, 0]
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
