@@ -53,8 +53,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
     add_device(verb)
     add_processes(verb)
-    what = "the table, as CSV; its rows of other tasks stay"
-    verb.add_argument("-o", "--output", type=folder, default=AUGMENTED, metavar="FILE", help=what)
+    what = "the table, as CSV; its rows of other tasks stay (default: augmented.csv, or augmented_TEACHER.csv, in training/measured)"
+    verb.add_argument("-o", "--output", type=folder, metavar="FILE", help=what)
 
     verb = studies.add("students", _students, "Augmented SBERT on args.me: students by three losses, on gold, silver and both")
     add_work(verb, "working directory with what `prepare pairs` wrote; what is finished is kept there")
@@ -110,15 +110,17 @@ def _augmented_sbert(options: argparse.Namespace) -> None:
     from training.measuring.rows import joined, other_rows
     from training.side_by_side import at_a_time
 
-    make_directory(options.output.parent)
+    student, teacher = Pretrained(options.encoder), Pretrained(options.teacher or options.encoder)
+    of_teacher = f"_{teacher.folder.name}" if options.teacher else ""
+    output = options.output or AUGMENTED.with_stem(f"{AUGMENTED.stem}{of_teacher}")
+    make_directory(output.parent)
     device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
-    others = other_rows(options.output, "task", tasks)  # before anything else: hours go by until the table is written
-    with Work(options.work, options.output.parent) as work:
-        student, teacher = Pretrained(options.encoder), Pretrained(options.teacher or options.encoder)
+    others = other_rows(output, "task", tasks)  # before anything else: hours go by until the table is written
+    with Work(options.work, output.parent) as work:
         settings = Settings(teacher=TEACHERS.get(teacher.folder.name, TEACHER), seed=options.seed)
         processes = options.processes or at_a_time(device)
         found = table(options.input, tasks, options.repetitions, settings, teacher, student, work, device, processes)
-    write_whole(options.output, joined(found, others, "task", list(TASKS), 2))
+    write_whole(output, joined(found, others, "task", list(TASKS), 2))
     shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
     print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
 
