@@ -60,7 +60,8 @@ class SNRM(LatentRanker):
         A text of fewer than 5 words is filled up with zeros to a single window unless it is padded; an empty one gives zero.
         """
         total = self.activations(ids, mask).sum(2)
-        return total / self._windows(mask).to(total.dtype) ** self.config.length
+        divided: Tensor = total / self._windows(mask).to(total.dtype) ** self.config.length
+        return divided
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute `represent` by a convolution that computes each distinct word once; gradients pass as through `represent`."""

@@ -53,7 +53,9 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
     add_device(verb)
     add_processes(verb)
-    what = "the table, as CSV; its rows of other tasks stay (default: augmented.csv, or augmented_TEACHER.csv, in training/measured)"
+    what = (
+        "the table, as CSV; its rows of other tasks stay (default: augmented.csv or augmented_TEACHER.csv in training/measured)"
+    )
     verb.add_argument("-o", "--output", type=folder, metavar="FILE", help=what)
 
     verb = studies.add("students", _students, "Augmented SBERT on args.me: students by three losses, on gold, silver and both")
