@@ -17,6 +17,7 @@ from submission import __version__
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import CheckpointError, UsageError
 from submission.fusion.regression import Member, Regression
+from submission.progress import progress
 from submission.scoring.checkpoint import Checkpoint
 from submission.systems.catalogue import System
 from submission.systems.ensemble import Ensemble
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 # Of a query's candidates: its related premises, and the first unrelated one of each.
 COLUMNS = np.concatenate([np.arange(RELATED), RELATED + np.arange(RELATED) * UNRELATED[VALIDATION]])
+TOGETHER = 10  # queries whose candidates are scored at a time
 LABELS = np.repeat([1.0, 0.0], RELATED)
 
 
@@ -70,7 +72,10 @@ def aggregate(
             raise UsageError(f"{name} is no network: it has no score for a pair of texts, which the fit needs")
         queries = load_validation(work, checkpoint.ranker.reads, checkpoint.tokeniser)
         ties = queries.ties[queries.candidates]
-        scores[name] = by_ranker(checkpoint.ranker.to(device), device)(queries, np.arange(len(ties)))  # (queries, 105)
+        score = by_ranker(checkpoint.ranker.to(device), device)
+        parts = np.split(np.arange(len(ties)), range(TOGETHER, len(ties), TOGETHER))
+        scored = [score(queries, part) for part in progress(parts, name, f"times {TOGETHER} queries")]
+        scores[name] = np.concatenate(scored)  # (queries, 105)
         log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measures(scores[name], ties)["MAP@20"])
     regression, metrics = fitted(scores, stage.made_with(checkpoints), positive)
     metrics |= {
