@@ -317,6 +317,26 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: C
     assert contents(work / "fit")["mine/log.jsonl"] == contents(whole / "fit")["mine/log.jsonl"]
 
 
+def test_what_is_finished_is_not_made_again_unless_it_is_damaged(
+    work: Path, recipe: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    command = ["fit", recipe(), "--work", str(work), "--device", "cpu"]
+    assert main(command) == 0
+    checkpoint = work / "checkpoints" / "mine"
+    before, times = contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
+    caplog.set_level("INFO")
+    assert main(command) == 0
+    assert f"{checkpoint}: is there" in caplog.text
+    assert {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == times
+    (checkpoint / "metrics.json").write_text("{}")
+    assert main(command) == 0
+    assert contents(checkpoint) == before
+    provenance = json.loads((checkpoint / "provenance.json").read_text())
+    (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # made by another version
+    assert main(command) == 0
+    assert contents(checkpoint) == before
+
+
 def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
     text = RECIPE.replace("epochs = 3", "epochs = 1").replace("dimensions = 20", "dimensions = 20\ndropout = 0.0")
     weights: list[Tensor] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import platform
 from copy import deepcopy
@@ -11,8 +12,8 @@ from typing import Any
 import torch
 
 from submission.disk.files import make_directory, restore_directory
-from submission.disk.provenance import PROVENANCE
-from submission.errors import OutputError, UsageError
+from submission.disk.provenance import METRICS, PROVENANCE, dump_json, load_json, verified_hashes
+from submission.errors import CheckpointError, OutputError, UsageError
 from submission.progress import progress
 from submission.rankers.network import Network
 from submission.scoring.stored import open_network, write_network
@@ -45,7 +46,8 @@ def fit(
 ) -> None:
     """Train a network by a recipe and write its checkpoint, its log and its learning curve.
 
-    A run that was stopped goes on where its last validation was, and ends with the same bytes.
+    A run that was stopped goes on where its last validation was, and ends with the same bytes. Where it is finished, and its
+    checkpoint is whole, nothing is done.
 
     Args:
         name: of the recipe and the run: its state, log, curve and best network so far are in `work`/fit/`name`.
@@ -91,12 +93,14 @@ def fit(
         if restart:
             (folder / STATE).unlink(missing_ok=True)
     processes.barrier()  # the others read what this one leaves
-    saved = state.saved(folder)
+    saved, schedule = state.saved(folder), Schedule(recipe, task.size)
+    if saved and saved["state"]["step"] == schedule.steps and _is_there(output, provenance):
+        log.info("%s: is there", output)
+        return
     baselines = _baselines(task) if writes else {}
     if saved:
         state.resume(saved, network, optimiser)
 
-    schedule = Schedule(recipe, task.size)
     left = range(state.step, schedule.steps)
     steps = progress(left, name, "steps") if writes else left
     for row in train(network, optimiser, task, schedule, state, steps, processes):
@@ -118,6 +122,15 @@ def fit(
     best = open_network(folder / BEST, trainee.kind)[0].to(device)  # as stored
     told = {curve.kept_epoch: curve.kept(state.rows)["epoch"], **baselines, "log": state.rows}
     _finish(output, best, trainee, task, curve, told, provenance, state.step)
+
+
+def _is_there(output: Path, provenance: dict[str, Any]) -> bool:
+    """Tell whether a checkpoint is whole and was made from exactly this; one that is damaged is made again."""
+    try:
+        files = verified_hashes(output, (METRICS,))
+    except CheckpointError:
+        return False
+    return load_json(output / PROVENANCE) == json.loads(dump_json({**provenance, "files": files}))  # type: ignore[no-any-return]
 
 
 def _baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
