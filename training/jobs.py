@@ -45,7 +45,9 @@ def lacking(recipe: Recipe, work: Path, vectors: Path | None) -> str:
     try:
         recipe.task.require(work)
         if not issubclass(recipe.network_class, BERTNetwork):
-            require_vectors(vectors or work / folder_of(recipe.task.written), work, recipe.task.written)
+            written = recipe.task.written
+            dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
+            require_vectors(vectors or work / folder_of(written), work, written, dimensions)
     except InputError as error:
         return str(error)
     return ""

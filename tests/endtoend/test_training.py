@@ -35,6 +35,8 @@ from training.data.tables import load_pairs, load_validation
 from training.fitting.loop import take_step
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
+from training.jobs import lacking
+from training.tasks import read_recipe
 from training.tasks.pairs import Pairs, Pairwise
 
 # gensim leaves a text file of vectors open.
@@ -315,6 +317,12 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: C
     assert "going on at step" in done.stderr
     assert contents(work / "checkpoints") == contents(whole / "checkpoints")
     assert contents(work / "fit")["mine/log.jsonl"] == contents(whole / "fit")["mine/log.jsonl"]
+
+
+@pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --written word2vec --dimensions 100")])
+def test_vectors_that_lack_are_named_with_all_that_makes_them(prepared: Path, tmp_path: Path, recipe: str, flags: str) -> None:
+    verb = f"`python -m training prepare vectors --work {prepared}{flags}` makes them"
+    assert lacking(read_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; {verb}"
 
 
 def test_what_is_finished_is_not_made_again_unless_it_is_damaged(

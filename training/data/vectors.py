@@ -124,11 +124,12 @@ def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
         raise InputError(f"{directory}: no word vectors ({error}); {verb} makes them") from None
 
 
-def require_vectors(directory: Path, work: Path, written: Method | None) -> None:
+def require_vectors(directory: Path, work: Path, written: Method | None, dimensions: int) -> None:
     """Raise InputError, which names the verb, where `prepare vectors` has written no vectors into a directory."""
     if not (directory / VECTORS).is_file():
-        flag = f" --written {written}" if written else ""
-        raise InputError(f"{directory}: no word vectors; `python -m training prepare vectors --work {work}{flag}` makes them")
+        flags = f" --written {written}" if written else ""
+        flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
+        raise InputError(f"{directory}: no word vectors; `python -m training prepare vectors --work {work}{flags}` makes them")
 
 
 def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
