@@ -58,11 +58,14 @@ def compare(
             _, on_others = cross_validated(values, judged.fold_of, deciding(measure))
             found[name] = pd.DataFrame(on_others, index=judged.topics, columns=list(COLUMNS))
     rows = [_row(name, model, one, found) for name, model in found for one in MEASURES]
-    table = pd.DataFrame(rows)
-    for test in ("t", "randomisation"):
-        corrected = table[table["enrichment"].isin(opened)].groupby("measure")[test].transform(lambda p: holm(p.to_numpy()))
-        table[f"{test} (Holm)"] = corrected
-    return table
+    return corrected(pd.DataFrame(rows), enrichments)
+
+
+def corrected(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
+    """Add the p values of each measure's tests corrected by Holm for all rows of enrichments; others have none."""
+    tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
+    columns = {f"{test} (Holm)": tested[test].transform(lambda p: holm(p.to_numpy())) for test in ("t", "randomisation")}
+    return table.assign(**columns)
 
 
 def _grid(model: str, index: Settings, enrichment: str | None) -> Grid:

@@ -125,6 +125,14 @@ def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path
     assert rest["difference"].nunique() > 5
 
 
+def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
+    rows = [("plain", np.nan), ("plain premise", 0.01), ("one", 0.02), ("two", 0.03)]
+    table = pd.DataFrame(rows, columns=["enrichment", "t"]).assign(measure="nDCG@5 all")
+    found = enrichments.corrected(table.assign(randomisation=table["t"] / 2), ["one", "two"])
+    assert found["t (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
+    assert found["randomisation (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
+
+
 def test_each_enricher_reads_what_it_is_meant_to(
     compare: Callable[..., int], checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
