@@ -94,9 +94,8 @@ class Kept:
             self._clear(name)
         self._stale = found if differing else []
         self._journal = _journal(self._file)
-        self._appended = (
-            len(old.files) if self._journal.exists() else 0
-        )  # a journal that was found is merged by the first entry
+        # A journal that was found is merged into the record by the first entry.
+        self._appended = len(old.files) if self._journal.exists() else 0
         self._record = Record(dict(decided_by), {} if differing else old.files)
 
     def __contains__(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Score pairs of ids in deterministic, cached batcheds, by the strategy of each kind of network."""
+"""Score pairs of ids in deterministic, cached parts, by the strategy of each kind of network."""
 
 from __future__ import annotations
 
