@@ -20,6 +20,7 @@ from submission.command import (
     add_engine,
     add_input,
     add_input_run,
+    add_precision,
     add_work,
     folder,
     from_environment,
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "documents a topic in a run, at most 1000 (default: 100, or as many as the list has that was handed over)"
     verb.add_argument("--depth", type=whole_number(1, 1000), metavar="N", help=what)
     add_device(verb)
+    add_precision(verb)
     add_engine(verb)
     add_checkpoints(verb)
     what = "directory for finished parts, lists and indexes, from which a restarted execution resumes"
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--document", required=True, metavar="ID", help="the argument's id")
     add_work(verb)
     add_device(verb)
+    add_precision(verb)
     add_checkpoints(verb)
 
     verb = verbs.add("search", _search, "answer a question, those of a prompt, or in a browser")
@@ -85,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "where indexes are kept, those of `rank --work` too (default: a temporary directory)"
     verb.add_argument("--work", type=folder, metavar="DIR", help=what)
     add_device(verb)
+    add_precision(verb)
     add_checkpoints(verb)
 
     verb = verbs.add("systems", _systems, "list the systems, what each is, and whether its checkpoints are there")
@@ -117,14 +121,16 @@ def _explain(options: argparse.Namespace) -> None:
     from submission.explain import explain
     from submission.input.directory import Input
     from submission.scoring.device import choose_device
+    from submission.scoring.precision import choose_precision
     from submission.systems.catalogue import find
     from submission.systems.execution import Execution
     from submission.systems.remembered import Checkpoints
 
     system, device = find(options.system), choose_device(options.device)
+    checkpoints = Checkpoints(options.checkpoints, choose_precision(options.precision, device))
     source = Input(options.input, options.input_run, options.topic, options.order)
     with Work(options.work, Path()) as work:
-        execution = Execution(source, Checkpoints(options.checkpoints), device, work)
+        execution = Execution(source, checkpoints, device, work)
         print(explain(system, options.document, execution, sys.stdout.isatty()), end="")
 
 

@@ -20,6 +20,7 @@ from submission.output.directory import RUN_FILE, Output
 from submission.output.metadata import earlier_entries, run_entry, write_metadata
 from submission.output.runs import check_tag, run_text
 from submission.scoring.device import choose_device, limit_threads
+from submission.scoring.precision import choose_precision
 from submission.systems import catalogue
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
@@ -40,6 +41,7 @@ class Job:
     depth: int | None  # None: that of the list that was handed over, else DEPTH
     order: Order
     device: str
+    precision: str
     engine: str | None
     checkpoints: Path
     work: Path | None
@@ -64,10 +66,10 @@ def rank(job: Job) -> None:
 
 
 def _rank(job: Job, engine: Engine) -> None:
-    checkpoints = Checkpoints(job.checkpoints)
+    device = choose_device(job.device, engine)
+    checkpoints = Checkpoints(job.checkpoints, choose_precision(job.precision, device))
     chosen = catalogue.choose(job.systems, checkpoints)
     primary = catalogue.find(job.systems[0] if job.systems else catalogue.PRIMARY_SYSTEM)
-    device = choose_device(job.device, engine)
     log.info("computing on %s with %d threads, parts in %s", device.type, limit_threads(), engine.about)
     source = Input(job.input, job.input_run, order=job.order)
     log.info("%s", source.note)

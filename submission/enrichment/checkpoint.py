@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
 
 from submission.enrichment import find
 from submission.enrichment.base import Enricher, Reader, Word
 from submission.errors import CheckpointError, short
+from submission.scoring.precision import on_device
 from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import PAIRS, TOLERANCE
 from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, as_place, configured, open_network, write_network
@@ -66,10 +68,15 @@ class EnricherCheckpoint:
     reader: Reader[Any]
     fingerprint: str
     directory: Path | None = None  # where it was opened
+    precision: torch.dtype | None = None  # of an encoder on a CPU; None: float32
 
     def __reduce__(self) -> tuple[Callable[..., EnricherCheckpoint], tuple[Any, ...]]:
         """Pickled as its place."""
         return as_place(open_enricher, self)
+
+    def on(self, device: torch.device) -> Enricher[Any]:
+        """The enricher on a device, in the precision for many texts there."""
+        return on_device(self.enricher, device, self.precision)
 
 
 def _built(directory: Path, given: Any) -> tuple[Enricher[Any], Reader[Any]]:

@@ -15,19 +15,16 @@ from submission.scoring.device import in_batches, positions
 
 
 def read(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[list[list[Word]]]:
-    """The words of each passage of each text, the longest passages computed first: a GPU's memory is then asked for once.
-
-    A GPU computes an encoder in half precision.
-    """
-    enricher = opened.enricher.to(device)
-    enricher.use_precision(torch.float16 if device.type == "cuda" else None)
+    """The words of each passage of each text, the longest passages computed first: a GPU's memory is then asked for once."""
+    enricher = opened.on(device)
     of_text = [opened.reader.passages(text) for text in texts]
     passages = list(chain.from_iterable(of_text))
 
     def compute(rows: np.ndarray) -> list[list[Word]]:
         return enricher.words([passages[row] for row in rows])
 
-    work = batches_of_positions([len(passage) for passage in passages], max(positions(device), enricher.together))
+    most = max(positions(device, opened.precision), enricher.together)
+    work = batches_of_positions([len(passage) for passage in passages], most)
     said: dict[int, list[Word]] = {}
     for rows, found in zip(work, in_batches(compute, work, device, _chained), strict=True):
         said |= dict(zip(rows.tolist(), found, strict=True))

@@ -65,7 +65,7 @@ class Output:
         return name in self._kept
 
     def finished(self, name: str, key: str) -> bool:
-        """Tell whether a run file is here, unchanged, and made by the same key (checkpoints and device).
+        """Tell whether a run file is here, unchanged, and made by the same key (checkpoints, device and precision).
 
         Raises:
             OutputError: it was made by another key, and overwriting was not asked for.
@@ -73,7 +73,8 @@ class Output:
         made = self._kept.key(name)
         if made not in (None, key) and not self._overwrite:
             raise OutputError(
-                f"{self.directory / name}: made with another checkpoint or device; choose another output or give --overwrite"
+                f"{self.directory / name}: made with another checkpoint, device or precision; choose another output or give "
+                "--overwrite"
             )
         return made == key
 

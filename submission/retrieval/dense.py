@@ -27,6 +27,7 @@ from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.device import in_batches, one_thread, positions
+from submission.scoring.precision import on_device
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
 KEPT_TOGETHER = 1024  # texts, while encoding: a kill costs so many
@@ -152,7 +153,7 @@ class Represented:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Computes a part of the vectors as the content of a file, on a GPU in half precision; can be pickled."""
+    """Computes a part of the vectors as the content of a file; can be pickled."""
 
     checkpoint: Checkpoint
     read_as: Literal["query", "premise"]
@@ -160,11 +161,9 @@ class Encoded:
 
     def __call__(self, texts: list[str]) -> bytes:
         """Compute vectors (N, V) float16, as the bytes of a .npy file."""
-        ranker = _dense(self.checkpoint).to(self.device)
-        if self.device.type == "cuda":
-            ranker.use_precision(torch.float16)
+        ranker = on_device(_dense(self.checkpoint), self.device, self.checkpoint.precision)
         read = getattr(self.checkpoint.tokeniser, self.read_as)
-        return npy(encoded([read(text) for text in texts], ranker, self.device))
+        return npy(encoded([read(text) for text in texts], ranker, self.device, self.checkpoint.precision))
 
 
 def _build(texts: Texts, checkpoint: Checkpoint, device: torch.device, kept: Kept, engine: Engine, file: Path) -> None:
@@ -185,9 +184,11 @@ def _build(texts: Texts, checkpoint: Checkpoint, device: torch.device, kept: Kep
     array.flush()
 
 
-def encoded(texts: Sequence[Ids], ranker: DenseRanker, device: torch.device) -> np.ndarray:
+def encoded(
+    texts: Sequence[Ids], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
+) -> np.ndarray:
     """The vectors (N, V) float16 of texts as ids, the longest computed first: a GPU's memory is then asked for once."""
-    work = batches_of_positions([len(text) for text in texts], positions(device))
+    work = batches_of_positions([len(text) for text in texts], positions(device, precision))
 
     def compute(rows: np.ndarray) -> Tensor:
         return ranker.represent(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()

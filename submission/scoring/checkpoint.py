@@ -15,6 +15,7 @@ from submission.rankers import find
 from submission.rankers.base import Ranker
 from submission.scoring.batches import PaddedPairs
 from submission.scoring.pairs import score_pairs
+from submission.scoring.precision import on_device
 from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import Probed, probed
 from submission.scoring.stored import Kind, PretrainedName, as_place, configured, open_network, write_network
@@ -42,10 +43,15 @@ class Checkpoint:
     tokeniser: Tokeniser
     fingerprint: str
     directory: Path | None = None  # where it was opened
+    precision: torch.dtype | None = None  # of an encoder on a CPU; None: float32
 
     def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[Any, ...]]:
         """Pickled as its place."""
         return as_place(open_checkpoint, self)
+
+    def on(self, device: torch.device) -> Ranker:
+        """The ranker on a device, in the precision for many texts there."""
+        return on_device(self.ranker, device, self.precision)
 
     def scores(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
         """The scores (N,) float32 of queries and premises, both as written.

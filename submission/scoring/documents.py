@@ -24,7 +24,7 @@ def score(
         pairs: `qid docno`, which tokens has.
         tokens: the texts.
         checkpoint: the network and its tokeniser.
-        device: where to compute; a GPU computes BERT encoders in half precision.
+        device: where to compute.
         kept: where the scores of finished parts are kept; it must be of these very arguments.
         engine: where the parts are computed.
 

@@ -27,6 +27,9 @@ class Opened(Protocol):
     def ranker(self) -> Ranker:
         """Return the ranker, in evaluation mode."""
 
+    def on(self, device: torch.device) -> Ranker:
+        """Return it on a device, in the precision for many texts there."""
+
 
 @dataclass(frozen=True)
 class BatchedPairs:
@@ -154,7 +157,7 @@ def score_in_parts(opened: Opened, pairs: PaddedPairs, device: torch.device, kep
     Args:
         opened: gives the ranker.
         pairs: what to score.
-        device: what each part is computed on; a GPU computes BERT encoders in half precision.
+        device: what each part is computed on.
         kept: where the outputs of finished parts are kept; it must be of these very arguments.
         engine: where they are computed.
     """
@@ -192,9 +195,7 @@ class Remote:
 
     @cached_property
     def _strategy(self) -> Pairwise:
-        ranker = self.opened.ranker.to(self.device)
-        if self.device.type == "cuda":
-            ranker.use_precision(torch.float16)
+        ranker = self.opened.on(self.device)
         return _strategy(ranker)(ranker, self.queries, self.device)
 
 

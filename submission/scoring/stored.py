@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -83,6 +83,10 @@ class Opened(Protocol):
     @property
     def directory(self) -> Path | None:
         """The absolute path that it was opened from."""
+
+    @property
+    def precision(self) -> torch.dtype | None:
+        """The precision of an encoder on a CPU; None: float32."""
 
 
 class Row(Protocol):
@@ -175,6 +179,11 @@ def write_network(
     write_with_provenance(directory, contents, provenance)
 
 
+def in_precision(opened: S, precision: torch.dtype | None) -> S:
+    """The same checkpoint, whose encoder computes many texts on a CPU in a precision; None: float32."""
+    return replace(opened, precision=precision)  # type: ignore[type-var]
+
+
 def as_place(open_it: Callable[[Path], S], opened: S) -> tuple[Callable[..., S], tuple[Any, ...]]:
     """Pickle an opened checkpoint by its place: the receiving process opens and proves it once.
 
@@ -184,13 +193,13 @@ def as_place(open_it: Callable[[Path], S], opened: S) -> tuple[Callable[..., S],
     """
     if opened.directory is None:
         raise TypeError("a checkpoint that was not opened from a directory has no place")
-    return _opened_again, (open_it, opened.directory, opened.fingerprint)
+    return _opened_again, (open_it, opened.directory, opened.fingerprint, opened.precision)
 
 
 @cache
-def _opened_again(open_it: Callable[[Path], S], directory: Path, fingerprint: str) -> S:
+def _opened_again(open_it: Callable[[Path], S], directory: Path, fingerprint: str, precision: torch.dtype | None) -> S:
     """A checkpoint in another process. Raises CheckpointError as `open_network` does, or where it is another one."""
-    found = open_it(directory)
+    found = in_precision(open_it(directory), precision)
     if found.fingerprint != fingerprint:
         raise CheckpointError(
             f"{directory}: another checkpoint ({found.fingerprint[:12]}…) than where this was begun ({fingerprint[:12]}…); "

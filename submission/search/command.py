@@ -12,6 +12,7 @@ from pathlib import Path
 
 from submission.errors import SubmissionError, SystemsFailedError, shown
 from submission.scoring.device import choose_device, limit_threads
+from submission.scoring.precision import choose_precision
 from submission.search.answer import Answer
 from submission.search.chosen import chosen
 from submission.search.corpus import Corpus
@@ -38,6 +39,7 @@ class Job:
     serve: int | None
     work: Path | None
     device: str
+    precision: str
     checkpoints: Path
 
 
@@ -49,7 +51,8 @@ def search(job: Job) -> None:
         SystemsFailedError: some systems failed, the others have answered.
     """
     _never_fail_to_write()
-    device, checkpoints = choose_device(job.device), Checkpoints(job.checkpoints)
+    device = choose_device(job.device)
+    checkpoints = Checkpoints(job.checkpoints, choose_precision(job.precision, device))
     limit_threads()
     systems, why = chosen(job.systems, checkpoints, device)
     if why:

@@ -24,11 +24,11 @@ class Enrichment(Component):
     checkpoint: str
 
     def opened(self, checkpoints: Checkpoints) -> EnricherCheckpoint:
-        return checkpoints.opened(self.checkpoint, open_enricher)
+        return checkpoints.network(self.checkpoint, open_enricher)
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """A GPU gives other bits."""
-        return [self.opened(execution.checkpoints).fingerprint, execution.device.type]
+        """Another device or precision gives other bits."""
+        return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
 
     def collection(self, execution: Execution, fields: Fields, collection: pd.DataFrame) -> Enriched:
         """The words of a whole collection `docno conclusion premise`, in its order, kept in parts."""

@@ -121,6 +121,12 @@ class Execution:
         self._remembered = Remembered()
 
     @property
+    def computed_on(self) -> str:
+        """The device and, where it is not the usual one, the precision of encoders."""
+        precision = self.checkpoints.precision
+        return self.device.type if precision is None else f"{self.device.type} {precision}"
+
+    @property
     def topics(self) -> pd.DataFrame:
         """The topics `qid query`."""
         return self.input.topics

@@ -51,7 +51,7 @@ class Explained:
 @torch.inference_mode()
 def by_network(checkpoint: Checkpoint, query: list[int], document: list[int], what: str, device: torch.device) -> Explained:
     """Why a network gives a query and a document, which is this or that of an argument, their score."""
-    ranker, tokeniser, ids = checkpoint.ranker.to(device), checkpoint.tokeniser, (query, document)
+    ranker, tokeniser, ids = checkpoint.on(device), checkpoint.tokeniser, (query, document)
     words = tokeniser.terms(ids[0]), tokeniser.terms(ids[1])
     pair = [tensor.to(device) for text in ids for tensor in pad([text])]
     found, score = ranker.explain(*pair), ranker(*pair).item()

@@ -25,11 +25,11 @@ class NetworkStage(Stage):
     checkpoint: str
 
     def opened(self, checkpoints: Checkpoints) -> Checkpoint:
-        return checkpoints.opened(self.checkpoint, open_checkpoint)
+        return checkpoints.network(self.checkpoint, open_checkpoint)
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """A GPU gives other bits."""
-        return [self.opened(execution.checkpoints).fingerprint, execution.device.type]
+        """Another device or precision gives other bits."""
+        return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Scores of finished parts are kept."""

@@ -6,7 +6,12 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
+from submission.scoring.stored import Opened, in_precision
+
 T = TypeVar("T")
+S = TypeVar("S", bound=Opened)
 
 
 class Remembered:
@@ -34,9 +39,9 @@ class Remembered:
 class Checkpoints:
     """The checkpoints of a directory."""
 
-    def __init__(self, directory: Path) -> None:
-        """Nothing is opened before it is asked for."""
-        self.directory = directory
+    def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
+        """Nothing is opened before it is asked for; networks compute on a CPU in a precision, None: float32."""
+        self.directory, self.precision = directory, precision
         self._remembered = Remembered()
 
     def has(self, name: str) -> bool:
@@ -46,3 +51,7 @@ class Checkpoints:
     def opened(self, name: str, how: Callable[[Path], T]) -> T:
         """Open a checkpoint by a function of its directory, once for each name and function."""
         return self._remembered.once(how, name, lambda: how(self.directory / name))
+
+    def network(self, name: str, how: Callable[[Path], S]) -> S:
+        """The same of a network, which computes in the precision of these checkpoints."""
+        return in_precision(self.opened(name, how), self.precision)

@@ -14,7 +14,8 @@ import torch
 from tokenizers import Tokenizer
 
 from submission.__main__ import main as submission
-from submission.errors import CheckpointError
+from submission.errors import CheckpointError, OutputError
+from submission.input.runs import read_run
 from submission.rankers.vanilla_bert import VanillaBERT
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
@@ -69,6 +70,26 @@ def test_from_a_recipe_to_a_run(ranker: str, fit: Callable[..., Path], make_inpu
     found = [f"{line.split()[0]} {line.split()[2]}" for line in lines]
     everything = [f"{qid} a{number}" for qid in "12" for number in range(1, 6)]  # so few conclusions are all near
     assert sorted(found) == (everything if ranker == "sbert" else ["1 a1", "1 a2", "2 a3"])
+
+
+@pytest.mark.parametrize("ranker", ["vanilla_bert", "sbert"])
+def test_a_run_in_bfloat16_is_near_and_shares_nothing_that_is_kept(
+    ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # elsewhere it is slow, and right
+    source, checkpoints = make_input(), fit(ranker).parent
+    flags = ["-i", str(source), "--checkpoints", str(checkpoints), "--system", ranker, "--device", "cpu"]
+
+    def scores(output: str, *more: str) -> dict[tuple[str, str], float]:
+        assert submission(["rank", *flags, "-o", str(tmp_path / output), *more]) == 0
+        return {(row.qid, row.docno): row.score for row in read_run(tmp_path / output / "run.txt").itertuples()}
+
+    work = ("--work", str(tmp_path / "kept"))
+    full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
+    assert full.keys() == half.keys()
+    assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02
+    assert half == scores("half alone", "--precision", "bfloat16")
+    assert submission(["rank", *flags, "-o", str(tmp_path / "full"), "--precision", "bfloat16"]) == OutputError.exit_code
 
 
 def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(work: Path, tmp_path: Path, encoder: Path) -> None:

@@ -1,0 +1,44 @@
+"""The precision of encoders: chosen by flag, device and processor, and where a checkpoint takes it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+from submission.errors import UsageError
+from submission.paths import CHECKPOINTS
+from submission.scoring.checkpoint import open_checkpoint
+from submission.scoring.precision import choose_precision
+from submission.systems.remembered import Checkpoints
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.mark.parametrize("feature", ["avx512_bf16", "amx_bf16"])
+def test_bfloat16_where_the_processor_has_it(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, feature: True})
+    assert choose_precision("bfloat16", CPU) is torch.bfloat16
+    assert choose_precision("float32", CPU) is None
+
+
+def test_bfloat16_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
+    with pytest.raises(UsageError, match="this processor has no instructions for it"):
+        choose_precision("bfloat16", CPU)
+    with pytest.raises(UsageError, match="a GPU computes encoders in float16"):
+        choose_precision("bfloat16", GPU)
+    assert choose_precision("float32", GPU) is None
+
+
+def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
+    checkpoints = Checkpoints(CHECKPOINTS, torch.bfloat16)
+    opened = checkpoints.network("sbert", open_checkpoint)
+    again = pickle.loads(pickle.dumps(opened))
+    for one in opened, again:
+        assert one.on(CPU).encoder.precision is torch.bfloat16
+    assert again.fingerprint == open_checkpoint(Path(CHECKPOINTS, "sbert")).fingerprint
+    plain = Checkpoints(CHECKPOINTS).network("sbert", open_checkpoint)
+    assert pickle.loads(pickle.dumps(plain)).on(CPU).encoder.precision is None
