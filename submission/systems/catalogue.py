@@ -55,17 +55,17 @@ CONCLUSIONS = Conclusions()
 NETWORKS = {
     name: Rerank(CONCLUSIONS, name) for name in ("gru", "drmm", "knrm", "conv_knrm", "vanilla_bert", "cedr_drmm", "cedr_knrm")
 }
+ENSEMBLE: dict[str, Stage] = {**NETWORKS, "snrm": Latent("snrm")}
 LEXICAL = {name: Lexical(name) for name in ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")}
 DEEPCT = {name: Lexical(name, Enrichment("deepct")) for name in ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")}
 TARGER = Lexical("targer_dirichlet", Enrichment("targer_essays"))
 MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the names that it knows them by
     "bm25": CONCLUSIONS,
-    **NETWORKS,
+    **ENSEMBLE,
     "gru_interaction": Rerank(CONCLUSIONS, "gru_interaction"),
     "vanilla_bert_dirichlet": Rerank(CONCLUSIONS, "vanilla_bert_dirichlet"),
     "vanilla_bert_distilled": Rerank(CONCLUSIONS, "vanilla_bert_distilled"),
     "tfr_bert": Rerank(CONCLUSIONS, "tfr_bert"),
-    "snrm": Latent("snrm"),
     "sbert": Dense(CONCLUSIONS, "sbert"),
     "sbert_conclusions": DenseConclusions("sbert"),
     **LEXICAL,
@@ -131,8 +131,8 @@ SYSTEMS = named(
     ),
     System(
         "ensemble",
-        Ensemble(tuple(NETWORKS.items()), "ensemble"),
-        "Ensemble: a linear regression over the seven networks' scores.",
+        Ensemble(tuple(ENSEMBLE.items()), "ensemble"),
+        "Ensemble: a linear regression over eight networks' scores.",
     ),
     System(
         "fusion",

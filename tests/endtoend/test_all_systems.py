@@ -24,15 +24,15 @@ from submission.fusion.regression import open_regression
 from submission.input.runs import read_run
 from submission.interrupted import CODES
 from submission.scoring.probe import PAIRS, UNIFIED_PAIRS
-from submission.systems.catalogue import NETWORKS, SYSTEMS
+from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
 from submission.text import tokenisers
 from tests.conftest import ROOT, contents, write_tiny
 from training.__main__ import main as training
 
 
-def test_the_ensemble_is_of_the_seven_networks(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ensemble = open_regression(everything / "ensemble")
-    assert [member.name for member in ensemble.members] == list(NETWORKS)
+    assert [member.name for member in ensemble.members] == [*NETWORKS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
     assert json.loads((everything / "ensemble" / "metrics.json").read_text())["pairs"] == 250
     assert submission(["systems", "--checkpoints", str(everything)]) == 0
@@ -70,7 +70,7 @@ def test_ensemble_scores_are_those_of_the_members_runs(
 ) -> None:
     assert rank_all() == 0
     ensemble = open_regression(all_checkpoints / "ensemble")
-    runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in (*NETWORKS, "ensemble")}
+    runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in (*ENSEMBLE, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
     for pair in set().union(*lists):
@@ -122,7 +122,7 @@ def test_aggregate_names_all_missing_networks(
     (tmp_path / "some").mkdir()
     shutil.copytree(everything / "knrm", tmp_path / "some" / "knrm")
     assert training(["fuse", "ensemble", "--work", str(prepared), "--checkpoints", str(tmp_path / "some")]) == 4
-    assert "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm;" in capsys.readouterr().err
+    assert "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;" in capsys.readouterr().err
 
 
 def test_texts_are_read_once(rank_all: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:

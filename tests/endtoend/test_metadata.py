@@ -17,7 +17,7 @@ from submission.disk.files import sha256
 from submission.fusion.regression import open_regression
 from submission.scoring.checkpoint import open_checkpoint
 from submission.stopwatch import Stopwatch
-from submission.systems.catalogue import NETWORKS, SYSTEMS
+from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
 
 
 def read(directory: Path) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def test_all_that_made_the_runs(
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoints" not in told["me-bm25"]
     assert told["me-gru"]["checkpoints"] == {"gru": open_checkpoint(all_checkpoints / "gru").fingerprint}
-    assert set(told["me-ensemble"]["checkpoints"]) == {*NETWORKS, "ensemble"}
+    assert set(told["me-ensemble"]["checkpoints"]) == {*ENSEMBLE, "ensemble"}
     assert told["me-ensemble"]["checkpoints"]["ensemble"] == open_regression(all_checkpoints / "ensemble").fingerprint
-    assert told["me-ensemble"]["interpolates"] == list(NETWORKS)
+    assert told["me-ensemble"]["interpolates"] == list(ENSEMBLE)
     rerank = {*NETWORKS, "gru_interaction"}
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [
         f"me-{name}" for name in SYSTEMS if name in rerank
