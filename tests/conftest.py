@@ -68,6 +68,7 @@ SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL = ROOT.parent / "shared" / "data"
 
 # Small sizes of networks, only to be fast.
+WORDS_OF_THE_SAMPLE = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
 BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 SMALL: dict[str, dict[str, object]] = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}, "snrm": {"latent": 40}}
 RECIPE = """ranker = "knrm"
@@ -173,7 +174,7 @@ def write_tiny(directory: Path, name: str, seed: int, ranker_name: str | None = 
         tokeniser: Tokeniser = PieceTokeniser(tokenizer, Lengths(20, 30))
     else:
         pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-        vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))])
+        vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10)), *WORDS_OF_THE_SAMPLE])
         ranker = ranker_class(
             ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **SMALL.get(ranker_name, {}), **fields)
         )
