@@ -89,11 +89,11 @@ def _bm25(inputs: Inputs) -> list[Result]:
     return [compare(retrieval.bm25(inputs.full), "BM25 of topics over the large corpus' conclusions", 50, inputs.repetitions)]
 
 
-def _int8(inputs: Inputs) -> list[Result]:
+def _precision(inputs: Inputs) -> list[Result]:
     if not inputs.qrels:
-        print("BERT in int8: not measured, --qrels names no judgments")
+        print("BERT in bfloat16 and int8: not measured, --qrels names no judgments")
         return []
-    return [precision.int8(inputs.directory, inputs.qrels)]
+    return precision.lower(inputs.directory, inputs.qrels)
 
 
 def _gpu(inputs: Inputs) -> list[Result]:
@@ -126,7 +126,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         deepct.memory(),
     ],
     "targer": lambda inputs: targer.results(inputs.directory, inputs.repetitions),
-    "int8": _int8,
+    "precision": _precision,
     "gpu": _gpu,
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
@@ -145,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(BENCHMARKS)}")
     parser.add_argument("-i", "--input", type=Path, default=SAMPLE, metavar="DIR", help="topics and corpus to measure on")
-    parser.add_argument("--qrels", type=Path, metavar="FILE", help="judgments of INPUT, for what int8 does to nDCG@5")
+    parser.add_argument("--qrels", type=Path, metavar="FILE", help="judgments of INPUT, for what precision does to nDCG@5")
     parser.add_argument("--full", type=Path, metavar="DIR", help="an input with a large corpus (default: made from INPUT)")
     parser.add_argument("--arguments", type=int, default=ARGUMENTS, metavar="N", help="of the large corpus that is made")
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="of which the medians are taken")

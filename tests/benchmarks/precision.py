@@ -1,4 +1,7 @@
-"""int8 instead of float32 for a BERT network on the CPU: how much faster, and what that does to nDCG@5. Not used by `rank`."""
+"""bfloat16 and int8 instead of float32 for a BERT network on the CPU: how much faster, and what that does to nDCG@5.
+
+`rank --precision bfloat16` computes the former; the latter is not used.
+"""
 
 from __future__ import annotations
 
@@ -21,36 +24,48 @@ from submission.paths import CHECKPOINTS
 from submission.progress import progress
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.documents import score
+from submission.scoring.precision import choose_precision
 from tests.benchmarks.measure import Result
 from tests.benchmarks.rankers import candidates_of
 from training.measuring.evaluate import HEADLINES, evaluate
 
 NAME = "vanilla_bert"
 MEASURES = HEADLINES
+CPU = torch.device("cpu")
 
 
-def int8(directory: Path, qrels: Path) -> Result:
-    """All candidates, topic by topic in both ways in turns; torch's dynamic quantisation of the encoder's linear layers."""
+def lower(directory: Path, qrels: Path) -> list[Result]:
+    """All candidates, topic by topic in each way in turns. int8 is torch's dynamic quantisation of the encoder's linear layers.
+
+    Raises:
+        UsageError: this processor does not compute in bfloat16.
+    """
     checkpoint, source = open_checkpoint(CHECKPOINTS / NAME), Input(directory)
     candidates, ids = candidates_of(directory, checkpoint.tokeniser)
-    ways = {"int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}
+    in_half = replace(checkpoint, precision=choose_precision("bfloat16", CPU))
+    ways = {"bfloat16": in_half, "dynamic int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, list[pd.DataFrame]] = {way: [] for way in ways}
     pairs = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
-    for topic in progress(pairs, f"{NAME} int8", "topics"):
+    for topic in progress(pairs, f"{NAME} precision", "topics"):
         for way, network in ways.items():
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
-                found = score(topic, ids, network, torch.device("cpu"), Kept(Path(folder), {}))
+                found = score(topic, ids, network, CPU, Kept(Path(folder), {}))
                 times[way].append(time.perf_counter() - start)
                 scores[way].append(topic.assign(score=found))
     seconds = {way: sum(values) for way, values in times.items()}
     judgments = read_qrels(qrels, set(source.documents["docno"]))
-    sides = [
-        f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], source.topics, judgments)}" for way in ways
-    ]
-    what = f"{NAME}: {len(candidates):,} pairs, CPU, dynamic int8"
-    return Result("int8", what, "float32", *sides, seconds["float32"] / seconds["int8"], None, times)
+    sides = {
+        way: f"{len(candidates) / seconds[way]:.1f} pairs/s, {_effectiveness(scores[way], source.topics, judgments)}"
+        for way in ways
+    }
+
+    def line(way: str) -> Result:
+        what, taken = f"{NAME}: {len(candidates):,} pairs, CPU, {way}", {name: times[name] for name in (way, "float32")}
+        return Result(way, what, "float32", sides[way], sides["float32"], seconds["float32"] / seconds[way], None, taken)
+
+    return [line("bfloat16"), line("dynamic int8")]
 
 
 def _quantised(checkpoint: Checkpoint) -> nn.Module:

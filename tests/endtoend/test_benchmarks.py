@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from submission.input.topics import topic_files
 from submission.scoring.batches import pad
@@ -61,14 +62,17 @@ def test_targer() -> None:
 
 
 @pytest.mark.slow
-def test_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lower_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "candidates_of", few_candidates)
-    result = precision.int8(SAMPLE, SAMPLE.parent / "sample.qrels")
-    assert result.ratio == pytest.approx(sum(result.seconds["float32"]) / sum(result.seconds["int8"]))
-    assert len(result.seconds["int8"]) == 2
-    speeds, effects = zip(*(side.split(", ", 1) for side in (result.ours, result.baseline)), strict=True)
-    assert all(speed.endswith(" pairs/s") for speed in speeds)
-    assert [float(effect.split()[2].rstrip(",")) > 0 for effect in effects] == [True, True]
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    results = precision.lower(SAMPLE, SAMPLE.parent / "sample.qrels")
+    assert [result.name for result in results] == ["bfloat16", "dynamic int8"]
+    for result in results:
+        assert result.ratio == pytest.approx(sum(result.seconds["float32"]) / sum(result.seconds[result.name]))
+        assert len(result.seconds[result.name]) == 2
+        speeds, effects = zip(*(side.split(", ", 1) for side in (result.ours, result.baseline)), strict=True)
+        assert all(speed.endswith(" pairs/s") for speed in speeds)
+        assert [float(effect.split()[2].rstrip(",")) > 0 for effect in effects] == [True, True]
 
 
 def few_candidates(*arguments: Any) -> tuple[pd.DataFrame, rankers.Ids]:
