@@ -28,7 +28,7 @@ def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
                 f'a{place}\t{0.9 - quality / 10}\t"So <br/> {argument(rng, quality)}' for place, quality in enumerate(qualities)
             ]
             file = folder / f"is-{PLACES[debate % 12]}-{debate}-good-_{stance}.csv"
-            file.write_text("\n".join(["#id\trank\targument", *rows]) + "\n", encoding="utf-8")
+            file.write_text("\n".join(["#id\trank\targument", *rows, ""]), encoding="utf-8")
     return folder
 
 
@@ -43,7 +43,7 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
                 for place, quality in enumerate(rng.permutation(arguments))
             ]
             file = folder / f"We-say-{stance.lower()}-of-{debate.replace(' ', '-')}-({stance}).tsv"
-            file.write_text("\r\n".join(["id\trank\targument", *rows]) + "\r\n", encoding="utf-8", newline="")
+            file.write_text("\r\n".join(["id\trank\targument", *rows, ""]), encoding="utf-8", newline="")
     return folder
 
 
@@ -56,20 +56,8 @@ def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
         questions.append((str(topic), "Places", f"Is {PLACES[topic]}  good?", PLACES[topic]))
         for text in range(arguments):
             value = -4.0 if text == 0 else text / 2
-            row = (
-                topic,
-                text,
-                7,
-                argument(rng, text),
-                value,
-                text > 0,
-                value,
-                value,
-                -value if text else value,
-                9,
-                True,
-                value,
-            )
+            dialectical = -value if text else value
+            row = (topic, text, 7, argument(rng, text), value, text > 0, value, value, dialectical, 9, True, value)
             texts.append(tuple(map(str, row)))
         for model in ("BM25", "DPH", "DirichletLM"):
             order = rng.permutation(arguments)

@@ -11,7 +11,7 @@ import pytest
 from submission.errors import InputError
 from tests.conftest import REAL
 from tests.unit.training.conftest import write_bws, write_mrpc
-from training.augmented.gold import BWS, MRPC, TASKS, TOPICS, Gold, bws_cross, bws_in, mrpc, read_bws, read_mrpc
+from training.augmented.gold import TASKS, TOPICS, Gold, bws_cross, bws_in, mrpc, read_bws, read_mrpc
 
 SIMILARITY = REAL / "similarity"
 
@@ -24,7 +24,7 @@ def parts(gold: Gold) -> list[pd.DataFrame]:
     return [gold.train, gold.dev, gold.test]
 
 
-def test_bws_is_read(tmp_path: Path) -> None:
+def test_published_files_are_read(tmp_path: Path) -> None:
     pairs = read_bws(write_bws(tmp_path))
     assert pairs.columns.tolist() == ["first", "second", "label", "topic"]
     assert len(pairs) == 80
@@ -32,71 +32,16 @@ def test_bws_is_read(tmp_path: Path) -> None:
     assert pairs["topic"].value_counts().tolist() == [10] * 8
     assert pairs["label"].between(0, 1).all()
     assert pairs["label"].nunique() > 3
-
-
-def test_mrpc_is_read(tmp_path: Path) -> None:
+    gold = bws_cross(tmp_path, 0)  # across topics no topic is in two parts
+    assert [set(part["topic"]) for part in parts(gold)] == [set(topics) for topics in TOPICS]
+    assert [len(part) for part in parts(gold)] == [50, 10, 20]
+    assert not gold.classes
     train, test = (read_mrpc(file) for file in write_mrpc(tmp_path))
     assert (len(train), len(test)) == (66, 24)
     assert train["label"].tolist() == [float(number % 3 > 0) for number in range(66)]
     assert train["second"][2].endswith('said "2')  # a single quote is a character like others
-
-
-ROW = "1,one,two,Abortion,0.5\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("id,argument1,argument2,topic\n", "line 1: expected the columns id, argument1"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion\n", "line 3: 4 fields; expected 5"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion,1.5\n", "line 3: score '1.5'; expected a number from 0"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion,nan\n", "line 3: score 'nan'"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Abortion,high\n", "line 3: score 'high'"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one, ,Abortion,0.5\n", "line 3: an empty text"),
-        (f"id,argument1,argument2,topic,score\n{ROW}2,one,two,Golf,0.5\n", "line 3: topic 'Golf'; expected one of Cloning"),
-        (f'id,argument1,argument2,topic,score\n{ROW}2,"one,two\n', "no table"),
-        ("id,argument1,argument2,topic,score\n", "no rows"),
-        ("", "no rows"),
-    ],
-)
-def test_a_bad_row_of_bws_is_named(tmp_path: Path, content: str, words: str) -> None:
-    file = tmp_path / "bws.csv"
-    file.write_text(content)
-    with pytest.raises(InputError) as raised:
-        read_bws(file)
-    assert words in str(raised.value)
-    assert str(file) in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ("2\t1\t1\tone\ttwo", "line 3: quality '2'; expected 0 or 1"),
-        ("1\t1\t1\tone", "line 3: 4 fields; expected 5"),
-        ("1\t1\t1\t\ttwo", "line 3: an empty text"),
-        ("1\t1\t1\tone\t\udcff", "not UTF-8"),
-    ],
-)
-def test_a_bad_row_of_mrpc_is_named(tmp_path: Path, row: str, words: str) -> None:
-    file = tmp_path / "mrpc.txt"
-    header = "Quality\t#1ID\t#2ID\t#1String\t#2String"  # a header without blanks does too
-    file.write_text(f"{header}\n0\t1\t1\tone\ttwo\n{row}\n", errors="surrogateescape")
-    with pytest.raises(InputError) as raised:
-        read_mrpc(file)
-    assert words in str(raised.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"bws/BWS_Argument_Similarity_Corpus\.csv: cannot be read"):
-        bws_cross(tmp_path, 0)
-
-
-def test_across_topics_no_topic_is_in_two_parts(tmp_path: Path) -> None:
-    write_bws(tmp_path)
-    gold = bws_cross(tmp_path, 0)
-    assert [set(part["topic"]) for part in parts(gold)] == [set(topics) for topics in TOPICS]
-    assert [len(part) for part in parts(gold)] == [50, 10, 20]
-    assert not gold.classes
+        bws_cross(tmp_path / "none", 0)
 
 
 def test_in_topic_every_part_has_every_topic(tmp_path: Path) -> None:
@@ -136,9 +81,3 @@ def test_the_sizes_are_the_paper_s(task: str, sizes: list[int]) -> None:
     if task != "bws_in":
         for one, other in combinations(parts(gold), 2):
             assert not sentences(one) & sentences(other)
-
-
-@pytest.mark.skipif(not SIMILARITY.is_dir(), reason="the real data is not beside this checkout")
-def test_the_published_files_are_read() -> None:
-    assert len(read_bws(SIMILARITY / BWS)) == 3400
-    assert [len(read_mrpc(SIMILARITY / file)) for file in MRPC] == [4076, 1725]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -10,16 +9,13 @@ import pytest
 
 from submission.disk.files import sha256
 from submission.errors import InputError
-from tests.conftest import REAL, contents
-from tests.unit.training.quality import write_ibm, write_quality, write_ukp, write_webis
+from tests.conftest import contents
+from tests.unit.training.quality import write_ibm, write_ukp, write_webis
 from training.__main__ import main
 from training.quality import ibm, ukp, webis
 from training.quality.prepare import judgments
 from training.quality.tables import COLUMNS, published, quality_table
 
-QUALITY = REAL / "quality"
-
-UKP_FILE = "should-ants-vote-_yes-they-should.csv"
 UKP_TEXT = """#id\trank\targument
 a1\t0.09\tBOO!
 a2\t0.004\tAnts live in states, share their work and feed their sick; <br/> who carries a burden should be asked where to.
@@ -28,8 +24,8 @@ a4\t0.02\tBOO!
 """
 
 
-def test_ukp_is_read_with_the_long_argument_on_top(tmp_path: Path) -> None:
-    file = tmp_path / UKP_FILE
+def test_ukp_is_read_with_the_long_argument_on_top_and_ibm_with_the_high_rank(tmp_path: Path) -> None:
+    file = tmp_path / "should-ants-vote-_yes-they-should.csv"
     file.write_text(UKP_TEXT)
     found = ukp.read(file)
     assert found.sort_values("score")["docno"].tolist() == ["a1", "a3", "a4", "a2"]
@@ -39,18 +35,17 @@ def test_ukp_is_read_with_the_long_argument_on_top(tmp_path: Path) -> None:
     assert found["premise"][2] == 'Ants vote with their feet & "so do we".'  # a quotation mark is a character
     assert found["debate"].unique().tolist() == ["should-ants-vote-"]
     assert found["topic"].unique().tolist() == ["should ants vote yes they should"]
-
-
-def test_ibm_is_read_with_the_high_rank_on_top(tmp_path: Path) -> None:
     file = tmp_path / "We-should-ban-fossil-fuels-(PRO).tsv"
-    file.write_text(
-        'id\trank\targument\r\n7\t0.25\t"Coal is ""clean""."\r\n3\t0.75\tCoal  warms\tus.\r\n'.replace("\tus", " us")
-    )
-    found = ibm.read(file)
-    assert found.to_numpy().tolist() == [
+    file.write_text('id\trank\targument\r\n7\t0.25\t"Coal is ""clean""."\r\n3\t0.75\tCoal  warms us.\r\n')
+    assert ibm.read(file).to_numpy().tolist() == [
         ["fossil fuels", "We should ban fossil fuels (PRO)", "7", 'Coal is "clean".', 0.25],
         ["fossil fuels", "We should ban fossil fuels (PRO)", "3", "Coal warms us.", 0.75],
     ]
+    (tmp_path / "ants.csv").write_text(UKP_TEXT)
+    with pytest.raises(InputError, match=r"ants\.csv: expected a name like <debate>_<stance>\.csv"):
+        ukp.read(tmp_path / "ants.csv")
+    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: of which debate\? .* autonomous cars"):
+        ibm.read(tmp_path / "We-like-ants-(PRO).tsv")
 
 
 def test_webis_is_read(tmp_path: Path) -> None:
@@ -67,41 +62,6 @@ def test_webis_is_read(tmp_path: Path) -> None:
     ranking = pd.read_csv(file.with_name(webis.RANKING), dtype=str)
     own = ranking[(ranking["Topic ID"] == "3") & (ranking["Model"] == "DPH") & (ranking["Rank"] == "5")]
     assert found.set_index(["qid", "docno"]).loc[("3", f"7-{own['Argument ID'].item()}"), "DPH"] == 6
-
-
-LINE = "a9\t0.5\tFor"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("#id\tscore\targument\n", "line 1: expected the columns #id, rank, argument"),
-        (f"#id\trank\targument\n{LINE}\na8\t0.5\n", "line 3: 2 fields; expected 3"),
-        (f"#id\trank\targument\n{LINE}\na8\tlow\tFor\n", "line 3: rank 'low'; expected a number from 0 to 1"),
-        (f"#id\trank\targument\n{LINE}\na8\t-0.5\tFor\n", "line 3: rank '-0.5'"),
-        (f"#id\trank\targument\n{LINE}\na8\tnan\tFor\n", "line 3: rank 'nan'"),
-        (f"#id\trank\targument\n{LINE}\na8\t0.5\t <br/> \n", "line 3: an empty text"),
-        (f"#id\trank\targument\n{LINE}\n{LINE}\n", "line 3: a9 a second time"),
-        (f"#id\trank\targument\n{LINE}\na8\t0.5\t\udcff\n", "line 3: not UTF-8"),
-        ("#id\trank\targument\n", "no rows"),
-        ("", "no rows"),
-    ],
-)
-def test_a_bad_row_of_ukp_is_named(tmp_path: Path, text: str, words: str) -> None:
-    file = tmp_path / UKP_FILE
-    file.write_text(text, errors="surrogateescape")
-    with pytest.raises(InputError) as raised:
-        ukp.read(file)
-    assert words in str(raised.value)
-    assert str(file) in str(raised.value)
-
-
-def test_files_of_other_names_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "ants.csv").write_text(UKP_TEXT)
-    with pytest.raises(InputError, match=r"ants\.csv: expected a name like <debate>_<stance>\.csv"):
-        ukp.read(tmp_path / "ants.csv")
-    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: of which debate\? .* autonomous cars"):
-        ibm.read(tmp_path / "We-like-ants-(PRO).tsv")
 
 
 @pytest.mark.parametrize(
@@ -129,24 +89,22 @@ def test_a_bad_row_of_webis_is_named(tmp_path: Path, name: str, old: str, new: s
     assert str(file) in str(raised.value)
 
 
-def test_a_missing_data_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["prepare", "lists", "-i", str(tmp_path), "--work", str(tmp_path / "work")]
-    assert main(command) == 3
-    expected = f"no data set; expected one or more of {ukp.FOLDER}, {ibm.FOLDER}, {webis.FOLDER}"
-    assert expected in capsys.readouterr().err
-    (tmp_path / ibm.FOLDER).mkdir()
-    assert main(command) == 3
-    assert f"{ibm.FOLDER}: no .tsv files" in capsys.readouterr().err
-    (tmp_path / webis.FOLDER).mkdir()
-    (tmp_path / ibm.FOLDER).rmdir()
-    assert main(command) == 3
-    assert "webis-argquality20-topics.csv: cannot be read" in capsys.readouterr().err
-
-
-def test_a_data_set_is_a_table_by_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_and_made_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     data, work = tmp_path / "data", tmp_path / "work"
     command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
+    data.mkdir()
+    assert main(command) == 3
+    expected = f"no data set; expected one or more of {ukp.FOLDER}, {ibm.FOLDER}, {webis.FOLDER}"
+    assert expected in capsys.readouterr().err
+    for folder, said in ((ibm.FOLDER, f"{ibm.FOLDER}: no .tsv files"), (webis.FOLDER, "-topics.csv: cannot be read")):
+        (data / folder).mkdir()
+        assert main(command) == 3
+        assert said in capsys.readouterr().err
+        (data / folder).rmdir()
+
     write_ukp(data)
     assert main(command) == 0
     assert f"{data}: without {ibm.FOLDER}, {webis.FOLDER}" in caplog.text
@@ -163,11 +121,6 @@ def test_a_data_set_is_a_table_by_itself(tmp_path: Path, caplog: pytest.LogCaptu
     assert sorted(whole) == sorted(f"{name}.{ending}" for name in ("ukp", "ibm", "webis") for ending in ("json", "parquet"))
     assert {name: whole[name] for name in alone} == alone
 
-
-def test_the_tables_are_of_one_form_and_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, work = write_quality(tmp_path / "data"), tmp_path / "work"
-    command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
-    assert main(command) == 0
     sizes = {"ukp": (160, 32, 16), "ibm": (88, 22, 11), "webis": (48, 6, 6)}
     for name, (rows, lists, debates) in sizes.items():
         found = quality_table(work, name)
@@ -181,9 +134,8 @@ def test_the_tables_are_of_one_form_and_made_once(tmp_path: Path, capsys: pytest
         ).all()
     assert judgments(work)[COLUMNS].equals(quality_table(work, "webis"))
     assert {"relevance", "argument", *webis.MODELS} < {*judgments(work)}
-    before = contents(work / "quality")
     assert main(command) == 0
-    assert contents(work / "quality") == before
+    assert contents(work / "quality") == whole
 
     file = data / ukp.FOLDER / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))
@@ -192,22 +144,3 @@ def test_the_tables_are_of_one_form_and_made_once(tmp_path: Path, capsys: pytest
     assert "give --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
     assert quality_table(work, "ukp")["premise"].str.startswith('"Thus').sum() == 1
-
-
-@pytest.mark.skipif(not QUALITY.is_dir(), reason="the real data is not beside this checkout")
-@pytest.mark.parametrize(
-    ("reader", "arguments", "lists", "debates"), [(ukp.read, 1052, 32, 16), (ibm.read, 5298, 22, 11)], ids=["ukp", "ibm"]
-)
-def test_the_published_lists_are_read(reader: Callable[[Path], pd.DataFrame], arguments: int, lists: int, debates: int) -> None:
-    files = (ukp if reader is ukp.read else ibm).files(QUALITY)
-    found = pd.concat([reader(file) for file in files])
-    assert (len(found), found["topic"].nunique(), found["debate"].nunique()) == (arguments, lists, debates)
-    assert (found.groupby("debate")["topic"].nunique() == 2).all()
-    assert found["docno"].is_unique
-
-
-@pytest.mark.skipif(not QUALITY.is_dir(), reason="the real data is not beside this checkout")
-def test_the_published_judgments_are_read() -> None:
-    found = webis.read(QUALITY)
-    assert (len(found), found["argument"].sum(), found["qid"].nunique()) == (1610, 1271, 20)
-    assert found[[*webis.MODELS]].notna().sum().sum() == 3000 - 133  # listed a second time

@@ -19,11 +19,11 @@ PUBLISHED = REAL / "tagger" / "targer"
 
 
 def given(directory: Path, essays: str = ESSAYS) -> list[Document]:
-    (directory / "es.txt").write_text(essays, encoding="utf-8")
+    (directory / "es.txt").write_text(essays, encoding="utf-8", errors="surrogateescape")
     return read(directory, SOURCES["essays"])
 
 
-def test_words_are_cut_as_texts_are(tmp_path: Path) -> None:
+def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> None:
     first, second = given(tmp_path)
     rows = zip(first.words, first.tags, strict=True)
     assert " ".join(f"{word}/{tag}" for word, tag in rows) == (
@@ -33,16 +33,10 @@ def test_words_are_cut_as_texts_are(tmp_path: Path) -> None:
     assert second == Document(("Golf", "ends", ".", "Taxes", "rise"), ("B-P", "I-P", "O", "B-C", "I-C"))
     [again] = given(tmp_path, "-DOCSTART-\ne-Golf P-B\nends P-I\n")
     assert (again.words[:3], again.tags[:3]) == (("e", "-", "Golf"), ("B-P", "I-P", "I-P"))
-
-
-def test_components_go_on_over_sentences_and_empty_documents_are_none(tmp_path: Path) -> None:
     (tmp_path / "wd.txt").write_text(WEBD, encoding="utf-8")
-    first, second = read(tmp_path, SOURCES["webd"])
+    first, second = read(tmp_path, SOURCES["webd"])  # components go on over sentences, empty documents are none
     assert first.tags == ("B-B", "B-R", "I-R", "I-R", "B-F", "O")
     assert second.words == ("Fine", ",", "Zoos")
-
-
-def test_a_text_is_taken_once(tmp_path: Path) -> None:
     twice = ESSAYS + ESSAYS.replace("Golf P-B\nends P-I", "Golf O\nends O")
     assert given(tmp_path, twice) == given(tmp_path)
 
@@ -60,27 +54,17 @@ def test_a_text_is_taken_once(tmp_path: Path) -> None:
         (lambda text: text.replace("Golf P-B", "Golf P-I"), r"line 24: P-I after O"),
         (lambda text: "zoos O\n" + text, r"line 1: a word before the first -DOCSTART-"),
         (lambda text: "-DOCSTART- -X- O O\n", r"es\.txt: no documents; restore the file"),
+        (lambda text: text + "caf\udce9 O\n", r"es\.txt, line 29: not UTF-8"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+    with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
+        read(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
         given(tmp_path, change(ESSAYS))
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
-        read(tmp_path, SOURCES["essays"])
-    (tmp_path / "es.txt").write_bytes(ESSAYS.encode() + b"caf\xe9 O\n")
-    with pytest.raises(InputError, match=r"es\.txt, line 29: not UTF-8"):
-        read(tmp_path, SOURCES["essays"])
-
-
-def test_tags_of_several_data_sets_are_there_once() -> None:
-    assert tags_of(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
-    assert tags_of(("essays", "webd")) == (*tags_of(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
-
-
-def test_tables_are_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
     for name, source in SOURCES.items():
@@ -99,21 +83,19 @@ def test_tables_are_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
         documents_of(work, "essays")
     with pytest.raises(InputError, match=r"missing; `python -m training prepare tags -i DIR --work .*none` makes it"):
         documents_of(tmp_path / "none", "essays")
-
-
-def numbered(count: int) -> list[Document]:
-    return [Document((str(number),), ("O",)) for number in range(count)]
+    assert tags_of(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
+    assert tags_of(("essays", "webd")) == (*tags_of(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
 
 
 def test_a_document_is_in_one_part_of_a_split() -> None:
-    documents = numbered(50)
+    documents = [Document((str(number),), ("O",)) for number in range(50)]
     found = split(documents, 0)
     parts = [{document.words[0] for document in part} for part in (found.train, found.test)]
     assert [len(part) for part in parts] == [40, 10]
     assert len(set().union(*parts)) == 50
     assert split(documents, 0) == found
     assert split(documents, 1).test != found.test
-    smallest = split(numbered(2), 0)
+    smallest = split(documents[:2], 0)
     assert [len(part) for part in (smallest.train, smallest.test)] == [1, 1]
     both = found + smallest
     assert [len(part) for part in (both.train, both.test)] == [41, 11]
