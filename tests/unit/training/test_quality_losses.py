@@ -1,19 +1,28 @@
-"""What losses over lists are beyond single values (those are in tests/golden): sums over real items, with slopes that order."""
+"""Lists of arguments; and losses over them beyond single values (which are in tests/golden): sums with slopes that order."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args, get_type_hints
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional
 
+from submission.errors import InputError
+from training.quality.lists import dense_ranks, lists_of, stratified
 from training.quality.losses import LOSSES, MARGIN_MSE
+from training.quality.tables import COLUMNS, place, quality_table
+from training.quality.validation import macro
 from training.tasks.lists import Lists
 
 ALL = {**LOSSES, "margin_mse": MARGIN_MSE}
-DETERMINED = sorted(set(ALL) - {"list_mle"})
 GRADED = torch.tensor([[3.0, 1, 2, 1, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
 DISTINCT = torch.tensor([[3.0, 1, 2, 4, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
 
@@ -28,7 +37,7 @@ def test_the_recipes_losses_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_neither_order_nor_padding_counts(name: str) -> None:
+def test_neither_order_padding_nor_division_counts_and_slopes_are_those_of_values(name: str) -> None:
     labels = GRADED if name != "list_mle" else DISTINCT
     scores, loss = drawn(labels), ALL[name]
     expected = loss(labels, scores)
@@ -40,20 +49,11 @@ def test_neither_order_nor_padding_counts(name: str) -> None:
     torch.testing.assert_close(loss(labels, scores.masked_fill(labels < 0, -5e3)), expected)
     more = torch.cat([labels, torch.full((2, 5), -1.0)]), torch.cat([scores, torch.ones(2, 5)])
     torch.testing.assert_close(loss(*more), expected)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_only_the_squares_see_what_is_added_to_all_scores(name: str) -> None:
-    scores, loss = drawn(DISTINCT), ALL[name]
-    near = torch.isclose(loss(DISTINCT, scores + 3), loss(DISTINCT, scores))
-    assert bool(near) == (name != "mse")
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_batch_in_parts_is_the_batch(name: str) -> None:
-    scores, loss = drawn(DISTINCT), ALL[name]
-    parts = [loss.total(DISTINCT[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
-    torch.testing.assert_close(sum(parts) / loss.counted(DISTINCT), loss(DISTINCT, scores))
+    parts = [loss.total(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
+    torch.testing.assert_close(sum(parts) / loss.counted(labels), expected)
+    assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only the squares see what is added to all
+    torch.manual_seed(0)
+    assert torch.autograd.gradcheck(lambda given: loss(labels, given), scores.clone().requires_grad_())
 
 
 def test_margins_by_hand() -> None:
@@ -63,63 +63,22 @@ def test_margins_by_hand() -> None:
     assert MARGIN_MSE(labels, labels + 7) == 0
 
 
-def test_hinge_is_0_where_all_gaps_are_1() -> None:
-    labels = torch.tensor([[1.0, 2, 3, -1]])
-    assert ALL["hinge"](labels, torch.tensor([[0.0, 1, 2, 9]])) == 0
-    assert ALL["hinge"](labels, torch.tensor([[0.0, 1, 1.5, 9]])) == pytest.approx(0.5 / 3)
-
-
-def test_list_mle_of_two_items_is_logistic() -> None:
-    labels, scores = torch.tensor([[2.0, 1], [0, 1]]).double(), torch.tensor([[0.3, 0.9], [-1, 4]]).double()
-    torch.testing.assert_close(ALL["list_mle"](labels, scores), ALL["logistic"](labels, scores))
-
-
-def test_softmax_of_one_label_is_cross_entropy() -> None:
-    scores = drawn(GRADED)
-    labels = functional.one_hot(torch.tensor([3, 0, 4]), 5).double()
-    torch.testing.assert_close(ALL["softmax"](labels, scores), functional.cross_entropy(scores, torch.tensor([3, 0, 4])))
-
-
-def test_approx_ndcg_becomes_ndcg_where_scores_lie_far_apart() -> None:
-    labels, loss = torch.tensor([[0.0, 1, 3, 2]]).double(), ALL["approx_ndcg"]
-    assert loss(labels, 1e3 * labels) == pytest.approx(-1)
-    gains, discounts = torch.tensor([0.0, 1, 7, 3]).double(), 1 / torch.tensor([2.0, 3, 4, 5]).double().log2()
-    worst = ((gains * discounts).sum() / (gains.sort(descending=True)[0] * discounts).sum()).item()
-    assert loss(labels, torch.tensor([[4e3, 3e3, 2e3, 1e3]]).double()) == pytest.approx(-worst)
-    for seed in range(20):
-        assert -1 <= loss(DISTINCT, drawn(DISTINCT, seed)) <= 0
-
-
 @pytest.mark.parametrize("name", ALL)
-def test_gradients_are_those_of_the_values(name: str) -> None:
-    labels = GRADED if name != "list_mle" else DISTINCT
-    loss = ALL[name]
-    torch.manual_seed(0)
-    assert torch.autograd.gradcheck(lambda scores: loss(labels, scores), drawn(labels).requires_grad_())
+def test_large_scores_stay_numbers_and_lists_without_grades_are_worth_nothing(name: str) -> None:
+    def sloped(labels: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        loss = ALL[name](labels, scores.requires_grad_())
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert scores.grad is not None
+        return loss, scores.grad
 
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("size", [1.0, 1e4, -1e4])
-def test_large_scores_stay_numbers(name: str, size: float) -> None:
-    scores = (drawn(GRADED).sign() * size).float().requires_grad_()
-    loss = ALL[name](GRADED.float(), scores)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss.isfinite()
-    assert scores.grad is not None
-    assert scores.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("label", [0.0, -1.0])
-def test_lists_without_grades_are_worth_nothing(name: str, label: float) -> None:
-    if label == 0 and name in {"mse", "list_mle"}:
-        pytest.skip("of which every item counts")
-    scores = torch.tensor([[1.0, -2, 3]]).requires_grad_()
-    loss = ALL[name](torch.full((1, 3), label), scores)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss == 0
-    assert scores.grad is not None
-    assert scores.grad.abs().max() == 0
+    for size in (1.0, 1e4, -1e4):
+        loss, slopes = sloped(GRADED.float(), (drawn(GRADED).sign() * size).float())
+        assert loss.isfinite()
+        assert slopes.isfinite().all()
+    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # of those every item counts
+        loss, slopes = sloped(torch.full((1, 3), label), torch.tensor([[1.0, -2, 3]]))
+        assert loss == 0
+        assert slopes.abs().max() == 0
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -137,3 +96,75 @@ def test_ten_lists_are_ordered_in_300_steps(name: str) -> None:
         optimiser.step()
     for own, found in zip(labels, scores.detach(), strict=True):
         assert found[own >= 0].argsort().tolist() == own[own >= 0].argsort().tolist()
+
+
+SCORES = st.lists(st.integers(-5, 30), min_size=1, max_size=60).map(lambda values: np.array(values, dtype=float))
+
+
+def table(*topics: tuple[str, str, list[float]]) -> pd.DataFrame:
+    """Topics of data sets, and the quality of their arguments."""
+    rows = [(data, topic, topic, f"{data}-{topic}-{n}", "", score) for data, topic, s in topics for n, score in enumerate(s)]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+@given(SCORES, st.integers(2, 13))
+def test_each_item_is_in_one_list_and_each_list_has_one_of_all_neighbours(scores: np.ndarray, size: int) -> None:
+    lists = stratified(scores, size)
+    assert len(lists) == -(-len(scores) // size)
+    assert sorted(np.concatenate(lists).tolist()) == list(range(len(scores)))
+    sizes = [len(items) for items in lists]
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    ordered = np.sort(scores)
+    for place_ in range(min(sizes)):
+        slices = ordered[place_ * len(lists) : (place_ + 1) * len(lists)]
+        assert sorted(scores[items[place_]] for items in lists) == slices.tolist()
+    assert dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
+
+
+TOPICS = table(("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]), ("ukp", "b", [1.0, 1.0, 1.0]))
+
+
+def labelled(settings: Lists) -> list[dict[int, float]]:
+    """The labels of each list by row."""
+    found = lists_of(TOPICS, settings.size, settings.labels, settings.loss)
+    return [
+        dict(zip(rows[rows >= 0].tolist(), labels[rows >= 0].tolist(), strict=True))
+        for rows, labels in zip(found.rows, found.labels, strict=True)
+    ]
+
+
+def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each_loss() -> None:
+    found = lists_of(TOPICS, 3, "list", "softmax")
+    assert found.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
+    assert found.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
+    assert labelled(Lists(("ukp",), 3, "topic")) == [{1: 1, 2: 2, 3: 4}, {0: 2, 4: 3}, {6: 1, 5: 2}, {7: 1, 8: 1, 9: 1}]
+    third = pytest.approx(1 / 3)
+    shares = labelled(Lists(("ukp",), 3, "list", "mse"))
+    assert shares == [{1: third, 2: pytest.approx(2 / 3), 3: 1}, {0: 0.5, 4: 1}, {6: 0.5, 5: 1}, {7: 1, 8: 1, 9: 1}]
+    shares = labelled(Lists(("ukp",), 3, "topic", "mse"))
+    assert shares[:2] == [{1: 0.25, 2: 0.5, 3: 1}, {0: 0.5, 4: 0.75}]
+
+
+def test_means_are_over_topics() -> None:
+    two = table(("ukp", "a", [1.0, 2, 3, 4]), ("ukp", "b", [1.0, 2]))
+    found = macro(two, np.array([1.0, 2, 3, 4, 5, 0]))
+    assert found == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
+    assert macro(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
+    with pytest.raises(InputError, match="ukp, topic 'b': no two arguments of different quality"):
+        macro(TOPICS, np.arange(10.0))
+
+
+def test_a_table_that_is_not_there_or_damaged(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"quality/ukp.parquet: missing; `python -m training prepare lists -i DIR --work"):
+        quality_table(tmp_path, "ukp")
+    file = place(tmp_path, "ukp")
+    file.parent.mkdir()
+    file.write_bytes(b"PAR1 garbage")
+    with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare lists` again"):
+        quality_table(tmp_path, "ukp")
+    TOPICS.drop(columns="debate").to_parquet(file)
+    with pytest.raises(InputError, match="damaged"):
+        quality_table(tmp_path, "ukp")
+    TOPICS.to_parquet(file)
+    pd.testing.assert_frame_equal(quality_table(tmp_path, "ukp"), TOPICS)

@@ -1,6 +1,8 @@
-"""The measures of a list against values that were computed otherwise, and length on the published lists."""
+"""The measures of a list against values that were computed otherwise, length on the published lists, and re-ordered ones."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,11 +10,16 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
+from sklearn.metrics import ndcg_score
 
 from tests.conftest import REAL
+from tests.unit.training.quality import write_webis
 from training.quality import ibm, ukp, webis
+from training.studies.argument_quality import rerank
 from training.studies.argument_quality.measures import EXPONENTIAL, LINEAR, MEASURES, by_list, given, lengths
 from training.studies.argument_quality.paper import PAPER
+from training.studies.argument_quality.rerank import ALONE, GAINS, GIVEN, POINTS
+from training.studies.argument_quality.rerank import MEASURES as REORDERED
 
 QUALITY = REAL / "quality"
 
@@ -32,9 +39,7 @@ def test_the_measures_of_a_list() -> None:
     discounts = 1 / np.log2([2, 3, 4, 5])
     for name, gains in ((LINEAR[0], np.array([3, 2, 3, 1]) / 3), (EXPONENTIAL[0], np.array([7, 3, 7, 1]))):
         assert found[name] == pytest.approx(gains @ discounts / (np.sort(gains)[::-1] @ discounts))
-
-
-def test_many_ranks_do_not_overflow() -> None:
+    # Many ranks do not overflow.
     found = by_list(table(list(range(1100)), [1 + place % 7 for place in range(1100)]), np.arange(1100.0))
     assert found[[*LINEAR, *EXPONENTIAL]].iloc[0].tolist() == pytest.approx([1] * 6)
 
@@ -65,16 +70,61 @@ def test_the_paper_has_three_correlations_of_six_losses() -> None:
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the real data is not beside this checkout")
-def test_length_on_the_published_lists() -> None:
+def test_the_published_lists_and_length_on_them() -> None:
     values = {}
-    for name, reader in (("ukp", ukp), ("ibm", ibm)):
-        found = pd.concat([reader.read(file) for file in reader.files(QUALITY)]).assign(data=name)
+    for name, data, sizes in (("ukp", ukp, (1052, 32, 16)), ("ibm", ibm, (5298, 22, 11))):
+        found = pd.concat([data.read(file) for file in data.files(QUALITY)]).assign(data=name)
+        assert (len(found), found["topic"].nunique(), found["debate"].nunique()) == sizes
+        assert (found.groupby("debate")["topic"].nunique() == 2).all()
+        assert found["docno"].is_unique
         values[name] = by_list(found, lengths(found)).mean()
     assert values["ukp"][["Pearson", "Spearman", "Kendall"]].tolist() == pytest.approx([0.322, 0.597, 0.441], abs=0.001)
     assert values["ukp"][[*LINEAR, *EXPONENTIAL]].tolist() == pytest.approx(
         [0.796, 0.822, 0.837, 0.437, 0.543, 0.594], abs=0.001
     )
     assert values["ibm"][["Pearson", "Spearman", "Kendall"]].tolist() == pytest.approx([0.057, 0.056, 0.038], abs=0.001)
-    found = webis.read(QUALITY).query("argument").assign(data="webis")
+    judged = webis.read(QUALITY)
+    assert (len(judged), judged["argument"].sum(), judged["qid"].nunique()) == (1610, 1271, 20)
+    assert judged[[*webis.MODELS]].notna().sum().sum() == 3000 - 133  # listed a second time
+    found = judged.query("argument").assign(data="webis")
     by_topic = by_list(found, lengths(found))["Spearman"]
     assert (by_topic.mean(), by_topic.min(), by_topic.max()) == pytest.approx((0.767, 0.59, 0.87), abs=0.006)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    directory: Path = tmp_path_factory.mktemp("webis")
+    write_webis(directory)
+    return webis.read(directory)
+
+
+def test_the_given_order_and_quality_alone(judged: pd.DataFrame) -> None:
+    values = rerank.values(judged, judged["score"].to_numpy())
+    assert values.shape == (6, len(POINTS) + 1, len(REORDERED))
+    assert values[:, ALONE] == pytest.approx(1)  # in these data relevance and quality are one
+    expected = []
+    for _, own in judged.groupby("qid"):
+        gains = own["score"].rank(method="dense") - 1  # 0 of what is no argument
+        expected += [[ndcg_score([gains], [-own[model]], k=depth) for depth in (5, 10)] * len(GAINS) for model in webis.MODELS]
+    assert values[:, GIVEN] == pytest.approx(np.reshape(expected, (6, 3, -1)).mean(axis=1))
+    assert (values[:, [place for place, point in enumerate(POINTS) if not point.weight]] == values[:, [GIVEN]]).all()
+    worst = rerank.values(judged, -judged["score"].to_numpy())
+    assert (worst[:, ALONE] < values[:, GIVEN]).all()
+
+
+def test_the_point_costs_no_relevance() -> None:
+    quality, relevance = np.full((2, len(POINTS)), 0.5)
+    quality[[5, 7]], relevance[[5, 7]] = [0.7, 0.9], [0.495, 0.48]
+    assert rerank.chosen(quality, relevance) == 5
+    assert rerank.chosen(quality, relevance, -relevance) == 5  # where that is the other way round
+    assert rerank.chosen(quality, np.full(len(POINTS), 0.5)) == 7
+    quality[5] = 0.4
+    assert quality[rerank.chosen(quality, relevance)] == 0.5
+
+
+def test_a_topic_does_not_choose_its_own_point() -> None:
+    """Each topic has a point that is best for it alone, and all have one that is good."""
+    values = np.full((10, len(POINTS) + 1, len(REORDERED)), 0.5)
+    values[:, 3, 2] = 0.6
+    values[np.arange(10), 4 + np.arange(10), 2] = 1.0
+    assert rerank.cross_validated(values)[:, 2].tolist() == [0.6] * 10
