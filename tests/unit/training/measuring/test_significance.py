@@ -11,13 +11,6 @@ import pytest
 from training.measuring.significance import against_baseline, holm, intervals, limits
 
 
-def test_holm_by_hand() -> None:
-    # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
-    np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.5, 0.02])), [0.08, 0.04, 0.5, 0.06])
-    np.testing.assert_allclose(holm(np.array([0.6, 0.5])), [1.0, 1.0])  # never above 1, never falling
-    np.testing.assert_allclose(holm(np.array([0.02, 0.021])), [0.04, 0.04])
-
-
 def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
     base, other = np.array([0.1, 0.5, 0.2, 0.9, 0.4, 0.3]), np.array([0.4, 0.5, 0.6, 0.8, 0.9, 0.7])
     differences = other - base
@@ -31,6 +24,11 @@ def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
 
 
 def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
+    # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
+    np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.5, 0.02])), [0.08, 0.04, 0.5, 0.06])
+    np.testing.assert_allclose(holm(np.array([0.6, 0.5])), [1.0, 1.0])  # never above 1, never falling
+    np.testing.assert_allclose(holm(np.array([0.02, 0.021])), [0.04, 0.04])
+
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
     values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
@@ -46,7 +44,7 @@ def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
     assert against_baseline(values, "base").equals(both)  # seeded
 
 
-def test_intervals_of_means() -> None:
+def test_intervals_are_of_means_over_topics_with_values() -> None:
     rng = np.random.default_rng(1)
     values = pd.DataFrame({"m": rng.normal(0.5, 0.1, 400), "constant": 0.25})
     found = intervals(values)
@@ -56,8 +54,7 @@ def test_intervals_of_means() -> None:
     assert found.loc["m", "high"] == pytest.approx(values["m"].mean() + half, abs=0.002)
     assert found.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
 
-
-def test_a_topic_without_a_value_is_left_out_of_both_sides() -> None:
+    # A topic without a value is left out of both sides.
     base = pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3])
     other = pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8])
     found = against_baseline({"base": base, "other": other}, "base").loc["other"]
@@ -65,22 +62,17 @@ def test_a_topic_without_a_value_is_left_out_of_both_sides() -> None:
     assert found["topics"] == 4
     assert found["difference"] == pytest.approx((0.2 - 0.1 + 0.4 + 0.5) / 4)
     assert found.tolist() == whole.tolist()
-    assert (
-        intervals(pd.DataFrame({"m": base})).loc["m"].tolist()
-        == intervals(pd.DataFrame({"m": base.dropna()})).loc["m"].tolist()
-    )
-
-
-@pytest.mark.parametrize("topics", [0, 1])
-def test_fewer_than_two_topics_have_no_interval_and_no_test(topics: int) -> None:
-    values = pd.Series([0.5] * topics, dtype=float)
-    assert intervals(pd.DataFrame({"m": values}))[["low", "high"]].isna().all(axis=None)
-    found = against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
-    assert found["topics"] == topics
-    assert found[["t", "randomisation", "t (Holm)"]].isna().all()
+    both = [intervals(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
+    assert both[0] == both[1]
 
 
 def test_what_few_topics_cannot_tell_is_said() -> None:
+    for topics in (0, 1):
+        values = pd.Series([0.5] * topics, dtype=float)
+        assert intervals(pd.DataFrame({"m": values}))[["low", "high"]].isna().all(axis=None)
+        found = against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
+        assert found["topics"] == topics
+        assert found[["t", "randomisation", "t (Holm)"]].isna().all()
     assert limits(1) == "1 topic: no intervals and no tests, which take 2 or more"
     assert limits(3) == "3 topics: no randomisation test can give p below .250, intervals are rough"
     differences = np.array([0.1, 0.2, 0.3])
