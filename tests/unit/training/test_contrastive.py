@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from math import log
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from submission.errors import UsageError
 from submission.rankers.snrm import SNRM
 from submission.scoring.batches import Padded
 from training.data.protocol import CANDIDATES
 from training.data.tables import Queries, TrainingPairs
 from training.fitting.recipe import Recipe
 from training.fitting.settings import Optimisation
-from training.tasks import read_recipe
 from training.tasks.contrastive import Contrastive, InBatch
 
 CPU = torch.device("cpu")
 CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # the first and the third are the same; 1 is unknown
 PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
-RECIPE = 'ranker = "snrm"\n[contrastive]\nmu = 20\n'
 
 
 def task(settings: Contrastive, sparsity: float = 0.0) -> InBatch:
@@ -44,7 +40,7 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return np.asarray(scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
 
 
-def test_premises_of_the_same_conclusion_are_no_negatives() -> None:
+def test_premises_of_the_same_conclusion_are_no_negatives_and_weak_labels_are_probabilities() -> None:
     ranker, queries, premises = network()
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
@@ -52,6 +48,11 @@ def test_premises_of_the_same_conclusion_are_no_negatives() -> None:
     found = task(Contrastive(temperature=0.05, weak=0.0)).loss(ranker, np.arange(4), np.arange(4))
     assert found.item() == pytest.approx(expected, abs=1e-5)
     assert expected > 0.1
+
+    made = task(Contrastive(temperature=0.05, weak=1.0, mu=20.0))
+    labels = np.exp(log_softmax(made.likelihoods(np.arange(4))))
+    expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
+    assert made.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_likelihoods_are_those_of_dirichlet_s_language_model() -> None:
@@ -64,14 +65,6 @@ def test_likelihoods_are_those_of_dirichlet_s_language_model() -> None:
     second = [log(20 * probabilities[5] / (3 + 20)), log((1 + 20 * probabilities[5]) / (2 + 20))]
     alike = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
     np.testing.assert_allclose(found, np.array([first, second]) - np.array(alike)[:, None], rtol=0, atol=1e-9)
-
-
-def test_weak_labels_are_the_probabilities_of_the_premises() -> None:
-    ranker, queries, premises = network()
-    made = task(Contrastive(temperature=0.05, weak=1.0, mu=20.0))
-    labels = np.exp(log_softmax(made.likelihoods(np.arange(4))))
-    expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
-    assert made.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
@@ -91,29 +84,3 @@ def test_micro_batches_share_the_mean() -> None:
     alone = [made.loss(ranker, part, part).item() for part in (np.arange(2), np.arange(2, 4))]
     shares = [made.loss(ranker, part, everything).item() for part in (np.arange(2), np.arange(2, 4))]
     assert shares == pytest.approx([value / 2 for value in alone])
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (RECIPE.replace("snrm", "knrm"), r"\[contrastive\] trains snrm, not knrm"),
-        (RECIPE.replace("mu", "my"), r"unknown key contrastive.my; did you mean 'mu'"),
-        (RECIPE.replace("20", "0"), r"Expected `(int|float)` > 0(.0)? - at `\$.contrastive.mu`"),
-        (f"{RECIPE}[training]\nmargin = 0.5\n", r"training.margin is of pairs, \[contrastive\] has no such setting"),
-        (f"{RECIPE}[clusters]\nthreshold = 1.0\n", r"Expected `float` < 1.0 - at `\$.clusters.threshold`"),
-        (f"{RECIPE}[clusters]\nidf = 1.0\n", r"unknown key clusters.idf; Valid: rarity, threshold"),
-    ],
-)
-def test_recipes_that_contradict(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "mine.toml").write_text(text)
-    with pytest.raises(UsageError, match=words):
-        read_recipe(str(tmp_path / "mine.toml"))
-
-
-def test_the_recipe_of_snrm() -> None:
-    recipe = read_recipe("snrm")
-    assert isinstance(recipe.task, Contrastive)
-    assert recipe.clusters is not None
-    assert recipe.training.global_batch_size == recipe.training.micro_batch_size  # all of a batch are negatives
-    assert "clusters" in recipe.told()
-    assert "clusters" not in read_recipe("knrm").told()

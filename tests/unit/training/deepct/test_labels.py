@@ -1,6 +1,10 @@
-"""Which words matter, which passages a recipe takes, and how weights are measured."""
+"""What arguments are about, which words matter, which passages a recipe takes, and how weights are measured."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +13,7 @@ import torch
 from submission.errors import InputError
 from submission.text.passages import PassageReader
 from tests.conftest import tiny_tokenizer
+from training.deepct.contexts import topics_of
 from training.deepct.labels import Labels
 from training.deepct.measures import Weighed, measures
 from training.deepct.table import taken, words
@@ -24,11 +29,8 @@ PASSAGE = (
 )
 
 
-def test_the_labels_of_the_thesis() -> None:
+def test_the_labels_of_the_thesis_and_words_that_do_not_matter() -> None:
     assert Labels().words(PASSAGE, REFERENCE) == ["awareness", "domestic", "increase", "increasing", "violence"]
-
-
-def test_words_that_do_not_matter() -> None:
     labels = Labels()
     assert labels.words("the should be", "The should be") == []  # stop words, of both
     assert labels.words(PASSAGE, "") == []
@@ -36,16 +38,11 @@ def test_words_that_do_not_matter() -> None:
     assert labels.words("naïve 東京 x1", "Naïve, 東京: X1") == ["naïve", "x1", "東京"]
 
 
-@pytest.mark.parametrize(
-    ("judged", "found", "expected"),
-    [(False, False, {"all", "unjudged", "unpooled"}), (True, False, {"all"}), (False, True, {"all", "unjudged"})],
-)
-def test_document_sets(judged: bool, found: bool, expected: set[str]) -> None:
-    row = {"judged": judged, "found": found}
-    assert {name for name in ("all", "unjudged", "unpooled") if taken(row, name)} == expected
-
-
-def test_references() -> None:
+def test_which_documents_and_words_a_set_takes() -> None:
+    sets = {(False, False): {"all", "unjudged", "unpooled"}, (True, False): {"all"}, (False, True): {"all", "unjudged"}}
+    for (judged, found), expected in sets.items():
+        row = {"judged": judged, "found": found}
+        assert {name for name in ("all", "unjudged", "unpooled") if taken(row, name)} == expected
     row = {"topic": ["a", "b"], "conclusion": ["b", "c"]}
     assert [words(row, name) for name in ("topic", "conclusion", "both")] == [{"a", "b"}, {"b", "c"}, {"a", "b", "c"}]
 
@@ -93,3 +90,23 @@ def test_untrained() -> None:
     occurring = np.log(4 / np.array([2, 4, 2, 4, 2, 4, 4, 2, 4]))
     slope, intercept = np.polyfit(occurring, [1, 0, 1, 0, 1, 0, 0, 0, 0], 1)
     assert line == pytest.approx(intercept + slope * idf)
+
+
+def write(directory: Path, name: str, contexts: list[Any]) -> Path:
+    arguments = [{"id": f"{name}{number}", **context} for number, context in enumerate(contexts)]
+    (directory / name).write_text(json.dumps({"arguments": arguments}), encoding="utf-8-sig")
+    return directory / name
+
+
+def test_the_topic_else_the_title_of_the_discussion(tmp_path: Path) -> None:
+    both = {"context": {"topic": "Tenure", "discussionTitle": "Teachers"}}
+    titled = {"context": {"topic": "", "discussionTitle": "Teachers", "sourceId": "S1"}}
+    none = [{"context": {"topic": None}}, {"context": {}}, {"context": None}, {}]
+    files = [write(tmp_path, "a", [both, titled]), write(tmp_path, "b", none)]
+    assert topics_of(files) == {"a0": "Tenure", "a1": "Teachers", "b0": "", "b1": "", "b2": "", "b3": ""}
+    for context, said in (({"topic": 3}, "Expected `str | null`, got `int`"), ("x", "got `str`")):
+        with pytest.raises(InputError) as raised:
+            topics_of([write(tmp_path, "c", [{}, {"context": context}])])
+        assert str(raised.value).startswith(f"{tmp_path / 'c'}: ")
+        assert said in str(raised.value)
+        assert "$.arguments[1].context" in str(raised.value)

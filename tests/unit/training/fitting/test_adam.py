@@ -1,4 +1,4 @@
-"""Training steps with a word table: where they are Adam's, and where rows are left alone instead."""
+"""Training steps with a word table: where they are Adam's, where rows are left alone instead, and what their losses are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from submission.errors import UsageError
+from submission.rankers.base import SiameseRanker
+from submission.rankers.gru import GRU
 from submission.rankers.knrm import KNRM
+from submission.rankers.snrm import SNRM
 from submission.scoring.batches import Padded
 from training.data.tables import TrainingPairs
 from training.fitting import losses
 from training.fitting.adam import LazyAdam
 from training.fitting.loop import take_step
+from training.fitting.losses import Text
 from training.fitting.recipe import Recipe
 from training.tasks.pairs import Pairs, Pairwise
 
@@ -59,37 +64,27 @@ def near(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_the_first_step_is_adams_and_leaves_the_other_rows_alone() -> None:
+def test_rows_with_gradients_and_all_else_are_adams_and_the_other_rows_stay() -> None:
     lazy, ours, whole, theirs = twins()
     before = lazy.embedding.weight.detach().clone()
-    for ranker, optimiser in ((lazy, ours), (whole, theirs)):
-        take_step(ranker, optimiser, task(pairs()), np.arange(4), 4)
-    seen = STEADY + BATCHES[0]
-    after = lazy.embedding.weight.detach()
-    near(after[seen], whole.embedding.weight.detach()[seen])
-    assert ((after - before)[seen].abs().amax(1) > 0.005).all()
-    unseen = sorted(set(range(50)) - set(seen))
-    assert torch.equal(after[unseen], before[unseen])
-    near(lazy.linear.weight, whole.linear.weight)
-    near(lazy.linear.bias, whole.linear.bias)
-
-
-def test_after_several_steps_rows_of_every_step_and_all_else_are_adams_and_earlier_rows_stay() -> None:
-    lazy, ours, whole, theirs = twins()
-    never = lazy.embedding.weight.detach()[NEVER].clone()
     tables, whole_tables = [], []
     for rows in np.arange(12).reshape(3, 4):
         losses_ = [take_step(r, o, task(pairs()), rows, 4) for r, o in ((lazy, ours), (whole, theirs))]
         assert losses_[0] == pytest.approx(losses_[1], abs=1e-6)
         tables.append(lazy.embedding.weight.detach().clone())
         whole_tables.append(whole.embedding.weight.detach().clone())
+    seen = STEADY + BATCHES[0]
+    unseen = sorted(set(range(50)) - set(seen))
+    near(tables[0][seen], whole_tables[0][seen])
+    assert ((tables[0] - before)[seen].abs().amax(1) > 0.005).all()
+    assert torch.equal(tables[0][unseen], before[unseen])
     near(tables[-1][STEADY], whole_tables[-1][STEADY])
     near(tables[-1][BATCHES[2]], whole_tables[-1][BATCHES[2]])  # a first gradient, at the third step
     near(lazy.linear.weight, whole.linear.weight)
     near(lazy.linear.bias, whole.linear.bias)
     assert torch.equal(tables[-1][BATCHES[0]], tables[0][BATCHES[0]])
     assert ((whole_tables[-1] - whole_tables[0])[BATCHES[0]].abs().amax(1) > 0.005).all()  # Adam goes on moving them
-    assert torch.equal(tables[-1][NEVER], never)
+    assert torch.equal(tables[-1][NEVER], before[NEVER])
 
 
 def test_a_row_that_comes_back_goes_on_from_its_moments_as_they_were() -> None:
@@ -117,7 +112,7 @@ def test_a_gradient_as_small_as_a_words_moves_as_far_as_adams() -> None:
     near(tables[0].weight[1].detach(), torch.tensor([-0.1 / 1.1, 0.05, -0.1 / 1.01]))
 
 
-def test_micro_batches_are_one_batch() -> None:
+def test_micro_batches_are_one_batch_whose_loss_is_the_mean_over_the_pairs() -> None:
     results = []
     for micro in (12, 4, 1):
         lazy, optimiser, *_ = twins()
@@ -127,8 +122,6 @@ def test_micro_batches_are_one_batch() -> None:
         for ours, whole in zip(parts, results[0], strict=True):
             near(ours, whole)
 
-
-def test_the_loss_is_the_mean_over_the_pairs() -> None:
     lazy, optimiser, *_ = twins()
     data = pairs()
     query, related, unrelated = (
@@ -140,30 +133,60 @@ def test_the_loss_is_the_mean_over_the_pairs() -> None:
     assert loss == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_saved_optimiser_goes_on_to_the_same_bytes() -> None:
-    lazy, optimiser, *_ = twins()
+def test_the_same_steps_are_the_same_bytes_and_a_saved_optimiser_goes_on_to_them() -> None:
+    (lazy, optimiser, *_), (again, same, *_), (resumed, other, *_) = (twins() for _ in range(3))
     steps = np.arange(12).reshape(3, 4)
-    for rows in steps[:2]:
-        take_step(lazy, optimiser, task(pairs()), rows, 4)
+    for ranker, its in ((lazy, optimiser), (again, same)):
+        for rows in steps[:2]:
+            take_step(ranker, its, task(pairs()), rows, 2)
     buffer = io.BytesIO()
     torch.save({"ranker": lazy.state_dict(), "optimiser": optimiser.state_dict()}, buffer)
     buffer.seek(0)
     saved = torch.load(buffer, weights_only=True)
-    resumed, other, *_ = twins()
     resumed.load_state_dict(saved["ranker"])
     other.load_state_dict(saved["optimiser"])
-    for ranker, its in ((lazy, optimiser), (resumed, other)):
+    for ranker, its in ((lazy, optimiser), (again, same), (resumed, other)):
         take_step(ranker, its, task(pairs()), steps[2], 4)
         take_step(ranker, its, task(pairs()), steps[0], 4)
     for name, value in lazy.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name])
         assert torch.equal(value, resumed.state_dict()[name])
 
 
-def test_the_same_steps_are_the_same_bytes() -> None:
-    tables = []
-    for _ in range(2):
-        lazy, optimiser, *_ = twins()
-        for rows in np.arange(12).reshape(3, 4):
-            take_step(lazy, optimiser, task(pairs()), rows, 2)
-        tables.append(lazy.embedding.weight.detach().clone())
-    assert torch.equal(*tables)
+def text(words: int) -> Text:
+    """Four texts, the last one shorter than the others."""
+    mask = torch.arange(words) < torch.tensor([[words], [words], [words], [words - 2]])
+    return torch.randint(2, 30, (4, words)) * mask, mask
+
+
+def batch() -> tuple[Text, Text, Text]:
+    torch.manual_seed(1)
+    return text(5), text(12), text(9)
+
+
+@pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])
+def test_reading_both_premises_at_once_changes_neither_loss_nor_gradients(ranker: SiameseRanker) -> None:
+    query, related, unrelated = batch()
+    gradients = []
+    for compute in (
+        lambda: losses.loss(ranker, query, related, unrelated, 1.0, 0.0),
+        lambda: losses.hinge(ranker(*query, *related), ranker(*query, *unrelated), 1.0),
+    ):
+        torch.manual_seed(2)  # dropout's
+        value = compute()
+        gradients.append([value, *torch.autograd.grad(value, list(ranker.parameters()))])
+    assert gradients[0][0] > 0.1
+    for ours, apart in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, apart, rtol=0, atol=1e-6)
+
+
+def test_sparsity_adds_the_norm_of_all_three_vectors_where_there_are_latent_ones() -> None:
+    ranker = SNRM(SNRM.Config(30, 8, latent=10))
+    texts = batch()
+    vectors = [ranker.represent(*part) for part in texts]
+    added = losses.loss(ranker, *texts, 1.0, 0.5) - losses.loss(ranker, *texts, 1.0, 0.0)
+    assert added.item() == pytest.approx(0.5 * losses.l1(*vectors).item(), abs=1e-6)
+    assert added > 0.1
+    for without in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
+        with pytest.raises(UsageError, match="has no latent vectors"):
+            losses.loss(without, *batch(), 1.0, 0.5)

@@ -38,9 +38,7 @@ def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_
     rarity = np.log(np.arange(2, 22)) / np.log(21)
     np.testing.assert_allclose(vectors_of_words(ranker), np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
 
-
-def test_latent_terms_are_the_topics_of_words() -> None:
-    found = vectors_of_words(begun(Clusters(0.5)))
+    found = vectors_of_words(begun(Clusters(0.5)))  # latent terms are the topics of words
     assert ((found > 0).sum(1) == 1).all()
     terms = found.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
@@ -48,14 +46,12 @@ def test_latent_terms_are_the_topics_of_words() -> None:
 
 
 @torch.no_grad()
-def test_neighbours_change_nothing() -> None:
+def test_neighbours_change_nothing_and_the_seed_decides() -> None:
     ranker = begun(Clusters())
     single = vectors_of_words(ranker)
     together = ranker.represent(*pad([[2, 7, 4]]))[0].numpy()
     np.testing.assert_allclose(together, single[0] + single[5] + single[2], rtol=0, atol=1e-6)
 
-
-def test_the_seed_decides() -> None:
     first, again, other = (begun(Clusters(), seed, 7).layers[0].weight for seed in (0, 0, 1))
     assert first.equal(again)
     assert not first.equal(other)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from submission.errors import UsageError
@@ -9,18 +10,22 @@ from submission.rankers import names
 from submission.rankers.bert import BERTNetwork
 from submission.scoring.pretrained import Pretrained
 from training.data.conll import tags_of
+from training.fitting.recipe import Recipe
+from training.fitting.schedule import Schedule
+from training.fitting.settings import Optimisation
 from training.paths import RECIPES
 from training.quality.tables import SOURCES
 from training.tasks import read_recipe
+from training.tasks.contrastive import Contrastive
 from training.tasks.language import Language
 from training.tasks.lists import Lists
 from training.tasks.pairs import Pairs
 from training.tasks.tags import Tags
 
 GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
-
-
 LISTS = 'ranker = "tfr_bert"\n[lists]\ndata = ["ukp"]\n'
+SNRM = 'ranker = "snrm"\n[contrastive]\nmu = 20\n'
+STUDENT = 'ranker = "sbert"\n[student]\npairs = "gold"\n'
 
 
 def write(directory: Path, text: str) -> str:
@@ -30,8 +35,11 @@ def write(directory: Path, text: str) -> str:
 
 def test_every_ranker_has_a_recipe_that_builds_it() -> None:
     assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
+    assert "webis" not in SOURCES
     for file in RECIPES.glob("*.toml"):
         recipe = read_recipe(file.stem)
+        assert "webis" not in file.read_text().lower()  # which only tests
+        assert not isinstance(recipe.task, Lists) or {*recipe.task.data} <= set(SOURCES)
         network_class = recipe.network_class
         bert = issubclass(network_class, BERTNetwork)
         given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
@@ -60,16 +68,24 @@ def test_the_taggers_differ_in_data_and_vectors() -> None:
     assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (200, "lstm", 100)
 
 
-def test_defaults_are_the_thesis() -> None:
+def test_defaults_are_the_thesis(tmp_path: Path) -> None:
     recipe = read_recipe("knrm")
     assert (recipe.training.epochs, recipe.training.validations, recipe.training.margin) == (10, 8, 1.0)
     assert (recipe.training.learning_rate, recipe.training.global_batch_size) == (1e-3, 32)
     assert (recipe.lengths.query, recipe.lengths.premise) == (10, 100)
-
-
-def test_values(tmp_path: Path) -> None:
-    recipe = read_recipe(write(tmp_path, GOOD))
+    recipe = read_recipe(write(tmp_path, GOOD))  # and what is told
     assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == ({"kernels": 11}, 2, 8)
+    lists = read_recipe("tfr_bert").task
+    assert lists == Lists(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
+    assert read_recipe("knrm").task == Pairs()
+    assert not {"lists", "pairs", "task", "clusters"} & {*read_recipe("knrm").told()}  # the default goes without saying
+    snrm = read_recipe("snrm")
+    assert isinstance(snrm.task, Contrastive)
+    assert snrm.clusters is not None
+    assert snrm.training.global_batch_size == snrm.training.micro_batch_size  # all of a batch are negatives
+    assert "clusters" in snrm.told()
+    with pytest.raises(UsageError, match="no recipe 'knmr'; did you mean 'knrm'"):
+        read_recipe("knmr")
 
 
 @pytest.mark.parametrize(
@@ -99,10 +115,7 @@ def test_values(tmp_path: Path) -> None:
         (GOOD + "learning_rate = inf", "Expected `float` < 1e+300 - at `$.training.learning_rate`"),
         (GOOD + '[lists]\ndata = ["ukp"]', "[lists] trains tfr_bert, not knrm; change the network or the table"),
         (GOOD + "[passages]", "[passages] trains deepct, not knrm; change the network or the table"),
-        (
-            GOOD + '[student]\nloss = "cosine"\npairs = "gold"',
-            "[student] trains sbert, not knrm; change the network or the table",
-        ),
+        (STUDENT.replace("sbert", "knrm") + 'loss = "cosine"', "[student] trains sbert, not knrm; change the network or the"),
         ('ranker = "tfr_bert"', "tfr_bert does not learn from pairs; add the table of its task"),
         ('enricher = "deepct"', "deepct does not learn from pairs; add the table of its task"),
         ('enricher = "deepct"\n[distilled]', "[distilled] trains rankers, and deepct is an enricher"),
@@ -121,9 +134,15 @@ def test_values(tmp_path: Path) -> None:
         (LISTS + '[pairs]\nunrelated = "dirichlet"', "[lists] and [pairs]: a network is trained on one of them"),
         ('unrelated = "dirichlet"\n' + GOOD, "unknown key unrelated"),
         (GOOD + '[distilled]\nloss = "kl"', "Invalid enum value 'kl' - at `$.distilled.loss`"),
-        (GOOD + "[distilled]\nsise = 3", "unknown key distilled.sise; did you mean 'size'"),
         (GOOD + "[distilled]\nsize = 1", "Expected `int` >= 2 - at `$.distilled.size`"),
         (GOOD + "sparsity = 0.1\n[distilled]", "training.sparsity is of pairs, [distilled] has no such setting; remove it"),
+        (SNRM.replace("snrm", "knrm"), "[contrastive] trains snrm, not knrm"),
+        (SNRM.replace("20", "0"), "Expected `float` > 0.0 - at `$.contrastive.mu`"),
+        (SNRM + "[training]\nmargin = 0.5\n", "training.margin is of pairs, [contrastive] has no such setting"),
+        (SNRM + "[clusters]\nthreshold = 1.0\n", "Expected `float` < 1.0 - at `$.clusters.threshold`"),
+        (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity, threshold"),
+        (STUDENT + 'loss = "cosin"', "Invalid enum value 'cosin' - at `$.student.loss`"),
+        (STUDENT + 'loss = "cosent"\nsilver = 0', "Expected `int` >= 1 - at `$.student.silver`"),
         (LISTS + "[distilled]", "[distilled] and [lists]: a network is trained on one of them"),
     ],
 )
@@ -133,21 +152,28 @@ def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_lists() -> None:
-    lists = read_recipe("tfr_bert").task
-    assert lists == Lists(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
-    assert read_recipe("knrm").task == Pairs()
-    assert not {"lists", "pairs", "task"} & {*read_recipe("knrm").told()}  # the default goes without saying
+def schedule(arguments: int = 10, **training: object) -> Schedule:
+    settings = Optimisation(global_batch_size=3, micro_batch_size=3, **training)  # type: ignore[arg-type]
+    return Schedule(Recipe(ranker="knrm", training=settings, task=Pairs()), arguments)
 
 
-@pytest.mark.parametrize("file", sorted(RECIPES.glob("*.toml")), ids=lambda file: file.stem)
-def test_no_recipe_learns_from_what_only_tests(file: Path) -> None:
-    recipe = read_recipe(file.stem)
-    assert "webis" not in file.read_text().lower()
-    assert "webis" not in SOURCES
-    assert not isinstance(recipe.task, Lists) or {*recipe.task.data} <= set(SOURCES)
+def test_every_argument_once_an_epoch_in_another_order_with_validations_spread_over_it() -> None:
+    plan = schedule(epochs=2)
+    assert (plan.per_epoch, plan.steps) == (4, 8)
+    epochs = [np.concatenate([plan.rows(step) for step in steps]) for steps in (range(4), range(4, 8))]
+    assert [sorted(rows.tolist()) for rows in epochs] == [list(range(10))] * 2
+    assert epochs[0].tolist() != epochs[1].tolist()
+    assert [len(plan.rows(step)) for step in range(4)] == [3, 3, 3, 1]
+
+    assert [step for step in range(8) if schedule(epochs=2, validations=2).validates(step)] == [1, 3, 5, 7]
+    assert [step for step in range(7) if schedule(epochs=2, validations=2, steps=7).validates(step)] == [1, 3, 5, 6]
+    assert all(schedule(epochs=1, validations=8).validates(step) for step in range(4))
 
 
-def test_unknown_recipe_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="no recipe 'knmr'; did you mean 'knrm'"):
-        read_recipe("knmr")
+def test_rates_rise_from_nothing_over_the_warm_up_and_fall_to_nothing_where_they_are_to() -> None:
+    assert [schedule(epochs=1, decay=True).rate(step) for step in range(4)] == pytest.approx([1, 0.75, 0.5, 0.25])
+    assert schedule(epochs=1).rate(3) == 1
+    rates = [schedule(epochs=3, warm_up=0.25, decay=True).rate(step) for step in range(12)]
+    assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 0.75])
+    assert rates[-1] == pytest.approx(1 / 12)
+    assert [schedule(epochs=3, warm_up=0.25).rate(step) for step in range(1, 5)] == pytest.approx([2 / 3, 1, 1, 1])

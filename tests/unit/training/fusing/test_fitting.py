@@ -36,7 +36,7 @@ def of(found: np.ndarray, qid: str) -> dict[str, float]:
     return {row.docno: row.label for row in rows[rows["qid"] == qid].itertuples() if not np.isnan(row.label)}
 
 
-def test_labels_by_hand() -> None:
+def test_labels_by_hand_also_of_a_mixture() -> None:
     assert of(labels(PAIRS, [JUDGED], Fit(unjudged=0)), "1") == {"a": 2.0, "b": 0.0}
     found = labels(PAIRS, [JUDGED], Fit(unjudged=3))
     first, second = of(found, "1"), of(found, "2")
@@ -46,9 +46,6 @@ def test_labels_by_hand() -> None:
     assert of(found, "3") == {}  # its judged document is in no pool
     assert of(labels(PAIRS, [JUDGED], Fit(unjudged=30)), "2") == {"a": 1.0, **dict.fromkeys("bcdefgh", 0.0)}
     assert of(labels(PAIRS, [JUDGED], Fit(unjudged=3, seed=1)), "1") != of(found, "1")
-
-
-def test_a_mixture_by_hand() -> None:
     quality = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=["qid", "docno", "rel"])
     found = labels(PAIRS, [JUDGED, quality], Fit(unjudged=0, share=0.25))
     assert of(found, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # b and c are judged by one alone
@@ -66,9 +63,9 @@ def test_what_is_drawn_depends_on_topic_and_pool_alone(random: Any) -> None:
     np.testing.assert_array_equal(labels(PAIRS[first], [JUDGED], Fit(unjudged=3)), found[first])
 
 
-def synthetic(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+def synthetic() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Thirty topics of thirty documents; judgments follow the first of four features, with noise."""
-    rng, topics, documents = np.random.default_rng(seed), 30, 30
+    rng, topics, documents = np.random.default_rng(0), 30, 30
     pairs = [(str(topic), f"d{number:02}") for topic in range(topics) for number in range(documents)]
     table = pd.DataFrame(pairs, columns=["qid", "docno"])
     table[["right", "noise", "more", "most"]] = rng.normal(size=(len(table), 4))
@@ -81,10 +78,15 @@ def ndcg(scores: pd.DataFrame, judged: pd.DataFrame) -> float:
     return float(np.mean([ndcg_score([topic["rel"]], [topic["score"]], k=5) for _, topic in both]))
 
 
+TABLE, JUDGMENTS = synthetic()
 FOLDS = {str(topic): topic % 5 for topic in range(30)}
 
 
-def test_weights_by_hand() -> None:
+def labelled(features: list[list[float]], labels: list[float], topics: list[int]) -> Labelled:
+    return Labelled(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
+
+
+def test_models_by_hand() -> None:
     table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
     found = ridge(Fitting(table, [judged], Fit()).labelled(), 4.0)
@@ -92,13 +94,7 @@ def test_weights_by_hand() -> None:
     assert found.of == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
     np.testing.assert_allclose(found.scores(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
-
-def labelled(features: list[list[float]], labels: list[float], topics: list[int]) -> Labelled:
-    return Labelled(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
-
-
-def test_a_step_of_ranknet_by_hand() -> None:
-    # The pairs are (0, 1), (0, 2), (1, 2); documents of other topics are not compared. The gradient of -log p, with
+    # RankNet. The pairs are (0, 1), (0, 2), (1, 2); documents of other topics are not compared. The gradient of -log p, with
     # p = 1 / (1 + exp(w·(x_j - x_i))), is (p - 1) (x_i - x_j); the first step of Adam is its rate against the gradient's sign.
     three = labelled([[1, 0], [0, 0], [0, 1], [9, 9]], [2, 1, 0, 1], [0, 0, 0, 1])
     with torch.random.fork_rng(devices=[]):
@@ -108,15 +104,10 @@ def test_a_step_of_ranknet_by_hand() -> None:
     after = ranknet(three, RankNet(hidden=0, steps=1, learning_rate=0.1, decay=0.0), 3).scores(np.eye(2))
     assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers are others now
     np.testing.assert_allclose(after - before, [0.1, -0.1], atol=1e-6)
-
-
-def test_ranknet_needs_a_pair() -> None:
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
         ranknet(labelled([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNet(), 0)
 
-
-def test_a_tree_by_hand() -> None:
-    """One tree of two leaves, grown from equal scores: it divides what is better from what is worse, halfway between."""
+    # One tree of two leaves, grown from equal scores: it divides what is better from what is worse, halfway between.
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
     one = LambdaMART(trees=1, leaves=2, least=5, learning_rate=1.0)
     found = lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), one, 0)
@@ -125,73 +116,52 @@ def test_a_tree_by_hand() -> None:
     assert middle == high
 
 
-def test_the_documents_of_a_topic_need_not_stand_together() -> None:
-    table, judged = synthetic()
-    given = Fitting(table, [judged], Fit()).labelled()
-    mixed = np.argsort(np.arange(len(given.labels)) % 30, kind="stable")  # the first of each topic, the second …
-    other = Labelled(given.names, given.features[mixed], given.labels[mixed], given.topics[mixed])
-    found, expected = (MODELS["lambdamart"](one).scores(given.features) for one in (other, given))
-    np.testing.assert_array_equal(found, expected)
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_the_same_again(name: str) -> None:
-    table, judged = synthetic()
-    given = Fitting(table, [judged], Fit()).labelled()
+def test_a_model_is_the_same_again_and_tells_the_labels_of_a_mixture_apart(name: str) -> None:
+    given = Fitting(TABLE, [JUDGMENTS], Fit()).labelled()
     found = MODELS[name](given).scores(given.features)
     np.testing.assert_array_equal(MODELS[name](given).scores(given.features), found)
     assert len(set(found.round(9))) > 30
+    if name == "lambdamart":  # the documents of a topic need not stand together
+        mixed = np.argsort(np.arange(len(given.labels)) % 30, kind="stable")  # the first of each topic, the second …
+        other = Labelled(given.names, given.features[mixed], given.labels[mixed], given.topics[mixed])
+        np.testing.assert_array_equal(MODELS[name](other).scores(given.features), found)
 
-
-@pytest.mark.parametrize("name", MODELS)
-def test_labels_of_a_mixture_are_told_apart(name: str) -> None:
-    """Half a point is one more than none."""
-    table, judged = synthetic()
-    mixed = judged.assign(rel=0.5 * (table["right"] > 0))
-    fitting = Fitting(table, [mixed], Fit())
+    halves = JUDGMENTS.assign(rel=0.5 * (TABLE["right"] > 0))  # half a point is one more than none
+    fitting = Fitting(TABLE, [halves], Fit())
     means = fitting.scored(MODELS[name](fitting.labelled()))["score"].groupby(fitting.labels).mean()
     assert means[0.5] > means[0.0] + 0.1
 
 
 def test_what_judges_saw_is_found() -> None:
-    table, judged = synthetic()
-    fitting, model = Fitting(table, [judged], Fit()), partial(ridge, alpha=1.0)
+    fitting, model = Fitting(TABLE, [JUDGMENTS], Fit()), partial(ridge, alpha=1.0)
     weights = model(fitting.labelled())
     assert weights.of["right"] > 10 * max(abs(weights.of[name]) for name in ("noise", "more", "most"))
     drawn = np.array([model(one).of["right"] for one in fitting.resampled(50)])
     assert drawn.std() > 0
     assert np.percentile(drawn, 2.5) < weights.of["right"] < np.percentile(drawn, 97.5)
     assert [model(one).of for one in fitting.resampled(3)] == [model(one).of for one in fitting.resampled(3)]
+    with pytest.raises(TrainingError, match="1 topics have judged documents"):
+        Fitting(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], Fit())
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_permuted_labels_fall_to_the_mean_of_the_features(name: str) -> None:
-    table, judged = synthetic()
-    fitting = Fitting(table, [judged], Fit())
-    fitted = ndcg(fitting.cross_validated(MODELS[name], FOLDS), judged)
+def test_a_topic_is_scored_without_its_fold_and_permuted_labels_fall_to_the_mean_of_the_features(name: str) -> None:
+    fitting = Fitting(TABLE, [JUDGMENTS], Fit())
+    found = fitting.cross_validated(MODELS[name], FOLDS)
+    fitted = ndcg(found, JUDGMENTS)
     names = ["right", "noise", "more", "most"]
-    either_way = [ndcg(table.assign(score=sign * table[feature]), judged) for feature in names for sign in (1, -1)]
+    either_way = [ndcg(TABLE.assign(score=sign * TABLE[feature]), JUDGMENTS) for feature in names for sign in (1, -1)]
     permuted = []
     for seed in range(5):
         fitting.labels = np.random.default_rng(seed).permutation(fitting.labels)
-        permuted.append(ndcg(fitting.cross_validated(MODELS[name], FOLDS), judged))
+        permuted.append(ndcg(fitting.cross_validated(MODELS[name], FOLDS), JUDGMENTS))
     assert fitted > 0.8
     assert np.mean(permuted) < np.mean(either_way) + 0.05 < fitted - 0.3
 
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_topic_is_scored_without_its_fold(name: str) -> None:
-    table, judged = synthetic()
-    found = Fitting(table, [judged], Fit()).cross_validated(MODELS[name], FOLDS)
-    own = judged["qid"].map(FOLDS) == 2
-    turned = judged.assign(rel=judged["rel"].where(~own, 2 - judged["rel"]))
-    other = Fitting(table, [turned], Fit()).cross_validated(MODELS[name], FOLDS)
+    own = JUDGMENTS["qid"].map(FOLDS) == 2
+    turned = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~own, 2 - JUDGMENTS["rel"]))
+    other = Fitting(TABLE, [turned], Fit()).cross_validated(MODELS[name], FOLDS)
     same = found["score"].to_numpy() == other["score"].to_numpy()
     assert same[own].all()
     assert same[~own].mean() < 0.2
-
-
-def test_too_few_topics() -> None:
-    table, judged = synthetic()
-    with pytest.raises(TrainingError, match="1 topics have judged documents"):
-        Fitting(table, [judged[judged["qid"] == "3"]], Fit())
