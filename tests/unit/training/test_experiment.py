@@ -1,9 +1,14 @@
-"""The engine of all experiments: resumed where it was killed, nothing computed twice, two processes as one, damage repaired."""
+"""The engine of all experiments: resumed where it was killed, nothing computed twice, damage repaired, no process left."""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +19,9 @@ import pytest
 import torch
 
 from submission.errors import OutputError, TrainingError
+from submission.paths import ROOT
 from training.experiment import Experiment, run
+from training.side_by_side import at_a_time, side_by_side
 
 
 class Square(NamedTuple):
@@ -71,7 +78,9 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("processes", [None, 1, 2])
-def test_cells_are_computed_by_groups_the_largest_first(tmp_path: Path, log: Path, processes: int | None) -> None:
+def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_was_stopped(
+    tmp_path: Path, log: Path, processes: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
     threads = torch.get_num_threads()
     found = run(Squares(log), CELLS, tmp_path, processes)
     assert [(cell, one.square) for cell, one in found.items()] == [(cell, cell.number**2) for cell in CELLS]
@@ -83,11 +92,7 @@ def test_cells_are_computed_by_groups_the_largest_first(tmp_path: Path, log: Pat
     assert (os.getpid() in {one.process for one in found.values()}) == (processes != 2)
     assert found[CELLS[0]].process == found[CELLS[2]].process  # of one group
 
-
-@pytest.mark.parametrize("processes", [None, 1, 2])
-def test_it_resumes_where_it_was_stopped(
-    tmp_path: Path, log: Path, processes: int | None, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, log = tmp_path / "resumed", tmp_path / "resumed.log"
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):
         run(Squares(log, fails_at=2), CELLS, tmp_path, processes)
     before = log.read_text().split()
@@ -103,37 +108,82 @@ def test_it_resumes_where_it_was_stopped(
     assert log.read_text().split() == after
 
 
-def test_another_key_is_another_result(tmp_path: Path, log: Path) -> None:
+def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path: Path, log: Path) -> None:
     run(Squares(log), CELLS, tmp_path)
     assert [one.square for one in run(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
     assert [one.square for one in run(Squares(log), CELLS[:2], tmp_path).values()] == [9, 1]
     assert len(log.read_text().split()) == 8
+    for _ in range(2):
+        for cell, array in run(Arrays(log), CELLS, tmp_path).items():
+            assert array.dtype == np.float32
+            assert array.tobytes() == np.array([cell.number, np.nan], np.float32).tobytes()
+    assert len(log.read_text().split()) == 8 + 4
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "directory"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_what_is_damaged_is_computed_again(tmp_path: Path, log: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     whole = run(Squares(log), CELLS, tmp_path)
-    for file in sorted((tmp_path / "squares-results").iterdir())[:1]:
-        content = file.read_bytes()
-        file.unlink()
-        if damage == "directory":
-            file.mkdir()
-        else:
-            file.write_bytes({"cut": content[:-1], "changed": content[:-1] + b"?", "empty": b""}[damage])
-    if damage == "directory":
-        with pytest.raises(OutputError):
-            run(Squares(log), CELLS, tmp_path)
-        return
+    file = min((tmp_path / "squares-results").iterdir())
+    content = file.read_bytes()
+    file.write_bytes({"cut": content[:-1], "changed": content[:-1] + b"?", "empty": b""}[damage])
     again = run(Squares(log), CELLS, tmp_path)
     assert [one.square for one in again.values()] == [one.square for one in whole.values()]
     assert len(log.read_text().split()) == 5
     assert "not as it was written; computed again" in caplog.text
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(OutputError):
+        run(Squares(log), CELLS, tmp_path)
 
 
-def test_arrays_come_back_bit_by_bit(tmp_path: Path, log: Path) -> None:
-    for _ in range(2):
-        found = run(Arrays(log), CELLS, tmp_path)
-        for cell, array in found.items():
-            assert array.dtype == np.float32
-            assert array.tobytes() == np.array([cell.number, np.nan], np.float32).tobytes()
-    assert len(log.read_text().split()) == 4
+def looked(part: int) -> tuple[int, int, int]:
+    return part * part, torch.get_num_threads(), os.getpid()
+
+
+def slept(file: str) -> None:
+    Path(file).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said() -> None:
+    threads = torch.get_num_threads()
+    here = dict(side_by_side(looked, [3, 1, 2], 1))
+    assert here == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}
+    assert torch.get_num_threads() == threads
+    assert at_a_time(torch.device("cuda")) == 1
+    assert 1 <= at_a_time(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have a share of them
+    with pytest.raises((TypeError, AttributeError), match="pickle"):
+        list(side_by_side(looked, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("one", "two")]
+    code = (
+        "from submission.interrupted import hear; hear()\n"
+        "from tests.unit.training.test_experiment import slept\n"
+        "from training.side_by_side import side_by_side\n"
+        f"if __name__ == '__main__': list(side_by_side(slept, {files}, 2))"
+    )
+    (tmp_path / "begin.py").write_text(code)
+    parent = subprocess.Popen([sys.executable, tmp_path / "begin.py"], env=os.environ | {"PYTHONPATH": str(ROOT)})
+    until(lambda: all(Path(file).is_file() and Path(file).read_text() for file in files))
+    workers = [int(Path(file).read_text()) for file in files]
+    parent.send_signal(how)
+    assert parent.wait() == (143 if how == signal.SIGTERM else -how)
+    until(lambda: not any(alive(pid) for pid in workers))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("a minute has gone by")
