@@ -27,16 +27,12 @@ def model(seed: int = 0) -> LanguageModel:
     return LanguageModel(config).eval()
 
 
-def test_each_direction_guesses_the_known_words_beside_those_that_it_has_read() -> None:
-    (ahead, next_words), (back, words_before) = model().guesses(PASSAGES)
+def test_each_direction_guesses_the_known_words_beside_those_that_it_has_read_whatever_is_beside_or_padded() -> None:
+    language = model()
+    (ahead, next_words), (back, words_before) = language.guesses(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
     assert words_before.tolist() == [ZOOS, ARE, CRUEL, CRUEL]
     assert ahead.shape == back.shape == (4, 6)
-
-
-def test_a_guess_is_of_its_own_side_alone_and_padding_changes_nothing() -> None:
-    language = model()
-    (ahead, _), (back, _) = language.guesses(PASSAGES)
     (other, _), (same, _) = language.guesses(READER.passages("Zoos are what cruel people zoos"))
     torch.testing.assert_close(other[:2], ahead[:2])  # nothing but the last word differs, which is behind them
     assert not torch.isclose(same[0], back[0]).all()
@@ -45,22 +41,17 @@ def test_a_guess_is_of_its_own_side_alone_and_padding_changes_nothing() -> None:
     torch.testing.assert_close(alone_back, back[3:])
 
 
-def test_told_from_every_word_once_the_loss_is_the_cross_entropy() -> None:
-    language = model()
-    torch.nn.init.normal_(language.frequency.weight)
-    guessed, targets = next(iter(language.guesses(PASSAGES)))
-    everything = torch.arange(2, 6)
-    found = language.sampled_loss(guessed, targets, everything, torch.zeros(6))
-    torch.testing.assert_close(found, functional.cross_entropy(language.scores(guessed), targets))
-
-
-def test_the_sampled_loss_is_the_cross_entropy_in_the_mean() -> None:
+def test_the_sampled_loss_is_the_cross_entropy_in_the_mean_and_told_from_every_word_once() -> None:
     language = model()
     guessed, targets = next(iter(language.guesses(PASSAGES)))
     share = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(share, 20_000, replacement=True)
     found = language.sampled_loss(guessed, targets, sample, (share * len(sample)).log())
     assert found.item() == pytest.approx(functional.cross_entropy(language.scores(guessed), targets).item(), abs=0.02)
+    torch.nn.init.normal_(language.frequency.weight)
+    everything = torch.arange(2, 6)
+    found = language.sampled_loss(guessed, targets, everything, torch.zeros(6))
+    torch.testing.assert_close(found, functional.cross_entropy(language.scores(guessed), targets))
 
 
 def task(**settings: int) -> LanguageModelling:
@@ -69,16 +60,14 @@ def task(**settings: int) -> LanguageModelling:
     )
 
 
-def test_a_word_that_is_frequent_is_drawn_often() -> None:
+def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_together() -> None:
     made = task()
     assert (made.size, made.number) == (2, 2)
     share = np.array([0, 0, 2, 3, 2, 0]) ** 0.75
     assert made._share.tolist() == pytest.approx((share / share.sum()).tolist())
     assert made._expected[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / share.sum()))
 
-
-def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
-    language, made, rows = model(), task(), np.array([1, 0])
+    language, rows = model(), np.array([1, 0])
     torch.manual_seed(3)
     whole = made.loss(language, rows, rows)
     torch.manual_seed(3)
@@ -91,7 +80,7 @@ def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
     assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # one word has none beside it
 
 
-def test_how_often_a_guess_is_right() -> None:
+def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
     language, made = model(), task()
     with torch.no_grad():
         language.frequency.weight[ARE] = 1e4  # it always guesses this
@@ -101,9 +90,6 @@ def test_how_often_a_guess_is_right() -> None:
         language.frequency.weight[0] = torch.nan
     with pytest.raises(TrainingError, match="step 7: a weight is not finite"):
         made.validated(language, 7)
-
-
-def test_without_texts_there_is_nothing_to_learn() -> None:
     with pytest.raises(InputError, match="0 passages to learn from, 2 to validate on; expected some of both"):
         LanguageModelling([], PASSAGES[:2], Language(), 6)
 

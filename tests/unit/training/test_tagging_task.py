@@ -1,4 +1,4 @@
-"""Learning to tag: what is learned from, what a batch's loss is, and on which documents it is measured."""
+"""Learning to tag: what is learned from, what a batch's loss is, on which documents it is measured, and by which measures."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from submission.errors import TrainingError
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import WrittenPassage, WrittenReader
 from training.data.conll import Document
+from training.tagging.measures import Majority, measures
 from training.tagging.split import Split
 from training.tasks.tags import Examples, Tagging, tags_of
 
@@ -40,20 +41,22 @@ def network() -> TARGER:
     return TARGER(config)
 
 
-def test_a_component_begins_anew_in_a_new_passage() -> None:
+def test_a_component_begins_anew_in_a_new_passage_and_what_never_follows_is_forbidden() -> None:
     found = Examples.of(TRAIN, READER)
     assert [passage.text for passage in found.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
     assert found.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
-
-def test_what_is_learned_from_says_what_is_forbidden() -> None:
-    tagger = network()
+    tagger = network()  # and what is learned from says what is forbidden
     task = Tagging(Split(TRAIN, TEST), tagger, READER)
     assert (task.size, task.number) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN
     seen = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
     expected = {("B-P", "start"), ("O", "start"), ("I-P", "B-P"), ("I-P", "I-P"), ("O", "B-P")}
     assert seen == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
+    with torch.no_grad():
+        tagger.emission.bias[1] = torch.nan
+    with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):
+        task.validated(tagger, 7)
 
 
 def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
@@ -105,10 +108,24 @@ def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyP
     assert tagger.training
 
 
-def test_a_network_that_diverged_is_refused() -> None:
-    tagger = network()
-    task = Tagging(Split(TRAIN, TEST), tagger, READER)
-    with torch.no_grad():
-        tagger.emission.bias[1] = torch.nan
-    with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):
-        task.validated(tagger, 7)
+GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
+
+
+def test_a_component_agrees_whole_or_not_at_all() -> None:
+    found = [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]]
+    # Of three components one is found whole, among four; four words of nine are tagged rightly.
+    assert measures(GOLD, found) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
+    assert measures(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
+    nothing = [["O"] * len(tags) for tags in GOLD]
+    assert measures(GOLD, nothing) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
+    # A component ends with its passage, and where another begins.
+    whole, parts = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
+    assert measures(whole, parts) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
+    assert measures([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]])["F1"] == 100.0
+
+
+def test_the_majority_is_of_each_form_and_of_all() -> None:
+    words = [["Zoos", "zoos", "ZOOS", "1984"], ["zoos", "ants", "1066"]]
+    majority = Majority(words, [["B-P", "O", "O", "I-P"], ["B-P", "I-P", "I-P"]])
+    assert majority.most_frequent == "I-P"
+    assert majority.tags([["zoos", "2024", "bees"], []]) == [["B-P", "I-P", "I-P"], []]
