@@ -61,14 +61,11 @@ def test_a_grids_card(name: str) -> None:
     assert card("grid", **facts, measures=MEASURES, ways=(CROSS_VALIDATED, CHOSEN_ON)) == text
 
 
-def test_the_fusions_card() -> None:
+def test_the_fusions_card_and_a_fact_that_is_missing_which_is_no_empty_place() -> None:
     text, metrics = _shipped("fusion")
     model = msgspec.convert(load_json(CHECKPOINTS / "fusion" / CONFIG), Linear)
     weights, models = (pd.read_csv(MEASURED.parent / f"fusion_{table}.csv") for table in ("weights", "models"))
 
     assert fusion_card("fusion", model, weights, models, metrics, SHIPPED["fusion"]) == text
-
-
-def test_a_fact_that_is_missing_is_no_empty_place() -> None:
     with pytest.raises(jinja2.UndefinedError, match="formula"):
         card("grid", name="n")

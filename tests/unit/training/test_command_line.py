@@ -37,14 +37,11 @@ def test_all_verbs_and_kinds_are_told(capsys: pytest.CaptureFixture[str]) -> Non
     for verb, kinds in KINDS.items():
         told = said([verb, "--help"], 0, capsys)
         assert [kind for kind in kinds if f"    {kind}" not in told] == []
+    for kind in KINDS["prepare"]:  # a working directory is always --work
+        told = said(["prepare", kind, "--help"], 0, capsys)
+        assert "--work WORK" in told
+        assert "-i " in told
     assert "invalid choice: 'nothing'" in said(["study", "nothing"], 2, capsys)
-
-
-@pytest.mark.parametrize("kind", KINDS["prepare"])
-def test_a_working_directory_is_always_work(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(["prepare", kind, "--help"], 0, capsys)
-    assert "--work WORK" in told
-    assert "-i " in told
 
 
 def test_judgments_are_for_a_learned_fusion_alone(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:

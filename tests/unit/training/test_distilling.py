@@ -44,9 +44,6 @@ def test_titles_are_those_of_discussions_or_pages(tmp_path: Path) -> None:
     ]
     assert titles_of(files) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
     assert titles_of(files[::-1]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
-
-
-def test_a_corpus_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "idebate.json").write_text('{"arguments": [{"context": {"discussionTitle": 7}}]}')
     with pytest.raises(InputError, match=r"idebate.json: malformed .*discussionTitle"):
         titles_of([tmp_path / "idebate.json"])

@@ -30,13 +30,13 @@ MANY = arguments(
 )
 
 
-def test_split_takes_conclusions_with_exactly_five_premises() -> None:
+def test_split_takes_at_most_4885_arguments_of_conclusions_with_exactly_five_premises() -> None:
     train, validation = split(arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
+    with pytest.raises(InputError, match=r"exactly 5 premises .*\(the most has 4\).*use a larger part"):
+        split(arguments(a=4, b=2), seed=0)
 
-
-def test_split_is_at_most_4885_arguments_and_seeded() -> None:
     frame = arguments(**{f"c{number:04}": 5 for number in range(1000)}).sample(frac=1, random_state=0)
     first = split(frame, seed=0)[1]
     assert len(first) == 4885
@@ -44,13 +44,8 @@ def test_split_is_at_most_4885_arguments_and_seeded() -> None:
     assert set(first["normalised_conclusion"]) != set(split(frame, seed=1)[1]["normalised_conclusion"])
 
 
-def test_split_without_a_five_premise_conclusion_says_what_to_change() -> None:
-    with pytest.raises(InputError, match=r"exactly 5 premises .*\(the most has 4\).*use a larger part"):
-        split(arguments(a=4, b=2), seed=0)
-
-
 @pytest.mark.parametrize("each", [1, 2])
-def test_never_of_the_same_conclusion_and_distinct_within_one(each: int) -> None:
+def test_never_of_the_same_conclusion_and_distinct_within_one(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = unrelated(MANY, each, seed=0)
     assert rows.shape == (len(MANY), each)
     conclusions = MANY["normalised_conclusion"].to_numpy()
@@ -58,20 +53,12 @@ def test_never_of_the_same_conclusion_and_distinct_within_one(each: int) -> None
     for _, group in MANY.groupby("normalised_conclusion"):
         used = rows[group.index].ravel()
         assert len(set(used)) == len(used)
-
-
-def test_seeded() -> None:
-    assert (unrelated(MANY, 1, seed=3) == unrelated(MANY, 1, seed=3)).all()
-    assert (unrelated(MANY, 1, seed=3) != unrelated(MANY, 1, seed=4)).any()
-
-
-def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = unrelated(MANY, 1, seed=0)
+    assert (unrelated(MANY, each, seed=1) != rows).any()
     monkeypatch.setattr(distant, "CHUNK", 50)
-    assert (unrelated(MANY, 1, seed=0) == expected).all()
+    assert (unrelated(MANY, each, seed=0) == rows).all()
 
 
-def test_the_least_similar_of_the_sample_are_kept_and_dealt_out_in_turn() -> None:
+def test_the_least_similar_of_twenty_times_as_many_are_dealt_out_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     # So few arguments that the sample of a conclusion is everything else.
     few = arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
     rows = unrelated(few, 1, seed=0)
@@ -80,9 +67,9 @@ def test_the_least_similar_of_the_sample_are_kept_and_dealt_out_in_turn() -> Non
         others = [fuzz.ratio(str(conclusion), other) for other in conclusions if other != conclusion]
         kept = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert kept == pytest.approx(sorted(others)[: len(group)])  # the first argument gets the least similar
+    with pytest.raises(InputError, match="100 arguments of other conclusions are needed"):
+        unrelated(arguments(a=5, b=5), 20, seed=0)
 
-
-def test_twenty_times_as_many_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 
     class Counting(np.random.Generator):
@@ -94,11 +81,6 @@ def test_twenty_times_as_many_are_sampled(monkeypatch: pytest.MonkeyPatch) -> No
     unrelated(MANY, 1, seed=0)
     assert (len(MANY) - 7, 140, False) in sizes
     assert (len(MANY) - 3, 60, False) in sizes
-
-
-def test_too_few_arguments_say_what_is_needed() -> None:
-    with pytest.raises(InputError, match="100 arguments of other conclusions are needed"):
-        unrelated(arguments(a=5, b=5), 20, seed=0)
 
 
 ZOOS = pd.DataFrame(  # what has words of which conclusion is plain to see
@@ -122,7 +104,7 @@ def found(arguments: pd.DataFrame, place: Path, seed: int = 0) -> dict[str, str]
     return dict(zip(arguments["docno"], arguments["docno"].to_numpy()[rows], strict=True))
 
 
-def test_what_a_search_finds_is_dealt_out(tmp_path: Path) -> None:
+def test_what_a_search_finds_is_dealt_out_the_first_hundred_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dealt = found(ZOOS, tmp_path / "index")
     assert {dealt[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two are found for three: one of them twice
     assert dealt["b1"] in ("d1", "e1")
@@ -130,9 +112,6 @@ def test_what_a_search_finds_is_dealt_out(tmp_path: Path) -> None:
     assert dealt["f1"] == "b1"
     assert found(ZOOS, tmp_path / "index") == dealt
     assert len({tuple(found(ZOOS, tmp_path / "index", seed).items()) for seed in range(8)}) > 2
-
-
-def test_only_the_first_hundred_are_dealt_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert distant.FOUND == 100
     monkeypatch.setattr(distant, "FOUND", 1)
     dealt = found(ZOOS, tmp_path / "index")

@@ -110,7 +110,9 @@ def test_what_is_there_stays_and_what_is_damaged_is_made_again(work: Path, caplo
     assert Pretrained(str(folder)).config(6)["bert"]["num_hidden_layers"] == 12
 
 
-def test_other_files_and_no_package_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_files_no_package_and_an_unknown_encoder_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     changed = tmp_path / "changed"
     changed.mkdir()
     for file in ENCODERS[PAIRS].hashes:
@@ -123,8 +125,5 @@ def test_other_files_and_no_package_are_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(encoders, "PACKAGE", "no_such_package")
     with pytest.raises(InputError, match=r"is not installed; `pip install -r training/requirements\.txt`"):
         prepare_encoder(PAIRS, tmp_path)
-
-
-def test_an_unknown_encoder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prepare", "encoder", "bge-small", "--work", str(tmp_path)]) == 2
     assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err
