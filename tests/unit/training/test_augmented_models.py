@@ -34,7 +34,7 @@ def after(run: Run, seed: int, directory: Path) -> tuple[bytes, np.ndarray]:
     return trained(model), scores(model, run.pairs)
 
 
-def test_a_teacher_scores_from_0_to_1(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_teacher_scores_from_0_to_1_and_labels_as_it_was_trained(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
     run = Run(encoder, replace(TEACHER, epochs=4), pairs.assign(label=1.0), CPU)
     before = scores(run.start(0), pairs)
     _, found = after(run, 0, tmp_path)
@@ -44,27 +44,26 @@ def test_a_teacher_scores_from_0_to_1(encoder: Path, pairs: pd.DataFrame, tmp_pa
     assert 0 <= found.min() < found.max() <= 1
     assert found.mean() > before.mean() + 0.01  # all labels are 1
 
+    model = built(encoder, TEACHER, 0, CPU)
+    found = scores(model, pairs)
+    assert np.array_equal(labels(model, pairs, replace(TEACHER, bfloat16=False)), found)
+    of_training = labels(model, pairs, replace(TEACHER, bfloat16=True))
+    assert of_training.dtype == np.float32
+    assert 0 < abs(of_training - found).max() < 0.01
 
-def test_a_student_scores_cosines(encoder: Path, pairs: pd.DataFrame) -> None:
+
+def test_a_student_scores_cosines_of_means_over_its_pieces(encoder: Path, pairs: pd.DataFrame) -> None:
     model = built(encoder, STUDENT, 0, CPU)
     first, second = (vectors(model, pairs[side].tolist()) for side in ("first", "second"))
     assert np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-6)
     assert scores(model, pairs) == pytest.approx((first * second).sum(axis=1), abs=1e-6)
     assert scores(model, pairs.assign(second=pairs["first"])) == pytest.approx(np.ones(40), abs=1e-6)
-
-
-def test_a_student_s_vector_is_the_mean_over_its_pieces(encoder: Path) -> None:
-    model = built(encoder, STUDENT, 0, CPU)
     features = model.preprocess(["pa pb pc"])
     hidden = model[0].model.eval()(features["input_ids"], attention_mask=features["attention_mask"]).last_hidden_state
     mean = hidden[0].mean(dim=0).detach().numpy()
     assert features["input_ids"].shape == (1, 8)  # six letters, [CLS] and [SEP]
     assert vectors(model, ["pa pb pc"])[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-
-
-def test_a_student_reads_no_further_than_it_is_told(encoder: Path) -> None:
-    model = built(encoder, STUDENT, 0, CPU)
-    long = " ".join(["pa pb"] * 12)
+    long = " ".join(["pa pb"] * 12)  # it reads no further than it is told
     assert np.array_equal(*vectors(model, [long, f"{long} pc pd"]))
     assert not np.array_equal(*vectors(model, ["pa pb", "pa pb pc pd"]))
 
@@ -116,72 +115,46 @@ def test_students_share_what_is_frozen(encoder: Path, pairs: pd.DataFrame) -> No
         restore(model, trained(alone))
 
 
-def test_what_is_frozen_is_computed_once_for_each_text(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
-    shared = lowest(encoder, STUDENT, CPU)
-    computed: list[int] = []
-    shared.parts[1].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
-    run = Run(encoder, STUDENT, pairs, CPU, shared)
-    for seed in range(2):
-        after(run, seed, tmp_path)
-    texts = {*pairs["first"], *pairs["second"]}
-    assert len(computed) == len(texts)
-
-
-def test_what_is_frozen_makes_the_same_of_a_text_beside_any_other(encoder: Path) -> None:
+def test_what_is_frozen_makes_the_same_of_a_text_in_float32_beside_any_other_whoever_asks(encoder: Path) -> None:
     ids = torch.tensor([[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]])
     beside, alone = (lowest(encoder, STUDENT, CPU).train() for _ in range(2))
     both = beside(input_ids=ids)
     assert torch.equal(alone(input_ids=ids[1:, :3]), both[1:, :3])
     assert not both[1, 3:].any()
     assert torch.equal(beside(input_ids=ids.flip(0)), both.flip(0))
-
-
-def test_what_is_frozen_is_computed_in_float32_whoever_asks(encoder: Path) -> None:
-    ids = torch.tensor([[2, 9, 8, 7, 3]])
-    training, measuring = (lowest(encoder, STUDENT, CPU) for _ in range(2))
+    training = lowest(encoder, STUDENT, CPU)
     with torch.autocast("cpu", torch.bfloat16):
-        found = training(input_ids=ids)
-    assert torch.equal(found, measuring(input_ids=ids))
+        found = training(input_ids=ids[:1])
+    assert torch.equal(found, both[:1])
     assert not found.requires_grad
 
 
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_students_learn_the_same_from_what_they_share(
+def test_students_learn_the_same_from_what_they_share_which_is_computed_once_for_each_text(
     encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool
 ) -> None:
     training = replace(STUDENT, learning_rate=0.001, bfloat16=bfloat16)
     before = scores(built(encoder, training, 0, CPU), pairs)
     shared = lowest(encoder, training, CPU)
-    vectors(built(encoder, training, 0, CPU, shared), pairs["first"].tolist())  # asked by encode first, which forbids gradients
+    computed: list[int] = []
+    shared.parts[1].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
+    vectors(built(encoder, training, 1, CPU, shared), pairs["first"].tolist())  # asked by encode first, which forbids gradients
     found = [after(Run(encoder, training, pairs, CPU, own), 0, tmp_path)[1] for own in (None, shared)]
     assert abs(found[0] - before).max() > 0.01
     assert found[1] == pytest.approx(found[0], abs=0.002 if bfloat16 else 1e-5)
+    assert len(computed) == len({*pairs["first"], *pairs["second"]})
 
 
-def test_a_teacher_labels_as_it_was_trained(encoder: Path, pairs: pd.DataFrame) -> None:
-    model = built(encoder, TEACHER, 0, CPU)
-    found = scores(model, pairs)
-    assert np.array_equal(labels(model, pairs, replace(TEACHER, bfloat16=False)), found)
-    of_training = labels(model, pairs, replace(TEACHER, bfloat16=True))
-    assert of_training.dtype == np.float32
-    assert 0 < abs(of_training - found).max() < 0.01
-
-
-def test_weights_are_restored(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_seed_decides_a_run_whose_weights_are_restored(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
     run = Run(encoder, TEACHER, pairs, CPU)
-    weights, found = after(run, 0, tmp_path)
+    (weights, found), (again, _), (others, _) = (after(run, seed, tmp_path) for seed in (3, 3, 4))
+    assert weights == again != others
     model = run.start(7)
     assert not np.array_equal(scores(model, pairs), found)
     restore(model, weights)
     assert np.array_equal(scores(model, pairs), found)
     with pytest.raises(ValueError, match="another network"):
         restore(built(encoder, STUDENT, 0, CPU), weights)
-
-
-def test_a_seed_decides_a_run(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
-    run = Run(encoder, TEACHER, pairs, CPU)
-    weights = [after(run, seed, tmp_path)[0] for seed in (3, 3, 4)]
-    assert weights[0] == weights[1] != weights[2]
 
 
 @pytest.mark.parametrize("loss", ["cosine", "cosent", "multiple_negatives"])
@@ -196,7 +169,7 @@ def test_every_loss_teaches_a_student(encoder: Path, tmp_path: Path, loss: Loss)
     assert gaps[1] > 2 * gaps[0]
 
 
-def test_how_many_steps_a_run_has(encoder: Path, pairs: pd.DataFrame) -> None:
+def test_a_run_has_so_many_steps_and_both_orders_of_its_pairs(encoder: Path, pairs: pd.DataFrame) -> None:
     def steps(**settings: object) -> int:
         return Run(encoder, Training(**{"loss": "cosine", "learning_rate": 0.01, "pieces": 20} | settings), pairs, CPU).steps  # type: ignore[arg-type]
 
@@ -205,8 +178,6 @@ def test_how_many_steps_a_run_has(encoder: Path, pairs: pd.DataFrame) -> None:
     assert steps(epochs=2) == 6
     assert steps(loss="multiple_negatives") == 2  # the 20 pairs with labels of a half and more
 
-
-def test_both_orders_are_the_pairs_and_the_pairs_turned_round(encoder: Path, pairs: pd.DataFrame) -> None:
     rows = Run(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
     assert rows.iloc[:40].equals(pairs)
     assert rows["first"][40:].tolist() == pairs["second"].tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def run_of(training: Training, encoder: Path) -> Run:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The seeds of all steps that are taken."""
     seeds: list[int] = []
     for trainer in (runs._BiEncoderTrainer, runs._CrossEncoderTrainer):
@@ -41,7 +40,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             return step(self, *given, **named)
 
         monkeypatch.setattr(trainer, "training_step", counted)
-    return iter([seeds])
+    return seeds
 
 
 class Measure:
@@ -58,10 +57,10 @@ class Measure:
 
 
 @pytest.mark.parametrize("training", [TEACHER, STUDENT], ids=["teacher", "student"])
-def test_the_best_seed_ends_as_it_would_have_alone(
-    training: Training, encoder: Path, tmp_path: Path, taken: Iterator[list[int]]
+def test_the_best_seed_ends_as_it_would_have_alone_and_where_it_was_killed(
+    training: Training, encoder: Path, tmp_path: Path, steps: list[int]
 ) -> None:
-    run, steps = run_of(training, encoder), next(taken)
+    run = run_of(training, encoder)
     measure = Measure(run.pairs)
     model = optimised(run, SEEDS, 0.2, measure, tmp_path / "seeds")
     assert run.steps == 10
@@ -74,25 +73,14 @@ def test_the_best_seed_ends_as_it_would_have_alone(
     assert trained(model) == trained(alone)
     assert len(steps) == 28
 
-
-def test_the_first_of_equal_seeds_goes_on(encoder: Path, tmp_path: Path, taken: Iterator[list[int]]) -> None:
-    steps = next(taken)
-    optimised(run_of(STUDENT, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
-    assert steps[-8:] == [12] * 8
-
-
-def test_a_killed_optimisation_goes_on(encoder: Path, tmp_path: Path, taken: Iterator[list[int]]) -> None:
-    run, steps = run_of(TEACHER, encoder), next(taken)
-    whole = Measure(run.pairs)
-    expected = trained(optimised(run, SEEDS, 0.2, whole, tmp_path / "whole"))
     with pytest.raises(KeyboardInterrupt):
         optimised(run, SEEDS, 0.2, Measure(run.pairs, stops=2), tmp_path / "killed")
     steps.clear()
     rest = Measure(run.pairs)
-    model = optimised(run, SEEDS, 0.2, rest, tmp_path / "killed")
-    assert rest.found == whole.found[2:]
+    resumed = optimised(run, SEEDS, 0.2, rest, tmp_path / "killed")
+    assert rest.found == measure.found[2:]
     assert len(steps) == 3 * 2 + 8
-    assert trained(model) == expected
+    assert trained(resumed) == trained(model)
 
 
 def test_a_damaged_state_is_made_again(encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +94,9 @@ def test_a_damaged_state_is_made_again(encoder: Path, tmp_path: Path, caplog: py
     assert "not as it was written" in caplog.text
 
 
-def test_the_rate_is_that_of_a_whole_run(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_equal_seeds_goes_on_and_the_rate_is_that_of_a_whole_run(
+    encoder: Path, tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rates: list[float] = []
     step = torch.optim.AdamW.step
 
@@ -115,5 +105,7 @@ def test_the_rate_is_that_of_a_whole_run(encoder: Path, tmp_path: Path, monkeypa
         return step(self, *given)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", seen)
-    optimised(run_of(TEACHER, encoder), [1], 0.2, lambda model: 1.0, tmp_path)
-    assert rates == pytest.approx([0.0] + [0.001 * (10 - number) / 9 for number in range(1, 10)])
+    optimised(run_of(TEACHER, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
+    assert steps == [12] * 2 + [11] * 2 + [12] * 8
+    whole = [0.0] + [0.001 * (10 - number) / 9 for number in range(1, 10)]
+    assert rates == pytest.approx([*whole[:2], *whole[:2], *whole[2:]])

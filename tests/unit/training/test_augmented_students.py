@@ -28,6 +28,9 @@ from training.augmented.arguments import arguments, gold, sampled
 from training.augmented.collection import Dev
 from training.augmented.models import Training, built, scores, vectors
 from training.augmented.students import LOSSES, NETWORKS, TEACHER, UNTRAINED, Network, Students
+from training.data.tables import load_validation
+from training.fitting.cosine import by_cosine
+from training.fitting.validation import validate
 from training.tasks import read_recipe
 from training.tasks.student import Student
 
@@ -77,17 +80,15 @@ def dev(prepared: Path, train: pd.DataFrame, tokeniser: PieceTokeniser) -> Dev:
     return Dev(train, arguments(prepared, "validation", tokeniser), prepared, tokeniser)
 
 
-@pytest.mark.parametrize("text", ["topic filler abc", "see http://a.b/c topic " + "topicab " * 9, "x" * 120 + " a" * 30, ""])
-def test_libraries_read_a_conclusion_as_the_ranker_does(text: str, encoder: Path, tokeniser: PieceTokeniser) -> None:
-    cut = tokeniser.cut(text, 20)
+def test_arguments_are_as_prepared_with_conclusions_cut_and_read_as_the_ranker_does(
+    prepared: Path, encoder: Path, tokeniser: PieceTokeniser
+) -> None:
     model = built(encoder, LEARNING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
-    ids = model.tokenizer(cut)["input_ids"][1:-1]
-    assert ids == tokeniser._ids(text, 20)
-    assert text.startswith(cut)
-
-
-def test_arguments_are_as_prepared_with_conclusions_cut(prepared: Path, encoder: Path) -> None:
+    for text in ("topic filler abc", "see http://a.b/c topic " + "topicab " * 9, "x" * 120 + " a" * 30, ""):
+        cut = tokeniser.cut(text, 20)
+        assert model.tokenizer(cut)["input_ids"][1:-1] == tokeniser._ids(text, 20)
+        assert text.startswith(cut)
     tokeniser = PieceTokeniser.load(encoder, Lengths(8, 38))
     train = arguments(prepared, "train", tokeniser)
     table = pd.read_parquet(prepared / "train.pieces.parquet")
@@ -136,7 +137,7 @@ def test_silver_pairs_are_the_best_premises_of_other_conclusions(train: pd.DataF
     assert sampled(train, labelled, 3, Kept(tmp_path / "rest", {})).equals(everything.iloc[1::2].reset_index(drop=True))
 
 
-def test_what_is_found_in_the_collection_is_what_brute_force_finds(
+def test_what_is_found_in_the_collection_is_what_brute_force_and_fit_find(
     prepared: Path, train: pd.DataFrame, dev: Dev, encoder: Path, tokeniser: PieceTokeniser
 ) -> None:
     model = built(encoder, LEARNING, 0, CPU)
@@ -159,34 +160,19 @@ def test_what_is_found_in_the_collection_is_what_brute_force_finds(
     assert found == pytest.approx({name: 100 * np.mean(values) for name, values in expected.items()}, abs=1e-3)
     assert 0 < found["nDCG@10"] < 100
 
-
-def test_validation_is_that_of_fit(prepared: Path, dev: Dev, encoder: Path, tokeniser: PieceTokeniser) -> None:
-    from training.data.tables import load_validation
-    from training.fitting.cosine import by_cosine
-    from training.fitting.validation import validate
-
-    model = built(encoder, LEARNING, 0, CPU)
-    queries = load_validation(prepared, "pieces", tokeniser)
+    queries = load_validation(prepared, "pieces", tokeniser)  # and validation is that of fit
     untrained = Pretrained.__new__(Pretrained)
     untrained.folder = encoder
     expected = validate(queries, np.arange(25), by_cosine(untrained, CPU))[0]["MAP@20"]
     assert dev.validated(model, False) == pytest.approx(expected, abs=0.01)
 
 
-def student_of(recipe: str) -> Student:
-    task = read_recipe(recipe).task
+def test_keys_and_labels_are_of_the_teacher_and_the_pairs_that_a_recipe_tells(work: Path, mine: str, another: Path) -> None:
+    recipe = read_recipe(mine)
+    task = recipe.task
     assert isinstance(task, Student)
-    return task
-
-
-def test_other_numbers_of_pairs_are_other_networks(work: Path, mine: str) -> None:
-    recipe, task = read_recipe(mine), student_of(mine)
     settings = [task, *(replace(task, **{name: getattr(task, name) + 1}) for name in ("arguments", "k", "silver"))]
     assert len({repr(Students(work, recipe, one, CPU).key(TEACHER)) for one in settings}) == 4
-
-
-def test_another_teacher_changes_the_labels_and_nothing_of_gold(work: Path, mine: str, another: Path) -> None:
-    recipe, task = read_recipe(mine), student_of(mine)
     changes = {"own": {}, "another": {"teacher": str(another)}, "as it comes": {"teacher": str(another), "taught": False}}
     by = {name: Students(work, recipe, replace(task, **change), CPU) for name, change in changes.items()}
     assert len({repr(one.key(TEACHER)) for one in by.values()}) == 3
@@ -197,10 +183,7 @@ def test_another_teacher_changes_the_labels_and_nothing_of_gold(work: Path, mine
     assert labels["as it comes"] == pytest.approx(scores(untaught, by["own"].silver), abs=1e-6)
     assert not np.allclose(labels["another"], labels["as it comes"], rtol=0, atol=1e-5)
 
-
-def test_silver_is_labelled_by_the_teacher_and_no_more_than_allowed(work: Path, mine: str) -> None:
-    own = Students(work, read_recipe(mine), student_of(mine), CPU)
-    silver = own.silver
+    own, silver = by["own"], by["own"].silver
     assert len(silver) == 30
     assert silver["label"].to_numpy() == pytest.approx(scores(own.model(TEACHER), silver), abs=1e-6)
     assert silver["label"].between(0, 1).all()
@@ -241,15 +224,15 @@ def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Pat
     output = tmp_path / "sbert"
     assert main(["fit", mine, "--work", str(work), "-o", str(output), "--device", "cpu"]) == 0
     opened = open_checkpoint(output)
-    student = Students(work, read_recipe(mine), student_of(mine), CPU).model(Network("cosent", "gold"))
+    recipe = read_recipe(mine)
+    assert isinstance(recipe.task, Student)
+    student, untrained = (Students(work, recipe, recipe.task, CPU).model(one) for one in (Network("cosent", "gold"), UNTRAINED))
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [opened.tokeniser.premise(text) for text in texts]
     with torch.inference_mode():
         ours = torch.cat([opened.ranker.represent(*pad([one])) for one in ids]).numpy()
     assert ours == pytest.approx(vectors(student, texts), abs=2e-3)  # stored in half precision
-    assert ours != pytest.approx(
-        vectors(Students(work, read_recipe(mine), student_of(mine), CPU).model(UNTRAINED), texts), abs=0.002
-    )
+    assert ours != pytest.approx(vectors(untrained, texts), abs=0.002)
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["validation"]["MAP@20"] != metrics["cosine of the encoder"]["MAP@20"]
     card = (output / "README.md").read_text()
@@ -259,27 +242,12 @@ def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Pat
     assert {name.split(".")[4] for name in stored} == {"3"}  # of four blocks the one that learns
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ('[student]\nloss = "cosent"', '[student]\nloss = "cosin"', "Invalid enum value 'cosin' - at `$.student.loss`"),
-        ("silver = 30", "silver = 0", "Expected `int` >= 1 - at `$.student.silver`"),
-        ("silver = 30", "gold = 30", "unknown key student.gold"),
-        ('"sbert"', '"vanilla_bert"', "[student] trains sbert, not vanilla_bert"),
-        ("epochs = 1", "epochs = 0", "training.epochs is 0; expected 1 or more"),
-    ],
-)
-def test_recipes_that_are_refused(
-    work: Path, mine: str, old: str, new: str, why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path(mine).write_text(RECIPE.replace(old, new))
-    assert main(["fit", mine, "--work", str(work)]) == 2
-    assert why in capsys.readouterr().err
-
-
-def test_students_of_a_recipe_without_one_and_of_nothing_prepared(
+def test_recipes_that_are_refused_and_nothing_prepared(
     work: Path, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path(mine).write_text(RECIPE.replace("epochs = 1", "epochs = 0"))
+    assert main(["fit", mine, "--work", str(work)]) == 2
+    assert "training.epochs is 0; expected 1 or more" in capsys.readouterr().err
     Path(mine).write_text(RECIPE[: RECIPE.index("[student]")])
     assert main(["study", "students", "--work", str(work), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
     assert "the recipe of sbert has no [student]; take one that has" in capsys.readouterr().err
