@@ -150,7 +150,15 @@ def test_what_is_kept_does_not_depend_on_the_recipe_s_loss() -> None:
     assert _settings(one) != _settings(replace(one, encoder=replace(one.encoder, frozen=3)))
 
 
-def test_mistakes(run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def dead(*arguments: object) -> None:
+        raise TrainingError("the loss is nan")
+
+    monkeypatch.setattr(protocol, "trained", dead)
+    assert run("dead", "--part", "ukp") == 7
+    assert "ukp, mse, seed 0, fold 1: the loss is nan" in capsys.readouterr().err
     assert run("none", "--part", "ukp_16_fold") == 2
     assert "no part 'ukp_16_fold'; did you mean 'ukp_16_folds'?" in capsys.readouterr().err
     assert run("none", "--recipe", "sbert") == 2
@@ -159,22 +167,8 @@ def test_mistakes(run: Callable[..., int], tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "empty" / "quality").mkdir()
     assert run("empty") == 3
     assert "prepare lists" in capsys.readouterr().err
-
-
-def test_nothing_learns_from_webis(run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.toml").write_text(RECIPE.replace('"ibm"', '"webis"'))
+    (tmp_path / "mine.toml").write_text(RECIPE.replace('"ibm"', '"webis"'))  # from which nothing learns
     assert run("none") == 2
     error = capsys.readouterr().err
     assert "webis" in error
     assert "lists.data" in error
-
-
-def test_a_network_that_learns_nothing_is_named(
-    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def dead(*arguments: object) -> None:
-        raise TrainingError("the loss is nan")
-
-    monkeypatch.setattr(protocol, "trained", dead)
-    assert run("dead", "--part", "ukp") == 7
-    assert "ukp, mse, seed 0, fold 1: the loss is nan" in capsys.readouterr().err

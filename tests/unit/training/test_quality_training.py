@@ -97,7 +97,7 @@ def _trainee(ranker: TFRBERT, tokeniser: PieceTokeniser) -> object:
     return type("Trainee", (), {"network": ranker, "reader": tokeniser})
 
 
-def test_validation_is_without_dropout() -> None:
+def test_validation_is_without_dropout_and_scores_are_in_the_tables_order() -> None:
     ranker, tokeniser = tiny()
     task = QualityLists(arguments(), arguments(), LISTS, tokeniser, CPU)
     ranker.train()
@@ -105,10 +105,7 @@ def test_validation_is_without_dropout() -> None:
     ranker.train()
     task.validated(ranker, 1)
     assert ranker.training
-
-
-def test_scores_are_in_the_tables_order() -> None:
-    ranker, tokeniser = tiny()
+    ranker.eval()
     table, order = arguments(), np.random.default_rng(0).permutation(84)
     found = scores(_trainee(ranker, tokeniser), table, CPU)
     assert len(set(found.tolist())) > 20
@@ -144,13 +141,18 @@ def weights(recipe: Recipe) -> dict[str, Tensor]:
 SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
 
 
-def test_the_same_seed_gives_the_same_weights(encoder_beside: str) -> None:
+def test_the_seed_decides_and_the_network_of_the_best_validation_is_taken(
+    encoder_beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared: dict[object, FrozenLayers] = {}
+    monkeypatch.setattr("training.studies.argument_quality.training._SHARED", shared)
     first, again, other = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
     assert all(torch.equal(value, again[name]) for name, value in first.items())
     assert not torch.equal(first["linear.weight"], other["linear.weight"])
+    assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {"0", "1", "2"}  # of four blocks one is shared
+    [frozen] = shared.values()
+    assert len(frozen._found) == len(arguments()[["topic", "premise"]].drop_duplicates())
 
-
-def test_the_network_of_the_best_validation_is_taken(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
     for told in ((5.0, 1.0), (1.0, 5.0)):
         values = iter(told)
@@ -194,15 +196,3 @@ def test_what_training_is_spared_changes_no_network(
     learned, difference = (whole - before).std(), (light - whole).std()  # both may be shifted: no list's loss depends on it
     assert learned > 0.005
     assert difference / learned < (0.05 if bfloat16 else 1e-4)
-
-
-def test_networks_share_what_is_frozen(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared: dict[object, FrozenLayers] = {}
-    monkeypatch.setattr("training.studies.argument_quality.training._SHARED", shared)
-    computed = []
-    for seed in range(2):
-        network = trained(replace(SHORT, seed=seed), arguments(), arguments(), CPU).network
-        assert len(network.encoder.bert.encoder.layer) == 3  # of four
-        computed.append(len(next(iter(shared.values()))._found))
-    assert len(shared) == 1
-    assert computed[0] == computed[1] == len(arguments()[["topic", "premise"]].drop_duplicates())

@@ -76,7 +76,7 @@ def test_the_best_point_is_written(execution: Execution, qrels: Path, all_checkp
     assert {"made.qrels", *(file.name for file in webis.files(Path()))} < set(told)
 
 
-def test_no_question_chooses_for_itself(
+def test_no_question_chooses_for_itself_and_a_system_that_re_orders_nothing_has_no_point(
     execution: Execution, qrels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a topic of 2020 says is not asked where the same question of Webis tests."""
@@ -98,8 +98,5 @@ def test_no_question_chooses_for_itself(
     assert seen[-1] == (3, 6)
     assert sum(3 + 6 - sum(sizes) for sizes in seen[:-1]) == 9  # each tests once
     assert any(3 - here and 6 - there for here, there in seen[:-1])  # the question that both have
-
-
-def test_a_system_that_re_orders_nothing(execution: Execution, qrels: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="bm25 re-orders nothing"):
         tune_quality(find("bm25"), qrels, execution, tmp_path / "quality")
