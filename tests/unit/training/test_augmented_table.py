@@ -18,7 +18,7 @@ from submission.errors import TrainingError
 from tests.unit.training.conftest import write_bws, write_mrpc
 from training.__main__ import main
 from training.augmented import measures, trial
-from training.augmented.gold import TASKS, Gold, bws_cross
+from training.augmented.gold import TASKS, Gold
 from training.augmented.models import Training, encoder_of
 from training.augmented.paper import PAPER
 from training.augmented.table import Cell, _table
@@ -106,17 +106,22 @@ def test_what_is_refused_before_anything_is_trained(
     assert "did you mean 'bws_in'?" in capsys.readouterr().err
     assert run("none", "--task", "mrpc", "--encoder", "huge") == 4
     assert "huge/config.json: missing" in capsys.readouterr().err
+    assert run("none", "--task", "bws_in", "--teacher", str(tmp_path / "absent")) == 4
 
 
 @pytest.fixture
-def tried(similarity: Path, encoder: Path, tmp_path: Path) -> Trial:
-    kept = Kept(tmp_path / "trial", {}, overwrite=True)
-    settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
-    return Trial(bws_cross(similarity, 0), 0, settings, Starts(encoder, encoder), kept, torch.device("cpu"))
+def trial_of(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[[str], Trial]:
+    def make(task: str) -> Trial:
+        kept = Kept(tmp_path / task, {}, overwrite=True)
+        settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
+        return Trial(TASKS[task](similarity, 0), 0, settings, Starts(encoder, encoder), kept, torch.device("cpu"))
+
+    return make
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_silver_pairs_are_new_and_labelled_by_the_teacher(tried: Trial, strategy: str) -> None:
+def test_silver_pairs_are_new_and_labelled_by_the_teacher(trial_of: Callable[[str], Trial], strategy: str) -> None:
+    tried = trial_of("bws_cross")
     silver = tried.silver(strategy)
     gold = {frozenset(pair) for pair in zip(tried.gold.train["first"], tried.gold.train["second"], strict=True)}
     pairs = [frozenset(pair) for pair in zip(silver["first"], silver["second"], strict=True)]
@@ -128,9 +133,20 @@ def test_silver_pairs_are_new_and_labelled_by_the_teacher(tried: Trial, strategy
     assert {sentence for pair in pairs for sentence in pair} <= known
     assert silver["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), silver), abs=1e-6)
     assert tried.silver(strategy).equals(silver)
+    if strategy in ("random", "kde"):  # which thin what was drawn
+        drawn = tried._labelled("random")
+        assert len(drawn) == 150
+        everything = tried._sentences.pairs(np.stack([drawn["first"], drawn["second"]], axis=1))
+        assert {*zip(silver["first"], silver["second"], strict=True)} < {*everything.itertuples(index=False, name=None)}
 
 
-def test_teachers_and_students_start_where_they_are_told(tried: Trial, encoder: Path, another: Path) -> None:
+def test_networks_start_where_they_are_told_and_the_other_task_s_teacher_labels_adapted_pairs(
+    trial_of: Callable[[str], Trial], encoder: Path, another: Path
+) -> None:
+    tried, target = trial_of("bws_cross"), trial_of("mrpc")
+    adapted = target._adapted(tried)
+    assert adapted["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), target.gold.train), abs=1e-6)
+    assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
     tried._starts = Starts(another, encoder)
     for training, start in ((TEACHER, another), (STUDENT, encoder)):
         weights = safetensors.torch.load_file(start / "model.safetensors")
@@ -146,28 +162,6 @@ def test_the_command_starts_teachers_where_it_is_told(run: Callable[..., int], a
     same = ["baseline", "untrained", "bi_encoder"]  # no teacher is asked
     assert found["own"][same].tolist() == found["other"][same].tolist()
     assert found["own"]["cross_encoder"] != found["other"]["cross_encoder"]
-    assert run("none", "--task", "bws_in", "--teacher", str(tmp_path / "absent")) == 4
-
-
-def test_adapted_pairs_are_labelled_by_the_other_task_s_teacher(
-    tried: Trial, similarity: Path, encoder: Path, tmp_path: Path
-) -> None:
-    settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
-    kept = Kept(tmp_path / "target", {}, overwrite=True)
-    target = Trial(TASKS["mrpc"](similarity, 0), 0, settings, Starts(encoder, encoder), kept, torch.device("cpu"))
-    adapted = target._adapted(tried)
-    assert adapted["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), target.gold.train), abs=1e-6)
-    assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
-
-
-def test_kde_thins_what_random_drew(tried: Trial) -> None:
-    drawn = tried._labelled("random")
-    assert len(drawn) == 150
-    everything = tried._sentences.pairs(np.stack([drawn["first"], drawn["second"]], axis=1))
-    pairs = {*zip(everything["first"], everything["second"], strict=True)}
-    for strategy in ("random", "kde"):
-        silver = tried.silver(strategy)
-        assert {*zip(silver["first"], silver["second"], strict=True)} < pairs
 
 
 def test_means_and_deviations_over_repetitions_beside_the_paper_s() -> None:
@@ -182,9 +176,6 @@ def test_means_and_deviations_over_repetitions_beside_the_paper_s() -> None:
     columns = [f"paper {what}" for what in ("test", "test deviation", "dev", "dev deviation", "silver")]
     assert found.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
     assert found.loc["untrained", [*columns, "test deviation"]].isna().all()
-
-
-def test_the_paper_s_figures_are_of_our_rows() -> None:
     assert {task: {*rows} for task, rows in PAPER.items()} == {task: {*NETWORKS} - {"untrained"} for task in TASKS}
 
 
@@ -194,24 +185,19 @@ def made_up(classes: bool) -> Gold:
     return Gold("made up", classes, part, part, part.iloc[::-1])
 
 
-def test_degrees_are_measured_by_spearman() -> None:
-    gold = made_up(classes=False)
+def test_degrees_and_classes_are_measured_and_one_score_for_everything_is_a_dead_network() -> None:
+    gold = made_up(classes=False)  # by Spearman
     scores = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
     assert measures.on_dev(gold, scores) == pytest.approx(90)
     assert measures.on_both(gold, scores, scores) == pytest.approx((90, -90))
     assert measures.baseline(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
+    for value in (0.5, float("nan")):
+        with pytest.raises(TrainingError, match="lower the learning rate"):
+            measures.on_dev(gold, np.full(5, value))
 
-
-def test_classes_are_measured_by_f1_with_dev_s_threshold() -> None:
-    gold = made_up(classes=True)
+    gold = made_up(classes=True)  # by F1 with dev's threshold
     scores = np.array([0.9, 0.3, 0.8, 0.5, 0.6])
     assert measures.on_dev(gold, scores) == pytest.approx(100 * 6 / 7)  # from 0.5 on, or from 0.3: three right, one wrong
     dev, test = measures.on_both(gold, scores, np.array([0.3, 0.9, 0.1, 0.1, 0.9]))  # labels 0, 1, 1, 0, 1
     assert (dev, test) == pytest.approx((100 * 6 / 7, 80))
     assert measures.baseline(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
-
-
-def test_a_network_that_gives_everything_one_score_is_dead() -> None:
-    for value in (0.5, float("nan")):
-        with pytest.raises(TrainingError, match="lower the learning rate"):
-            measures.on_dev(made_up(classes=False), np.full(5, value))
