@@ -16,8 +16,10 @@ from submission.__main__ import main
 from submission.output.faults import run_faults
 from tests.conftest import argument
 
+FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # the systems whose runs are there already
 CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is an internal error
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
+DEEP = "[" * 100_000  # levels of JSON that never end
 TOO_SMALL = {"too few lines", "too few topics"}  # kinds of faults
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
@@ -29,6 +31,11 @@ ARGUMENTS = [
 Said = tuple[int, str]
 
 
+def write(file: Path, content: str | bytes) -> None:
+    """Write texts as UTF-8, bytes as they are."""
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
 def write_input(directory: Path) -> Path:
     """A good input."""
     directory.mkdir(parents=True)
@@ -37,14 +44,18 @@ def write_input(directory: Path) -> Path:
     return directory
 
 
+def endless(file: Path) -> None:
+    """Put a link to a device that never ends in the place of a file."""
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
 class Program:
     """The command line with its directories, and what it said."""
 
     def __init__(self, folder: Path, checkpoints: Path, capture: pytest.CaptureFixture[str], log: LogCaptureHandler) -> None:
-        self.input, self.output, self.work, self.checkpoints = (
-            folder / "input", folder / "out", folder / "work", checkpoints,
-        )  # fmt: skip
-        self._capture, self._log = capture, log
+        self.input, self.output, self.work = folder / "input", folder / "out", folder / "work"
+        self.checkpoints, self._capture, self._log = checkpoints, capture, log
 
     def rank(self, *flags: str, systems: tuple[str, ...] = ("bm25",)) -> Said:
         """Rank with flags; its exit code and what it said. Whatever it wrote is valid."""
@@ -93,9 +104,9 @@ def rank_anew(again: Program, finished: Path, what: str) -> str:
     for lists in again.work.glob("lists-*"):
         if not lists.match(what.partition("/")[0]):  # finished lists hide what they were made of
             shutil.rmtree(lists)
-    code, said = again.rank("--work", str(again.work), systems=("knrm", "snrm", "bm25", "dirichlet_rm3"))
+    code, said = again.rank("--work", str(again.work), systems=FINISHED)
     assert code == 0, said
-    for name in ("knrm", "snrm", "bm25", "dirichlet_rm3"):
+    for name in FINISHED:
         run = f"aragorn-{name}.txt"
         assert (again.output / run).read_bytes() == (finished / "out" / run).read_bytes(), said
     return said

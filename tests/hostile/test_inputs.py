@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,32 +17,31 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, WORDS, argument
-from tests.hostile.harness import ARGUMENTS, TOPICS, Damage, Program, write_input
+from tests.hostile.harness import ARGUMENTS, DEEP, TOPICS, Damage, Program, write, write_input
 
 MANY_DIGITS = "7" * 6000
-DEEP = "[" * 100_000
 CORPUS = json.dumps({"arguments": ARGUMENTS})
 BYTES = CORPUS.encode()
 PACKED = gzip.compress(BYTES)
 BOMB = gzip.compress(b"\0" * (1 << 28), 9)
 CONTROLS = {
-    "NUL": "\\u0000",
-    "escape": "\\u001b[31m",
-    "delete": "\\u007f",
-    "C1": "\\u009b2J",
-    "line": "\\u2028",
-    "mark": "\\u202e",
-}
+    "NUL": "\\u0000", "escape": "\\u001b[31m", "delete": "\\u007f", "C1": "\\u009b2J", "line": "\\u2028", "mark": "\\u202e",
+}  # fmt: skip
+LINKS = {"broken link": "nowhere", "device": "/dev/zero"}
+
+
+def instead(of: str, text: str | bytes, name: str) -> Damage:
+    """Another file in the place of one."""
+
+    def damage(program: Program) -> None:
+        (program.input / of).unlink()
+        write(program.input / name, text)
+
+    return damage
 
 
 def topics(text: str | bytes, name: str = "topics.xml") -> Damage:
-    """Other topics."""
-
-    def damage(program: Program) -> None:
-        (program.input / "topics.xml").unlink()
-        (program.input / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-    return damage
+    return instead("topics.xml", text, name)
 
 
 def topic(number: str, title: str) -> str:
@@ -50,13 +49,7 @@ def topic(number: str, title: str) -> str:
 
 
 def corpus(text: str | bytes, name: str = "args-me.json") -> Damage:
-    """Another corpus."""
-
-    def damage(program: Program) -> None:
-        (program.input / "args-me.json").unlink()
-        (program.input / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-    return damage
+    return instead("args-me.json", text, name)
 
 
 def arguments(*others: dict[str, Any] | str) -> Damage:
@@ -75,14 +68,10 @@ def special(name: str, kind: str) -> Damage:
     def damage(program: Program) -> None:
         file = program.input / name
         file.unlink(missing_ok=True)
-        if kind == "FIFO":
-            os.mkfifo(file)
-        elif kind == "directory":
-            file.mkdir()
-        elif kind == "broken link":
-            file.symlink_to("nowhere")
+        if kind in LINKS:
+            file.symlink_to(LINKS[kind])
         else:
-            file.symlink_to("/dev/zero")
+            (os.mkfifo if kind == "FIFO" else Path.mkdir)(file)
 
     return damage
 
@@ -94,7 +83,7 @@ def tirex(**files: str | bytes) -> Damage:
         shutil.rmtree(program.input)
         program.input.mkdir()
         for name, text in files.items():
-            (program.input / name.replace("_", ".")).write_bytes(text if isinstance(text, bytes) else text.encode())
+            write(program.input / name.replace("_", "."), text)
 
     return damage
 
@@ -113,6 +102,7 @@ HUB = [
     json.dumps({"id": f"h{n}", "conclusion": text, "stance": "PRO", "argument": WORDS})
     for n, text in enumerate(("zoos", "golf", "ox"))
 ]
+SIX = "expected six, `qid Q0 docno rank score tag`"
 LONG = " ".join(f"word{number}" for number in range(20))
 QUERIES = '{"qid": "1", "query": "zoos"}\n{"qid": "2", "query": "golf"}\n'
 DOCUMENTS = "".join(
@@ -131,7 +121,7 @@ def input_run(text: str | bytes, name: str = "run.txt") -> Damage:
     def damage(program: Program) -> list[str]:
         place = program.input.parent / "earlier"
         place.mkdir()
-        (place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        write(place / name, text)
         return ["--input-run", str(place)]
 
     return damage
@@ -155,7 +145,6 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "a number of other digits": topics(topic("\u0661", "zoos") + ""),
     "corpus with a BOM": corpus(b"\xef\xbb\xbf" + BYTES),
     "corpus in gzip": corpus(PACKED, "args-me.json.gz"),
-    "corpus of a portal": corpus(CORPUS, "debateorg.json"),
     "one conclusion": corpus(json.dumps({"arguments": [argument("a1"), argument("a2")]})),
     "two conclusions": corpus(json.dumps({"arguments": [argument("a1"), argument("a2", "golf")]})),
     "two conclusions that share a word": corpus(json.dumps({"arguments": [argument("a1"), argument("a2", "zoos are fun")]})),
@@ -170,7 +159,6 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "a number of many digits beside the fields": arguments('{"id":"x","conclusion":"c","premises":[],"n":' + MANY_DIGITS + "}"),
     "an id that is long": arguments(one(id="i" * 5000)),
     "an id of other letters": arguments(one(id="идентификатор-é😀")),
-    "the same argument twice": arguments(ARGUMENTS[0]),
     "TIREx": documents(DOCUMENTS),
     "TIREx with BOMs and blank lines": tirex(
         queries_jsonl=b"\xef\xbb\xbf" + QUERIES.encode() + b"\n \n",
@@ -180,31 +168,20 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
         queries_jsonl_gz=gzip.compress(QUERIES.encode()), documents_jsonl_gz=gzip.compress(DOCUMENTS.encode())
     ),
     "TIREx with CRLF": tirex(queries_jsonl=QUERIES.replace("\n", "\r\n"), documents_jsonl=DOCUMENTS.replace("\n", "\r\n")),
-    "TIREx with numbers as ids": queries('{"qid": 1, "query": "zoos"}\n'),
     "TIREx with an escape in the query": queries('{"qid": 1, "query": "zoos \\u001b[2J"}\n'),
     "TIREx with short texts": documents('{"docno": 0, "text": "zoos"}\n{"docno": 1, "text": ""}\n{"docno": 2, "text": "ox"}\n'),
-    "TIREx as ir_datasets names it": tirex(
-        queries_jsonl=QUERIES.replace("qid", "query_id").replace('"query"', '"text"'),
-        corpus_jsonl=DOCUMENTS.replace("docno", "doc_id").replace('"text"', '"default_text"'),
-    ),
-    "TIREx with a document twice": documents(DOCUMENTS + DOCUMENTS.replace("}", ', "more": 1}')),
-    "args.me with an argument a line": corpus("\n".join(map(json.dumps, ARGUMENTS)), "args-me.jsonl"),
-    "args.me of a model hub": corpus("\n".join(HUB), "debateorg.jsonl"),
     "a list without ranks and scores": tirex(rerank_jsonl='{"qid": 1, "query": "zoos", "docno": "d", "text": "zoos"}\n'),
-    "a list of numbers in words": tirex(rerank_jsonl=listed(rank='"1"', score='"2.5e-3"')),
     "a list": tirex(rerank_jsonl=listed()),
     "a list of a short document": tirex(rerank_jsonl=listed(text='"Zoos are cruel."')),
     "a list of a score of 1e300": tirex(rerank_jsonl=listed(score="1e300")),
     "a list of a score of 7": tirex(rerank_jsonl=listed(score="7")),
     "a run": input_run("1 Q0 a1 1 3.5 x\n1 Q0 a2 2 2.5 x\n"),
-    "a run in gzip": input_run(gzip.compress(b"1 Q0 a1 1 3.5 x\n"), "run.txt.gz"),
     "a run with a BOM and blank lines": input_run(b"\xef\xbb\xbf\n1 Q0 a1 1 3.5 x\n\n"),
     "a run of tied scores": scored("1", "1", "1", "1"),
     "a run of the lowest scores": scored("-3.4e38", "-3.4028235e38", "-3.4028235e38", "-3.4028235e38"),
     "a run of the highest scores": scored("3.4028235e38", "3.4028235e38", "3.4028235e38"),
     "a run of scores beyond float32": scored("1e300", "1e39", "-1e39", "-1e300", "-1e308"),
     "a run of small scores": scored("1e-300", "1e-310", "0", "-0", "-1e-320"),
-    "a run of whatever separates": input_run("1\tQ0\ta1\t1\t3.5\tx\n"),
 }  # fmt: skip
 
 BAD: dict[str, tuple[Damage, str]] = {
@@ -218,18 +195,10 @@ BAD: dict[str, tuple[Damage, str]] = {
     "topics: NUL": (topics(TOPICS.replace("zoos", "\0")), "malformed XML"),
     "topics: not UTF-8": (topics(TOPICS.encode().replace(b"zoos", b"\xff")), "malformed XML"),
     "topics: of an unknown encoding": (topics(b'<?xml version="1.0" encoding="nonsense"?><topics/>'), "malformed XML"),
-    "topics: no topic": (topics("<topics/>"), "no <topic> element"),
     "topics: no number": (topics("<topics><topic><title>a</title></topic></topics>"), "without a number"),
-    "topics: empty number": (topics(topic(" ", "a")), "without a number"),
-    "topics: a blank in the number": (topics(topic("1 2", "a")), "without blanks"),
     "topics: a mark in the number": (topics(topic("1&#x202E;", "a")), "without blanks and control characters"),
     "topics: C1 in the number": (topics(topic("1&#x9b;", "a")), "'1\\x9b'"),
-    "topics: a number that begins a comment": (topics(topic("#1", "a")), "number '#1'"),
     "topics: no title": (topics("<topics><topic><number>1</number></topic></topics>"), "has no title"),
-    "topics: empty title": (topics(topic("1", " ")), "has no title"),
-    "topics: twice": (topics(TOPICS.replace(">2<", ">1<")), "occurs again"),
-    "topics: a document type": (topics("<!DOCTYPE topics>" + TOPICS), "document type declaration"),
-    "topics: an entity": (topics('<!DOCTYPE t [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + topic("1", "&x;")), "type"),
     "topics: a bomb": (
         topics('<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>' + topic("1", "&b;")),
         "document type",
@@ -241,47 +210,29 @@ BAD: dict[str, tuple[Damage, str]] = {
     "topics: a broken link": (special("topics.xml", "broken link"), "cannot be read"),
     "corpus: empty": (corpus(""), "malformed JSON"),
     "corpus: no JSON": (corpus("zoos"), "malformed JSON"),
-    "corpus: cut": (corpus(CORPUS[:-30]), "malformed JSON"),
     "corpus: not UTF-8": (corpus(BYTES.replace(b"Zoos", b"\xff")), "not UTF-8"),
-    "corpus: half a surrogate": (arguments('{"id":"x","conclusion":"\\ud800","premises":[]}'), "malformed JSON"),
-    "corpus: a list": (corpus("[]"), 'expected {"arguments"'),
     "corpus: null": (corpus("null"), 'expected {"arguments"'),
     "corpus: no arguments": (corpus("{}"), "arguments"),
     "corpus: arguments that are no list": (corpus('{"arguments": {}}'), "array"),
     "corpus: nothing in it": (corpus('{"arguments": []}'), "no argument is left of 0"),
-    "corpus: nothing long enough": (corpus(json.dumps({"arguments": [one(premises=[{"text": "short"}])]})), "is left"),
     "corpus: no conclusions": (corpus(json.dumps({"arguments": [one(conclusion=" ")]})), "no argument is left"),
-    "corpus: no id": (arguments({"conclusion": "c", "premises": []}), "argument number 6"),
     "corpus: a number as id": (arguments(one(id=7)), "argument number 6"),
     "corpus: an id of many digits": (arguments('{"id":' + MANY_DIGITS + ',"conclusion":"c","premises":[]}'), "number 6"),
-    "corpus: an empty id": (arguments(one(id="")), "argument number 6: id ''"),
-    "corpus: a blank in an id": (arguments(one(id="a b")), "argument number 6: id 'a b'"),
     **{
         f"corpus: {name} in an id": (arguments(f'{{"id":"x{text}","conclusion":"c","premises":[]}}'), "number 6: id 'x")
         for name, text in CONTROLS.items()
     },
     "corpus: an id of another text": (arguments(argument("a1", "Something else")), "a1 occurs 2 times"),
     "corpus: premises that are no list": (arguments(one(premises="x")), "(id x)"),
-    "corpus: a premise without text": (arguments(one(premises=[{}])), "(id x)"),
-    "corpus: a conclusion that is null": (arguments(one(conclusion=None)), "(id x)"),
     "corpus: an argument that is a list": (arguments("[]"), "argument number 6"),
-    "corpus: NaN in a premise": (arguments(one(premises=[{"text": float("nan")}])), "number 6 (id x): premises[0].text is NaN"),
-    "corpus: Infinity beside the fields": (arguments(one(more=[-float("inf")])), "number 6 (id x): more[0] is -Infinity"),
     "corpus: a word in the place of a text": (arguments('{"id":"x","conclusion":none}'), "argument number 6, line 1"),
-    "corpus: lines named as one object": (corpus("\n".join(map(json.dumps, ARGUMENTS))), "has to be named .jsonl"),
     "corpus: one object named as lines": (corpus(CORPUS, "args-me.jsonl"), "args-me.jsonl, line 1"),
-    "corpus: NaN in a line": (corpus(HUB[0].replace('"zoos"', "NaN"), "args-me.jsonl"), "line 1 (id h0): conclusion is NaN"),
-    "corpus: a line cut": (corpus("\n".join(HUB)[:-9], "args-me.jsonl"), "args-me.jsonl, line 3: malformed JSON"),
     "corpus: a mark in a line's id": (corpus(HUB[0].replace("h0", "h\\u202e"), "args-me.jsonl"), "line 1: id 'h"),
-    "corpus: a table": (corpus("id,premises\n", "args_processed_04_01.csv"), "args_processed_04_01.csv: a table"),
-    "corpus: BEIR's beside topics": (corpus('{"_id": "a", "title": "", "text": "b"}\n', "corpus.jsonl"), "BEIR's form"),
     "corpus: deep beside the fields": (arguments('{"id":"x","more":' + DEEP), "malformed JSON"),
     "corpus: deep behind a wrong id": (arguments('{"id":3,"more":' + DEEP), "malformed JSON"),
     "corpus: no gzip": (corpus("zoos", "args-me.json.gz"), "damaged gzip"),
     "corpus: gzip cut": (corpus(PACKED[:-9], "args-me.json.gz"), "damaged gzip"),
-    "corpus: gzip of another check": (
-        corpus(PACKED[:-8] + b"\0" * 8, "args-me.json.gz"), "damaged gzip",
-    ),
+    "corpus: gzip of another check": (corpus(PACKED[:-8] + b"\0" * 8, "args-me.json.gz"), "damaged gzip"),
     "corpus: a bomb": (corpus(BOMB, "args-me.json.gz"), "decompression bomb"),
     "corpus: a FIFO": (special("debateorg.json", "FIFO"), "a FIFO; expected a regular file"),
     "corpus: a device": (special("debateorg.json", "device"), "a device; expected a regular file"),
@@ -295,24 +246,9 @@ BAD: dict[str, tuple[Damage, str]] = {
     "TIREx: an empty file of queries": (queries(""), "no query"),
     "TIREx: no JSON": (queries("zoos\n"), "line 1"),
     "TIREx: a line of numbers": (queries(QUERIES + "[1]\n"), "line 3"),
-    "TIREx: a field is missing": (documents(DOCUMENTS + '{"docno": "x"}\n'), "line 4"),
     "TIREx: not UTF-8": (documents(DOCUMENTS.encode() + b'{"docno": "\xff"}\n'), "line 4"),
     "TIREx: deep": (queries('{"qid": ' + DEEP), "line 1"),
-    "TIREx: an empty query": (queries('{"qid": "1", "query": " "}\n'), "empty query"),
-    "TIREx: a query of many digits as id": (
-        queries('{"qid": ' + MANY_DIGITS + ', "query": "a"}\n'), "line 1",
-    ),
-    "TIREx: two texts of an id": (documents(DOCUMENTS + '{"docno": "d0", "text": "b"}\n'), "again"),
-    "TIREx: two queries of an id": (queries(QUERIES + '{"qid": 1, "query": "b"}\n'), "again"),
-    "TIREx: empty texts": (documents('{"docno": "d", "text": " "}\n'), "none of 1 documents has a text"),
-    "TIREx: no document": (documents(""), "none of 0 documents has a text"),
-    "TIREx: BEIR's": (
-        tirex(queries_jsonl='{"_id": "1", "text": "a"}', corpus_jsonl='{"_id": "1", "text": "a"}'), "BEIR's form",
-    ),
-    "TIREx: a qid that begins a comment": (queries('{"qid": "#1", "query": "a"}\n'), "qid holds '#1'"),
-    "TIREx: a fraction as id": (documents('{"docno": 1.0, "text": "zoos"}\n'), "line 1: docno holds 1.0"),
-    "TIREx: two ids": (documents('{"docno": "a", "docid": "b", "text": "zoos"}\n'), "docno holds 'a' and docid holds 'b'"),
-    "TIREx: no gzip": (tirex(queries_jsonl_gz="zoos", documents_jsonl=DOCUMENTS), "damaged gzip"),
+    "TIREx: a query of many digits as id": (queries('{"qid": ' + MANY_DIGITS + ', "query": "a"}\n'), "line 1"),
     "TIREx: a bomb": (
         tirex(queries_jsonl=QUERIES, documents_jsonl_gz=gzip.compress(b"\n" * (1 << 28), 9)), "decompression bomb"
     ),
@@ -321,56 +257,47 @@ BAD: dict[str, tuple[Damage, str]] = {
         for name, text in CONTROLS.items()
     },
     "a list: empty": (tirex(rerank_jsonl=""), "no query"),
-    "a list: a score that is NaN": (tirex(rerank_jsonl=listed(score="NaN")), "line 1"),
-    "a list: a score without end": (tirex(rerank_jsonl=listed(score="1e999")), "line 1"),
-    "a list: a rank of a half": (tirex(rerank_jsonl=listed(rank="1.5")), "rank holds 1.5"),
-    "a list: a score in some lines": (
-        tirex(rerank_jsonl=listed() + listed(docno='"d1"').replace('"score"', '"other"')),
-        "line 1 has a score and line 2 has none",
-    ),
-    "a list: a score in words": (tirex(rerank_jsonl=listed(score='"high"')), "line 1"),
     "a list: twice": (tirex(rerank_jsonl=listed() * 2), "occurs twice"),
     "a list: of other topics": (
         tirex(rerank_jsonl=listed(qid='"9"'), queries_jsonl=QUERIES, documents_jsonl=DOCUMENTS),
         "its only topic is not in the input, the first is 9",
     ),
-    "a list: of other documents": (
-        tirex(rerank_jsonl=listed(docno='"x"'), queries_jsonl=QUERIES, documents_jsonl=DOCUMENTS),
-        "its only document is not in the input, the first is x",
-    ),
     "a list: a FIFO": (lambda program: os.mkfifo(program.input / "rerank.jsonl"), "a FIFO"),
+    "a run: empty": (input_run(""), "an empty run"),
+    "a run: blank": (input_run("\n \n"), "an empty run"),
+    "a run: five fields": (input_run("1 Q0 a1 1 3\n"), f"line 1: 5 fields; {SIX} (the tag is missing)"),
+    "a run: eight fields": (input_run("1 Q0 a1 1 3 x y z\n"), f"line 1: 8 fields; {SIX}: remove 'y z' behind the tag"),
+    "a run: a document with blanks": (input_run("1 Q0 a b 1 3 x\n"), f"line 1: 7 fields; {SIX}: docno 'a b' has blanks"),
+    "a run: a rank of a half": (input_run("1 Q0 a1 1.5 3 x\n"), "line 1: rank '1.5'; expected a whole number"),
+    "a run: a mark in an id": (input_run("1 Q0 a\u200b1 1 3 x\n"), "docno 'a\\\\u200b1'; expected one without blanks"),
+    "a run: a comma in a score": (scored("3,5"), "line 1: score '3,5'; expected a finite number"),
+    "a run: Python's own digits": (scored("1_0"), "line 1: score '1_0'; expected a finite number"),
+    "a run: other digits": (scored("\u0661"), "line 1: score '\u0661'; expected a finite number"),
+    "a run: a hard blank in a document": (input_run("1 Q0 a\u00a01 1 3 x\n"), "expected one without blanks"),
+    "a run: ranks against scores": (
+        scored("1", "2"),
+        "line 2: ranks and scores contradict each other in 1 of 1 topics; the first is 1, where a2 has rank 2 and score 2",
+    ),
+    "a run: only comments": (input_run("# a run\n# of nothing\n"), "an empty run"),
+    "a run: leading zeros": (input_run("01 Q0 a1 1 3 x\n"), "01 without leading zeros would be 1"),
+    "a run: a rank in words": (input_run("1 Q0 a1 first 3 x\n"), "line 1: rank 'first'; expected a whole number"),
+    "a run: a rank of other digits": (input_run("1 Q0 a1 ² 3 x\n"), "line 1: rank '²'; expected a whole number"),
+    "a run: a rank of many digits": (input_run(f"1 Q0 a1 {MANY_DIGITS} 3 x\n"), "line 1: rank '7777"),
+    "a run: NaN": (scored("nan"), "line 1: score 'nan'; expected a finite number"),
+    "a run: infinity": (scored("inf"), "line 1: score 'inf'; expected a finite number"),
+    "a run: beyond float64": (scored("1e309"), "line 1: score '1e309'; expected a finite number"),
+    "a run: not UTF-8": (input_run(b"1 Q0 a\xff 1 3 x\n"), "not UTF-8"),
+    "a run: no gzip": (input_run("zoos", "run.txt.gz"), "damaged gzip"),
+    "a run: a bomb": (input_run(BOMB, "run.txt.gz"), "decompression bomb"),
+    "a run: twice": (input_run("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n"), "document a1 is in topic 1 twice, first in line 1"),
+    "a run: another topic": (input_run("9 Q0 a1 1 3 x\n"), "its only topic is not in the input, the first is 9"),
+    "a run: another document": (input_run("1 Q0 zz 1 3 x\n"), "its only document is not in the input, the first is zz"),
+    "a run: an escape in a document": (input_run("1 Q0 a\x1b[2J 1 3 x\n"), "docno 'a\\\\x1b[2J'; expected one without blanks"),
+    "a run: no run": (lambda program: ["--input-run", str(program.input)], "no run found"),
+    "a run: nowhere": (lambda program: ["--input-run", str(program.input / "nowhere")], "no run found"),
+    "a run: a FIFO": (lambda program: (os.mkfifo(program.input / "run.txt"), ["--input-run", str(program.input)])[1], "a FIFO"),
+    "a run: a name that is too long": (lambda program: ["--input-run", "x" * 5000], "no run found"),
 }  # fmt: skip
-
-BAD_RUNS: dict[str, tuple[Damage, str]] = {
-    "empty": (input_run(""), "an empty run"),
-    "blank": (input_run("\n \n"), "an empty run"),
-    "five fields": (input_run("1 Q0 a1 1 3\n"), "line 1: 5 fields; expected six"),
-    "seven fields": (input_run("1 Q0 a1 1 3 x y\n"), "remove 'y' behind the tag"),
-    "a comma in a score": (scored("3,5"), "line 1: score '3,5'; expected a finite number"),
-    "Python's own digits": (scored("1_0"), "line 1: score '1_0'; expected a finite number"),
-    "other digits": (scored("\u0661"), "line 1: score '\u0661'; expected a finite number"),
-    "a hard blank in a document": (input_run("1 Q0 a\u00a01 1 3 x\n"), "expected one without blanks"),
-    "ranks against scores": (scored("1", "2"), "ranks and scores contradict each other in 1 of 1 topics"),
-    "only comments": (input_run("# a run\n# of nothing\n"), "an empty run"),
-    "leading zeros": (input_run("01 Q0 a1 1 3 x\n"), "01 without leading zeros would be 1"),
-    "a rank in words": (input_run("1 Q0 a1 first 3 x\n"), "line 1: rank 'first'; expected a whole number"),
-    "a rank of other digits": (input_run("1 Q0 a1 ² 3 x\n"), "line 1: rank '²'; expected a whole number"),
-    "a rank of many digits": (input_run(f"1 Q0 a1 {MANY_DIGITS} 3 x\n"), "line 1: rank '7777"),
-    "NaN": (scored("nan"), "line 1: score 'nan'; expected a finite number"),
-    "infinity": (scored("inf"), "line 1: score 'inf'; expected a finite number"),
-    "beyond float64": (scored("1e309"), "line 1: score '1e309'; expected a finite number"),
-    "not UTF-8": (input_run(b"1 Q0 a\xff 1 3 x\n"), "not UTF-8"),
-    "no gzip": (input_run("zoos", "run.txt.gz"), "damaged gzip"),
-    "a bomb": (input_run(BOMB, "run.txt.gz"), "decompression bomb"),
-    "twice": (input_run("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n"), "document a1 is in topic 1 twice, first in line 1"),
-    "another topic": (input_run("9 Q0 a1 1 3 x\n"), "its only topic is not in the input, the first is 9"),
-    "another document": (input_run("1 Q0 zz 1 3 x\n"), "its only document is not in the input, the first is zz"),
-    "an escape in a document": (input_run("1 Q0 a\x1b[2J 1 3 x\n"), "docno 'a\\\\x1b[2J'; expected one without blanks"),
-    "no run": (lambda program: ["--input-run", str(program.input)], "no run found"),
-    "nowhere": (lambda program: ["--input-run", str(program.input / "nowhere")], "no run found"),
-    "a FIFO": (lambda program: (os.mkfifo(program.input / "run.txt"), ["--input-run", str(program.input)])[1], "a FIFO"),
-    "a name that is too long": (lambda program: ["--input-run", "x" * 5000], "no run found"),
-}
 
 
 def flags_of(found: object) -> list[str]:
@@ -387,31 +314,19 @@ def test_odd_inputs_are_ranked(program: Program, name: str) -> None:
     runs = [(program.output / f"aragorn-{system}.txt").read_text() for system in ("bm25", "knrm", "dirichlet_rm3")]
     unknown = name in ("a title of digits", "a title of marks", "a title with an unknown word")
     assert [bool(run) for run in runs] == [not unknown] * 3, said
-    assert ("its list is empty" in said) == (unknown or ("list" in said and "its list is empty" in said))
+    assert "its list is empty" in said or not unknown
     assert max(len(line) for line in said.splitlines() if "WARNING" not in line) < 1500
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_inputs_are_refused_by_rank_and_check_alike(program: Program, name: str) -> None:
     damage, words = BAD[name]
-    damage(program)
-    code, said = program.rank()
-    assert code == 3, said
-    assert words in said, said
-    assert "\x1b" not in said
-    code, said = program.check()
-    assert code == 3, said
-    assert words in said, said
+    flags = flags_of(damage(program))
+    for code, said in (program.rank(*flags), *([] if flags else [program.check()])):  # `check` takes no earlier run
+        assert code == 3, said
+        assert words in said, said
+        assert "\x1b" not in said
     assert not program.output.exists() or not list(program.output.iterdir())
-
-
-@pytest.mark.parametrize("name", BAD_RUNS)
-def test_bad_runs_are_refused(program: Program, name: str) -> None:
-    damage, words = BAD_RUNS[name]
-    code, said = program.rank(*flags_of(damage(program)))
-    assert code == 3, said
-    assert words in said, said
-    assert "\x1b" not in said
 
 
 def test_scores_beyond_float32_keep_their_order(program: Program) -> None:
@@ -476,8 +391,3 @@ def test_a_bomb_is_bounded_where_memory_is(program: Program) -> None:
     assert done.returncode == 3, done.stderr
     assert "args-me.json.gz: unpacks to far more" in done.stderr
     assert int(done.stdout) < 1_500_000  # kilobytes at most; unpacked it would be 2 GB
-
-
-def test_there_are_enough_cases() -> None:
-    cases: list[dict[str, Any] | Callable[..., object]] = [GOOD, BAD, BAD_RUNS]  # type: ignore[list-item]
-    assert sum(len(case) for case in cases if isinstance(case, dict)) > 140
