@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -9,8 +8,8 @@ import pytest
 from submission.__main__ import main
 from submission.retrieval.lexical import RM3, Dirichlet
 from submission.systems import catalogue
-from tests.conftest import write_lexical, write_tiny
-from tests.hostile.harness import TOPIC, Program, write_input
+from tests.conftest import with_topics, write_lexical, write_tiny
+from tests.hostile.harness import Program, write_input
 
 
 @pytest.fixture
@@ -27,10 +26,7 @@ def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str
 def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What KNRM and SNRM left of an input: input, checkpoints, out, work."""
     place = tmp_path_factory.mktemp("finished")
-    shutil.copytree(corpus, place / "input")
-    arguments = json.loads((place / "input" / "args-me.json").read_text())["arguments"]
-    body = "".join(TOPIC.format(number, arguments[number]["conclusion"]) for number in (1, 200, 400))
-    (place / "input" / "topics.xml").write_text(f"<topics>{body}</topics>")
+    with_topics(corpus, place / "input")
     for seed, name in enumerate(("knrm", "snrm")):
         write_tiny(place / "checkpoints", name, seed)
     write_lexical(place / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(most_df=1.0))

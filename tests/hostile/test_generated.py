@@ -47,10 +47,6 @@ def maybe(good: str, other: st.SearchStrategy[Any] = JSON) -> st.SearchStrategy[
     return st.sampled_from([good] * 3) | other
 
 
-def jsons(value: Any) -> str:
-    return json.dumps(value)
-
-
 ARGUMENT = st.fixed_dictionaries(
     {},
     optional={
@@ -74,8 +70,8 @@ LINE = st.fixed_dictionaries(
 ODD_ID = {"id": IDS, "conclusion": st.just("Zoos"), "premises": st.just([{"text": WORDS}])}  # nothing else is
 ODD_LINE = {"qid": st.just("7"), "query": st.just("zoos"), "docno": IDS, "text": st.just(WORDS), "rank": st.just(1)}
 ODD_LINE |= {"score": st.floats(allow_nan=False, allow_infinity=False)}
-LINES = st.lists(st.fixed_dictionaries(ODD_LINE).map(jsons), max_size=2).map("\n".join) | st.lists(
-    (LINE | JSON).map(jsons) | ANY, max_size=5
+LINES = st.lists(st.fixed_dictionaries(ODD_LINE).map(json.dumps), max_size=2).map("\n".join) | st.lists(
+    (LINE | JSON).map(json.dumps) | ANY, max_size=5
 ).map("\n".join)
 RUN_FIELD = st.sampled_from(["1", "2", "Q0", "a1", "a2", "a3", "1", "3", "0.5", "-1e300", "1e39", "x"]) | ANY
 RUN_LINE = st.lists(RUN_FIELD, min_size=5, max_size=7) | st.tuples(

@@ -60,10 +60,6 @@ def server(searcher: Searcher) -> Iterator[SearchServer]:
         yield opened
 
 
-def test_they_are_a_hundred() -> None:
-    assert len(set(ALONE)) >= 100
-
-
 @pytest.mark.parametrize("question", ALONE, ids=lambda question: ascii(question)[1:25])
 def test_an_answer_or_a_clear_error(question: str, searcher: Searcher, server: SearchServer) -> None:
     status, page = server.answered(

@@ -16,24 +16,13 @@ from tests.conftest import ROOT
 from tests.hostile.harness import Program
 
 MOMENTS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds after the start: in Python's own, in torch's import, in the work
+SYSTEMS = ("--system", "bm25", "--system", "knrm")
 FIRST = 0.3  # before that Python itself may not yet hear
 
 
 def command(program: Program) -> list[str]:
     places = ["-i", program.input, "-o", program.output, "--work", program.work, "--checkpoints", program.checkpoints]
-    return [
-        sys.executable,
-        "-m",
-        "submission",
-        "rank",
-        *map(str, places),
-        "--device",
-        "cpu",
-        "--system",
-        "bm25",
-        "--system",
-        "knrm",
-    ]
+    return [sys.executable, "-m", "submission", "rank", *map(str, places), "--device", "cpu", *SYSTEMS]
 
 
 @pytest.fixture(autouse=True)
