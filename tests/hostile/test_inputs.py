@@ -246,6 +246,7 @@ BAD: dict[str, tuple[Damage, str]] = {
     "TIREx: an empty file of queries": (queries(""), "no query"),
     "TIREx: no JSON": (queries("zoos\n"), "line 1"),
     "TIREx: a line of numbers": (queries(QUERIES + "[1]\n"), "line 3"),
+    "TIREx: a field is missing": (documents(DOCUMENTS + '{"docno": "x"}\n'), "line 4"),
     "TIREx: not UTF-8": (documents(DOCUMENTS.encode() + b'{"docno": "\xff"}\n'), "line 4"),
     "TIREx: deep": (queries('{"qid": ' + DEEP), "line 1"),
     "TIREx: a query of many digits as id": (queries('{"qid": ' + MANY_DIGITS + ', "query": "a"}\n'), "line 1"),

@@ -72,16 +72,11 @@ class Arrays(Squares):
         return np.array([cell.number, np.nan], dtype=np.float32)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "log"
-
-
 @pytest.mark.parametrize("processes", [None, 1, 2])
 def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_was_stopped(
-    tmp_path: Path, log: Path, processes: int | None, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, processes: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    threads = torch.get_num_threads()
+    log, threads = tmp_path / "log", torch.get_num_threads()
     found = run(Squares(log), CELLS, tmp_path, processes)
     assert [(cell, one.square) for cell, one in found.items()] == [(cell, cell.number**2) for cell in CELLS]
     lines = log.read_text().split()
@@ -92,23 +87,24 @@ def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_
     assert (os.getpid() in {one.process for one in found.values()}) == (processes != 2)
     assert found[CELLS[0]].process == found[CELLS[2]].process  # of one group
 
-    tmp_path, log = tmp_path / "resumed", tmp_path / "resumed.log"
+    place, log = tmp_path / "resumed", tmp_path / "resumed.log"
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):
-        run(Squares(log, fails_at=2), CELLS, tmp_path, processes)
+        run(Squares(log, fails_at=2), CELLS, place, processes)
     before = log.read_text().split()
     assert "a3" in before  # kept, though its group was not finished
-    assert not list(tmp_path.rglob("*.tmp"))
+    assert not list(place.rglob("*.tmp"))
     with caplog.at_level(logging.INFO):
-        found = run(Squares(log), CELLS, tmp_path, processes)
+        found = run(Squares(log), CELLS, place, processes)
     assert [one.square for one in found.values()] == [9, 1, 4, 81]
     after = log.read_text().split()
     assert sorted(after) == ["a2", "a3", "b1", "c9"]  # none twice
     assert f"squares: {len(before)} of 4 results are kept" in caplog.text
-    assert run(Squares(log), CELLS, tmp_path, processes) == found
+    assert run(Squares(log), CELLS, place, processes) == found
     assert log.read_text().split() == after
 
 
-def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path: Path, log: Path) -> None:
+def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path: Path) -> None:
+    log = tmp_path / "log"
     run(Squares(log), CELLS, tmp_path)
     assert [one.square for one in run(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
     assert [one.square for one in run(Squares(log), CELLS[:2], tmp_path).values()] == [9, 1]
@@ -121,7 +117,8 @@ def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path:
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
-def test_what_is_damaged_is_computed_again(tmp_path: Path, log: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_damaged_is_computed_again(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    log = tmp_path / "log"
     whole = run(Squares(log), CELLS, tmp_path)
     file = min((tmp_path / "squares-results").iterdir())
     content = file.read_bytes()
