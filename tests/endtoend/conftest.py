@@ -1,31 +1,37 @@
-"""A small encoder that learned nothing, and judgments of a few topics."""
+"""A small encoder that learned nothing, judgments of a few topics, and what several tests do with a training."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from tests.conftest import tiny_tokenizer
+from tests.conftest import BERT, contents, tiny_tokenizer
+from training.__main__ import main
+from training.fitting import loop
 
 
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a two-block BERT over letters and a few words."""
     monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", tmp_path / "encoders")
-    folder = tmp_path / "encoders" / "tiny"
-    folder.mkdir(parents=True)
+    return write_encoder(tmp_path / "encoders" / "tiny")
+
+
+def write_encoder(folder: Path, **settings: float) -> Path:
+    """Write a two-block BERT over letters and a few words."""
     tokenizer = tiny_tokenizer()
-    tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(folder)
+    sizes = {**BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
+    BertModel(BertConfig(**sizes, **settings)).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
 
@@ -42,3 +48,67 @@ def judged(topics: Path, tmp_path: Path) -> list[Path]:
     for file, own in zip(files, lines, strict=True):
         file.write_text("".join(own))
     return files
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    """A command of training ends with that exit code and says those words."""
+
+    def check(code: int, words: str, *command: object) -> None:
+        assert main([*map(str, command)]) == code
+        assert words in capsys.readouterr().err
+
+    return check
+
+
+@pytest.fixture
+def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Train a network, and again while it is stopped before some steps, counted over all beginnings: the bytes are the same.
+
+    How many lines the log had at the last stop.
+    """
+
+    def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:
+        fit()
+        checkpoint, run = work / "checkpoints" / name, work / "fit" / name
+        whole = contents(work / "checkpoints")
+        assert checkpoint.exists()
+        shutil.rmtree(run)
+        shutil.rmtree(checkpoint)
+        step, taken = loop.take_step, iter(range(10**6))
+
+        def stopped(*arguments: Any) -> float:
+            if next(taken) in stops:
+                raise KeyboardInterrupt
+            return step(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "take_step", stopped)
+            for _ in stops:
+                with pytest.raises(KeyboardInterrupt):
+                    fit()
+        assert (run / "state.pt").exists()
+        logged = len((run / "log.jsonl").read_text().splitlines())
+        fit()
+        assert contents(work / "checkpoints") == whole
+        return logged
+
+    return check
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """A file system in memory of so many KiB; asked again, the same one with another size."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def resized(kilobytes: int) -> Path:
+        how = "remount," if place.is_mount() else ""
+        command = ["mount", "-t", "tmpfs", "-o", f"{how}size={kilobytes}k", "tmpfs", str(place)]
+        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("a small file system cannot be mounted here: that takes the rights of root")
+        return place
+
+    yield resized
+    if place.is_mount():
+        subprocess.run(["umount", "--lazy", str(place)], check=True)  # indexes may still be mapped

@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
-from torch import Tensor
 
 from submission.__main__ import main as submission
 from submission.disk.locked import locked
@@ -27,7 +26,7 @@ from submission.text.ids import PADDING, UNKNOWN
 from submission.text.normalise import premise_words
 from submission.text.tokenisers import WordTokeniser
 from submission.text.written import forms
-from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, argument, colours, contents
+from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, colours, contents
 from training import tasks
 from training.__main__ import main
 from training.data import vectors as word_vectors
@@ -39,11 +38,22 @@ from training.jobs import lacking
 from training.tasks import read_recipe
 from training.tasks.pairs import Pairs, Pairwise
 
+ONE_EPOCH = RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim leaves a text file of vectors open.
 UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-def test_tables_hold_the_same_arguments_in_both_forms(prepared: Path) -> None:
+@pytest.fixture
+def fit(work: Path, recipe: Callable[..., str]) -> Callable[..., int]:
+    """Train by a recipe; the exit code."""
+
+    def run(text: str = RECIPE, *flags: str) -> int:
+        return main(["fit", recipe(text), "--work", str(work), "--device", "cpu", *flags])
+
+    return run
+
+
+def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unrelated_validate(prepared: Path) -> None:
     for part, number in (("train", 1), ("validation", 20)):
         words, pieces = (pq.read_table(prepared / f"{part}.{form}.parquet").to_pylist() for form in ("words", "pieces"))
         docnos = {row["docno"] for row in pieces}
@@ -52,21 +62,14 @@ def test_tables_hold_the_same_arguments_in_both_forms(prepared: Path) -> None:
             assert word_row["premise"] == " ".join(premise_words(piece_row["premise"]))
             assert word_row["unrelated_docnos"] == piece_row["unrelated_docnos"]
             assert len(set(piece_row["unrelated_docnos"]) & docnos) == number
-
-
-def test_validation_is_5_related_and_100_unrelated(prepared: Path) -> None:
     table = pd.read_parquet(prepared / "validation.words.parquet")
     queries = list(table.groupby("normalised_conclusion"))
     assert len(queries) == 25
     for conclusion, related in queries:
         unrelated = {docno for docnos in related["unrelated_docnos"] for docno in docnos}
-        assert (len(related), len(unrelated)) == (5, 100)
         others = table[table["docno"].isin(unrelated)]
-        assert len(others) == 100
+        assert (len(related), len(unrelated), len(others)) == (5, 100, 100)
         assert conclusion not in set(others["normalised_conclusion"])
-
-
-def test_statistics(prepared: Path, tmp_path: Path) -> None:
     statistics = json.loads((prepared / "statistics.json").read_text())
     expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125, "validation queries": 25}
     expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words a premise": 20.0}
@@ -76,24 +79,28 @@ def test_statistics(prepared: Path, tmp_path: Path) -> None:
         assert colours((prepared / name).read_bytes()) > 50  # bars, text and its grey edges
 
 
-def test_the_sample_can_be_prepared(tmp_path: Path) -> None:
-    assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / "w")]) == 0
-    statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
-    assert (statistics["arguments"], statistics["validation queries"]) == (461, 30)
+def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
+    found = []
+    for flags in ([], ["--sample", "440"]):
+        assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / f"{len(flags)}"), *flags]) == 0
+        found.append(json.loads((tmp_path / f"{len(flags)}" / "statistics.json").read_text()))
+    assert (found[0]["arguments"], found[0]["validation queries"], found[1]["arguments"]) == (461, 30, 440)
 
 
-def test_prepare_again_is_the_same_bytes_and_makes_only_what_is_missing(
-    corpus: Path, prepared: Path, work: Path, tmp_path: Path
+def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_another_setting(
+    corpus: Path, prepared: Path, work: Path, tmp_path: Path, refused: Callable[..., None]
 ) -> None:
     first = {name: data for name, data in contents(prepared).items() if "/" not in name}
-    again = tmp_path / "again"
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(again)]) == 0
-    assert contents(again) == first
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work"]
+    assert main([*prepare, str(tmp_path / "again")]) == 0
+    assert contents(tmp_path / "again") == first
     (work / "train.words.parquet").unlink()
     kept = (work / "train.pieces.parquet").stat().st_mtime_ns
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
+    assert main([*prepare, str(work)]) == 0
     assert {name: data for name, data in contents(work).items() if "/" not in name} == first
     assert (work / "train.pieces.parquet").stat().st_mtime_ns == kept
+    refused(5, "holds files of another seed", *prepare, work, "--seed", 1)
+    assert main([*prepare, str(work), "--seed", "1", "--overwrite"]) == 0
 
 
 def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared: Path, tmp_path: Path) -> None:
@@ -109,21 +116,10 @@ def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prep
             assert (other / table.name).read_bytes() == table.read_bytes()
 
 
-def test_prepare_refuses_the_tables_of_another_setting(corpus: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1"]) == 5
-    assert "holds files of another seed" in capsys.readouterr().err
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
-
-
-def test_prepare_a_sample(tmp_path: Path) -> None:
-    assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / "w"), "--sample", "440"]) == 0
-    assert json.loads((tmp_path / "w" / "statistics.json").read_text())["arguments"] == 440
-
-
 def test_a_network_trains_on_what_a_search_finds(
     corpus: Path, prepared: Path, work: Path, recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = f'{RECIPE.replace("epochs = 3", "epochs = 1")}[pairs]\nunrelated = "dirichlet"\n'
+    text = f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n'
     fit = ["fit", recipe(text), "--work", str(work)]
     assert main(fit) == 3
     assert "--unrelated dirichlet` makes it" in capsys.readouterr().err
@@ -134,18 +130,20 @@ def test_a_network_trains_on_what_a_search_finds(
     dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
     train = pd.read_parquet(work / "train.words.parquet").set_index("docno")
     assert dealt["docno"].tolist() == train.index.tolist()
-    own, others = train, train.loc[dealt["unrelated_docno"]]
-    assert (own["normalised_conclusion"].to_numpy() != others["normalised_conclusion"].to_numpy()).all()
-    shared = [
-        bool(set(one.split()) & set(other.split()))
-        for one, other in zip(own["normalised_conclusion"], others["premise"], strict=True)
-    ]
-    least_similar = train.loc[[docnos[0] for docnos in train["unrelated_docnos"]]]["premise"]
-    by_chance = [
-        bool(set(one.split()) & set(other.split()))
-        for one, other in zip(own["normalised_conclusion"], least_similar, strict=True)
-    ]
-    assert np.mean(shared) == 1 > 0.5 > np.mean(by_chance)
+    conclusions, others = train["normalised_conclusion"], train.loc[dealt["unrelated_docno"]]
+    assert (conclusions.to_numpy() != others["normalised_conclusion"].to_numpy()).all()
+    least_similar = train.loc[[docnos[0] for docnos in train["unrelated_docnos"]]]
+    shared, by_chance = (
+        np.mean([bool({*one.split()} & {*other.split()}) for one, other in zip(conclusions, found["premise"], strict=True)])
+        for found in (others, least_similar)
+    )
+    assert shared == 1 > 0.5 > by_chance
+    tokeniser = build(Recipe(ranker="knrm", network={"dimensions": 20}, task=Pairs()), work / "vectors", work).reader
+    assert isinstance(tokeniser, WordTokeniser)
+    own, found = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
+    assert dealt["docno"].to_numpy()[found.unrelated].tolist() == dealt["unrelated_docno"].tolist()
+    assert (own.unrelated != found.unrelated).mean() > 0.9
+    assert torch.equal(own.premises.ids, found.premises.ids)
     assert main(prepare) == 0
     assert contents(work) == first
     assert main(fit) == 0
@@ -159,26 +157,6 @@ def test_a_network_trains_on_what_a_search_finds(
     assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
     assert main(fit) == 3  # of the tables that were there before
     assert "not of these tables" in capsys.readouterr().err
-
-
-def test_unrelated_premises_are_those_that_were_dealt_out(corpus: Path, work: Path) -> None:
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]) == 0
-    tokeniser = build(Recipe(ranker="knrm", network={"dimensions": 20}, task=Pairs()), work / "vectors", work).reader
-    assert isinstance(tokeniser, WordTokeniser)
-    own, others = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
-    dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
-    docnos = dealt["docno"].to_numpy()
-    assert docnos[others.unrelated].tolist() == dealt["unrelated_docno"].tolist()
-    assert (own.unrelated != others.unrelated).mean() > 0.9
-    assert torch.equal(own.premises.ids, others.premises.ids)
-
-
-def test_prepare_without_a_five_premise_conclusion(
-    make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = make_input(arguments=[argument("a"), argument("b", "Golf")])
-    assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / "w")]) == 3
-    assert "exactly 5 premises" in capsys.readouterr().err
 
 
 def test_vectors_are_reproducible_and_of_frequent_words(work: Path, tmp_path: Path) -> None:
@@ -207,30 +185,23 @@ def test_vectors_of_words_as_they_are_written(work: Path, tmp_path: Path) -> Non
 
 
 @UNCLOSED
-@pytest.mark.parametrize("form", ["glove", "word2vec", "binary"])
-def test_vectors_from_files(work: Path, tmp_path: Path, form: str) -> None:
+def test_vectors_from_files(work: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
     from gensim.models.keyedvectors import KeyedVectors
 
     table = KeyedVectors(3)
     table.add_vectors(["fillera", "topicaa", "never-in-there"], np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32))
-    file = tmp_path / ("v.bin" if form == "binary" else "v.txt")
-    table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
-    flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(tmp_path / "v")]
-    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
-    vocabulary, vectors = word_vectors.load(tmp_path / "v")
-    assert "never-in-there" not in vocabulary.terms
-    assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
-    assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
-
-
-@UNCLOSED
-def test_vectors_of_other_dimensions(work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 5 6\n")
-    assert main(["prepare", "vectors", "--work", str(work), "-i", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
-    assert "vectors of 3 dimensions, expected 300" in capsys.readouterr().err
-    (tmp_path / "v.txt").write_text("fillera 1 2 3\ntopicaa 4 five 6\n")
-    assert main(["prepare", "vectors", "--work", str(work), "-i", str(tmp_path / "v.txt"), "-o", str(tmp_path / "v")]) == 3
-    assert "not a word2vec or GloVe file" in capsys.readouterr().err
+    for form in ("glove", "word2vec", "binary"):
+        file, place = tmp_path / ("v.bin" if form == "binary" else "v.txt"), tmp_path / form
+        table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
+        flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(place)]
+        assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
+        vocabulary, vectors = word_vectors.load(place)
+        assert "never-in-there" not in vocabulary.terms
+        assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
+        assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
+    for line, words in (("4 5 6", "vectors of 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
+        (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
+        refused(3, words, "prepare", "vectors", "--work", work, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
 
 
 TOY = '''"""Learning a constant: the score of every premise for its own conclusion."""
@@ -262,13 +233,13 @@ class Constant(Pairwise):
 
 
 def test_a_new_task_is_one_file_and_a_recipe(
-    work: Path, recipe: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    work: Path, fit: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "toy.py").write_text(TOY)
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    assert main(["fit", recipe(f"{RECIPE}[toy]\nscore = 2\n"), "--work", str(work)]) == 2
+    assert fit(f"{RECIPE}[toy]\nscore = 2\n") == 2
     assert "Expected `float` <= 1.0 - at `$.toy.score`" in capsys.readouterr().err
-    assert main(["fit", recipe(f"{RECIPE}[toy]\nscore = 0.25\n"), "--work", str(work)]) == 0
+    assert fit(f"{RECIPE}[toy]\nscore = 0.25\n") == 0
     checkpoint = work / "checkpoints" / "mine"
     assert json.loads((checkpoint / "provenance.json").read_text())["recipe"]["toy"] == {"score": 0.25}
     assert json.loads((checkpoint / "metrics.json").read_text())["log"][-1]["loss"] < 0.01
@@ -290,12 +261,8 @@ def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
     assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
-    assert (
-        submission(
-            ["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent), "--system", "knrm"]
-        )
-        == 0
-    )
+    places = ["-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]
+    assert submission(["rank", *places, "--system", "knrm"]) == 0
 
 
 @pytest.mark.slow
@@ -325,34 +292,48 @@ def test_vectors_that_lack_are_named_with_all_that_makes_them(prepared: Path, tm
     assert lacking(read_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; {verb}"
 
 
-def test_what_is_finished_is_not_made_again_unless_it_is_damaged(
-    work: Path, recipe: Callable[..., str], caplog: pytest.LogCaptureFixture
-) -> None:
-    command = ["fit", recipe(), "--work", str(work), "--device", "cpu"]
-    assert main(command) == 0
+def test_a_finished_network_stays_unless_it_is_damaged(
+    fit: Callable[..., int], work: Path, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert fit(ONE_EPOCH) == 0
     checkpoint = work / "checkpoints" / "mine"
     before, times = contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     caplog.set_level("INFO")
-    assert main(command) == 0
+    assert fit(ONE_EPOCH) == 0
     assert f"{checkpoint}: is there" in caplog.text
     assert {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == times
     (checkpoint / "metrics.json").write_text("{}")
-    assert main(command) == 0
+    assert fit(ONE_EPOCH) == 0
     assert contents(checkpoint) == before
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # made by another version
-    assert main(command) == 0
+    assert fit(ONE_EPOCH) == 0
     assert contents(checkpoint) == before
+    assert fit(ONE_EPOCH, "-o", str(checkpoints / "knrm")) == 0  # another network was there
+    assert contents(checkpoints / "knrm") == before
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "thesis.txt").write_text("precious")
+    assert fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")) == 5
+    assert "holds something else than a checkpoint" in capsys.readouterr().err
+    assert contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
+    assert fit() == 2
+    assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
+    (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
+    assert fit(ONE_EPOCH) == 3
+    assert "give --restart to begin again" in capsys.readouterr().err
+    sync, calls = os.fsync, iter(range(10**6))
 
+    def fills(descriptor: int) -> None:
+        if next(calls) == 3:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
 
-def test_micro_batches_mean_the_same(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
-    text = RECIPE.replace("epochs = 3", "epochs = 1").replace("dimensions = 20", "dimensions = 20\ndropout = 0.0")
-    weights: list[Tensor] = []
-    for micro in (32, 8):
-        file = recipe(f"{text}micro_batch_size = {micro}\n")
-        assert main(["fit", file, "--work", str(work), "-o", str(tmp_path / str(micro)), "--restart"]) == 0
-        weights.append(open_checkpoint(tmp_path / str(micro)).ranker.state_dict()["linear.weight"])
-    torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=1e-3)
+    monkeypatch.setattr(os, "fsync", fills)
+    assert fit(RECIPE, "--restart") == 5
+    assert "No space left on device" in capsys.readouterr().err
+    assert contents(checkpoint) == before
+    open_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -375,100 +356,36 @@ def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, 
         assert set(moved.tolist()) <= set(words.tolist()) - {PADDING, UNKNOWN}
 
 
-def test_another_recipe_of_the_same_name_is_refused(
-    work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
+def test_recipes_that_fit_no_network_are_refused(fit: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    for text, words in (
+        (RECIPE.replace("= 20", "= 30"), "network has 30 dimensions, the word vectors 20"),
+        (RECIPE.replace("= 20", "= 20\nkernels = 1"), "makes no knrm"),
+        (f"{RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
+    ):
+        assert fit(text) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, refused: Callable[..., None]) -> None:
+    words = "`python -m training prepare vectors --work WORK` makes them"
+    refused(3, words, "fit", recipe(), "--work", tmp_path)
+    refused(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
+
+
+def test_a_network_that_learns_nothing_is_refused(
+    fit: Callable[..., int], work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
-    assert main(["fit", recipe(), "--work", str(work)]) == 2
-    assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
-
-
-def test_an_output_that_is_no_checkpoint_is_left_alone(
-    work: Path, recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    assert main(["fit", recipe(), "--work", str(work), "-o", str(tmp_path / "mine")]) == 5
-    assert "holds something else than a checkpoint" in capsys.readouterr().err
-    assert contents(tmp_path / "mine") == {"thesis.txt": b"precious"}
-
-
-def test_a_finished_run_writes_its_own_network_wherever_it_is_asked_to(
-    work: Path, recipe: Callable[..., str], checkpoints: Path
-) -> None:
-    file = recipe(RECIPE.replace("epochs = 3", "epochs = 1"))
-    assert main(["fit", file, "--work", str(work)]) == 0
-    assert main(["fit", file, "--work", str(work), "-o", str(checkpoints / "knrm")]) == 0  # another network was there
-    assert contents(checkpoints / "knrm") == contents(work / "checkpoints" / "mine")
-
-
-def test_dimensions_that_do_not_fit(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", recipe(RECIPE.replace("= 20", "= 30")), "--work", str(work)]) == 2
-    assert "network has 30 dimensions, the word vectors 20" in capsys.readouterr().err
-
-
-def test_sizes_that_no_network_can_have(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", recipe(RECIPE.replace("= 20", "= 20\nkernels = 1")), "--work", str(work)]) == 2
-    assert "makes no knrm" in capsys.readouterr().err
-
-
-def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", recipe(), "--work", str(tmp_path)]) == 3
-    assert "`python -m training prepare vectors --work WORK` makes them" in capsys.readouterr().err
-    assert main(["prepare", "vectors", "--work", str(tmp_path)]) == 3
-    assert "training prepare" in capsys.readouterr().err
-
-
-def test_a_loss_that_is_no_number_stops(
-    work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    forward = KNRM.forward
-    monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
-    assert main(["fit", recipe(), "--work", str(work)]) == 7
-    assert "step 1: the loss is nan; lower training.learning_rate" in capsys.readouterr().err
-
-
-def test_a_network_that_diverged_is_refused(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    text = RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
-    assert main(["fit", recipe(text.replace("knrm", "conv_knrm")), "--work", str(work)]) == 7
+    diverging = RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
+    assert fit(diverging.replace("knrm", "conv_knrm")) == 7
     assert "not finite; lower training.learning_rate" in capsys.readouterr().err
-
-
-def test_a_damaged_state_says_how_to_go_on(work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
-    (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
-    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 3
-    assert "give --restart to begin again" in capsys.readouterr().err
-
-
-def test_a_dead_network_is_refused(
-    work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    score = KNRM.score
+    forward, score = KNRM.forward, KNRM.score
     monkeypatch.setattr(KNRM, "score", lambda *tensors: score(*tensors) * 0)
-    assert main(["fit", recipe(), "--work", str(work)]) == 7
+    assert fit(RECIPE, "--restart") == 7
     assert "all validation scores are tied, the network is dead" in capsys.readouterr().err
+    monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
+    assert fit(RECIPE, "--restart") == 7
+    assert "step 1: the loss is nan; lower training.learning_rate" in capsys.readouterr().err
     assert not (work / "checkpoints").exists()
-
-
-def test_a_disk_that_fills_leaves_the_last_good_checkpoint(
-    work: Path, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["fit", recipe(RECIPE.replace("epochs = 3", "epochs = 1")), "--work", str(work)]) == 0
-    before = contents(work / "checkpoints")
-    sync = os.fsync
-    calls = iter(range(10**6))
-
-    def fills(descriptor: int) -> None:
-        if next(calls) == 3:
-            raise OSError(28, "No space left on device")
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fills)
-    assert main(["fit", recipe(), "--work", str(work), "--restart"]) == 5
-    assert "No space left on device" in capsys.readouterr().err
-    assert contents(work / "checkpoints") == before
-    open_checkpoint(work / "checkpoints" / "mine")
 
 
 @pytest.mark.slow
@@ -480,9 +397,9 @@ def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
-def test_a_latent_network_logs_its_sparsity(work: Path, recipe: Callable[[str], str]) -> None:
+def test_a_latent_network_logs_its_sparsity(work: Path, fit: Callable[..., int]) -> None:
     text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
-    assert main(["fit", recipe(f"{text}sparsity = 0.001\n"), "--work", str(work), "--device", "cpu"]) == 0
+    assert fit(f"{text}sparsity = 0.001\n") == 0
     rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
     opened = open_checkpoint(work / "checkpoints" / "mine")
@@ -495,11 +412,11 @@ def test_a_latent_network_logs_its_sparsity(work: Path, recipe: Callable[[str], 
 
 
 def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_all_premises(
-    work: Path, recipe: Callable[..., str], tmp_path: Path
+    work: Path, fit: Callable[..., int], tmp_path: Path
 ) -> None:
     text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
     text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
-    assert main(["fit", recipe(text), "--work", str(work), "--device", "cpu"]) == 0
+    assert fit(text) == 0
     checkpoint = work / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["recall@100 of all"] > 20
@@ -508,17 +425,12 @@ def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_al
     recipe_told = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
     assert recipe_told["clusters"] == {"threshold": 0.4, "rarity": 1.0}
     assert recipe_told["contrastive"] == {"temperature": 1.0, "weak": 0.3, "mu": 200.0}
-    assert main(["fit", recipe(text), "--work", str(work), "-o", str(tmp_path / "again"), "--device", "cpu", "--restart"]) == 0
+    assert fit(text, "-o", str(tmp_path / "again"), "--restart") == 0
     weights = [(place / "model.safetensors").read_bytes() for place in (checkpoint, tmp_path / "again")]
     assert weights[0] == weights[1]
 
 
-def test_sparsity_is_for_latent_networks(work: Path, recipe: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", recipe(f"{RECIPE}sparsity = 0.02\n"), "--work", str(work), "--device", "cpu"]) == 2
-    assert "knrm has no latent vectors; remove training.sparsity" in capsys.readouterr().err
-
-
-def test_learning_rates_fall_to_zero(work: Path, recipe: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_rates_fall_to_zero(fit: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[float] = []
     step = torch.optim.Adam.step
 
@@ -527,19 +439,15 @@ def test_learning_rates_fall_to_zero(work: Path, recipe: Callable[[str], str], m
         step(optimiser)
 
     monkeypatch.setattr(torch.optim.Adam, "step", record)
-    assert main(["fit", recipe(f"{RECIPE}decay = true\nsteps = 10\n"), "--work", str(work), "--device", "cpu"]) == 0
+    assert fit(f"{RECIPE}decay = true\nsteps = 10\n") == 0
     assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])
 
 
-@pytest.mark.parametrize("verb", ["prepare pairs", "prepare vectors", "fit", "fuse ensemble", "reproduce"])
 def test_a_second_process_at_the_same_work_is_refused(
-    verb: str, corpus: Path, work: Path, recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    corpus: Path, work: Path, recipe: Callable[..., str], refused: Callable[..., None]
 ) -> None:
-    flags = {
-        "prepare pairs": ["-i", str(corpus), "--work", str(work)], "prepare vectors": ["--work", str(work)],
-        "fit": [recipe(), "--work", str(work)],
-        "fuse ensemble": ["--work", str(work)], "reproduce": ["knrm", "-i", str(corpus), "--work", str(work)],
-    }  # fmt: skip
-    with locked(work):
-        assert main([*verb.split(), *flags[verb]]) == 5
-    assert f"{work}: another process works there" in capsys.readouterr().err
+    source = ["-i", corpus]
+    commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", recipe()], ["fuse", "ensemble"]]
+    for command in (*commands, ["reproduce", "knrm", *source]):
+        with locked(work):
+            refused(5, f"{work}: another process works there", *command, "--work", work)
