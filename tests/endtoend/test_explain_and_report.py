@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from submission.input.runs import read_run
 from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
-from tests.conftest import documents_of
+from tests.conftest import documents_of, with_topics
 from training.__main__ import main as training
 from training.figures import shown
 from training.measuring.evaluate import HEADLINES, evaluate
@@ -29,28 +28,52 @@ from training.measuring.evaluate import HEADLINES, evaluate
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
 
-@pytest.fixture
-def explain(topics: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def run(system: str, topic: str, document: str, *flags: str) -> tuple[int, str, str]:
-        command = ["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), "--device", "cpu", *flags]
-        code = submission([*command, "--system", system, "--topic", topic, "--document", document])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+@pytest.fixture(scope="module")
+def reported(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An input whose texts try to be markup, judgments, the runs of all systems in `out`, and a report on them."""
+    place = tmp_path_factory.mktemp("reported")
+    file = with_topics(corpus, place / "input") / "args-me.json"
+    content = json.loads(file.read_text())
+    for argument in content["arguments"]:
+        argument["conclusion"] += f" {HOSTILE}"
+        argument["premises"][0]["text"] += f" {HOSTILE}"
+    file.write_text(json.dumps(content))
+    assert submission(["rank", *places(place, everything), "-o", str(place / "out"), "--device", "cpu"]) == 0
+    top = read_run(place / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
+    lines = [
+        f"{qid} 0 {docno} {number % 3}\n" for number, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
+    ]
+    (place / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
+    assert report(place, everything) == 0
+    return place
 
-    return run
+
+@pytest.fixture
+def copied(reported: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(reported, tmp_path / "copied"))
+
+
+def places(place: Path, checkpoints: Path) -> list[str]:
+    return ["-i", str(place / "input"), "--checkpoints", str(checkpoints)]
+
+
+def report(place: Path, checkpoints: Path, runs: str = "out", qrels: str = "qrels") -> int:
+    return training(["report", str(place / runs), *places(place, checkpoints), "--qrels", str(place / qrels)])
+
+
+def explain(place: Path, checkpoints: Path, system: str, topic: str, document: str) -> int:
+    asked = ["--system", system, "--topic", topic, "--document", document, "--device", "cpu"]
+    return submission(["explain", *places(place, checkpoints), *asked])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_explained_score_is_that_of_the_run(
-    system: str,
-    rank_all: Callable[..., int],
-    explain: Callable[..., tuple[int, str, str]],
-    tmp_path: Path,
+    system: str, reported: Path, everything: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rank_all("out", "--system", system) == 0
-    row = read_run(tmp_path / "out" / "run.txt").iloc[2]
-    code, out, err = explain(system, row["qid"], row["docno"])
-    assert code == 0, err
+    row = read_run(reported / "out" / f"aragorn-{system}.txt").iloc[2]
+    assert explain(reported, everything, system, row["qid"], row["docno"]) == 0
+    out = capsys.readouterr().out
     [score] = re.findall(r"^score (-?[\d.]+)", out, re.MULTILINE)
     assert float(score) == pytest.approx(row["score"], abs=2e-5 * max(1, abs(row["score"])))
     assert out.startswith(f"topic {row['qid']}: ")
@@ -60,19 +83,14 @@ def test_the_explained_score_is_that_of_the_run(
     assert total == pytest.approx(float(before_output[1]) if before_output else float(score), abs=2e-5 * max(1, abs(total)))
 
 
-@pytest.mark.parametrize(
-    ("system", "topic", "document", "words"),
-    [
-        ("knmr", "1", "x", "unknown system 'knmr'; did you mean 'knrm'"),
-        ("knrm", "9", "x", "unknown topic '9'"),
-        ("knrm", "1", "x", "unknown document 'x'; expected the id of an argument"),
-    ],
-)
-def test_what_is_not_there_is_named(
-    system: str, topic: str, document: str, words: str, explain: Callable[..., tuple[int, str, str]]
-) -> None:
-    code, _, err = explain(system, topic, document)
-    assert (code, words in err) == (2, True), err
+def test_what_is_not_there_is_named(reported: Path, everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for system, topic, words in (
+        ("knmr", "1", "unknown system 'knmr'; did you mean 'knrm'"),
+        ("knrm", "9", "unknown topic '9'"),
+        ("knrm", "1", "unknown document 'x'; expected the id of an argument"),
+    ):
+        assert explain(reported, everything, system, topic, "x") == 2
+        assert words in capsys.readouterr().err
 
 
 class Page(HTMLParser):
@@ -91,41 +109,8 @@ class Page(HTMLParser):
         self.text += data
 
 
-@pytest.fixture(scope="module")
-def report_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test leaves a copy of what it reported, with the input that it reported on."""
-    return tmp_path_factory.mktemp("reported") / "copy"
-
-
-@pytest.fixture
-def reported(
-    rank_all: Callable[..., int], topics: Path, all_checkpoints: Path, tmp_path: Path, report_once: Path
-) -> tuple[Path, Path]:
-    """A report of all systems on a corpus whose texts try to be markup, and its qrels."""
-    if report_once.is_dir():
-        shutil.copytree(report_once, tmp_path, dirs_exist_ok=True)
-        return tmp_path / "out", tmp_path / "qrels"
-    file = topics / "args-me.json"
-    content = json.loads(file.read_text())
-    for argument in content["arguments"]:
-        argument["conclusion"] += f" {HOSTILE}"
-        argument["premises"][0]["text"] += f" {HOSTILE}"
-    file.write_text(json.dumps(content))
-    assert rank_all() == 0
-    run = read_run(tmp_path / "out" / "aragorn-bm25.txt")
-    top = run.groupby("qid").head(20)
-    lines = [
-        f"{qid} 0 {docno} {number % 3}\n" for number, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
-    ]
-    (tmp_path / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
-    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(tmp_path / "qrels")]
-    assert training(["report", str(tmp_path / "out"), *flags]) == 0
-    shutil.copytree(tmp_path, report_once)
-    return tmp_path / "out", tmp_path / "qrels"
-
-
-def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[Path, Path]) -> None:
-    directory, qrels = reported
+def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -> None:
+    directory = reported / "out"
     html = (directory / "report.html").read_text(encoding="utf-8")
     page = Page(html)
     assert not {"script", "link", "iframe", "object", "b"} & {tag for tag, _ in page.tags}
@@ -135,7 +120,7 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     assert {source[1:] for source in sources if source.startswith("#")} <= identifiers
     assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
     assert HOSTILE in page.text  # as text
-    judgments = read_qrels(qrels)
+    judgments = read_qrels(reported / "qrels")
     judgments = judgments[judgments["docno"] != "elsewhere"]
     for system in SYSTEMS:
         values = evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments).mean()
@@ -181,24 +166,17 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: tuple[P
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
 
 
-def test_the_best_and_the_worst_argument_by_quality_are_marked(
-    reported: tuple[Path, Path], topics: Path, all_checkpoints: Path
-) -> None:
-    directory, qrels = reported
-    documents, queries = documents_of(topics).set_index("docno"), Input(topics).topics.set_index("qid")["query"]
-    network = open_checkpoint(all_checkpoints / "tfr_bert")
+def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, everything: Path) -> None:
+    directory, source = copied / "out", copied / "input"
+    documents, queries = documents_of(source).set_index("docno"), Input(source).topics.set_index("qid")["query"]
+    network = open_checkpoint(everything / "tfr_bert")
     html = (directory / "report.html").read_text(encoding="utf-8")
     for qid, query in queries.items():
         of_topic = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
         rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', of_topic, re.DOTALL)
         assert len(rows) > 20
-        quality = dict(
-            zip(
-                (docno for docno, _ in rows),
-                network.scores([(query, documents.loc[docno, "premise"]) for docno, _ in rows]),
-                strict=True,
-            )
-        )
+        scores = network.scores([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
+        quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
         for word, extreme in (("best", max), ("worst", min)):
             [marked] = [docno for docno, text in rows if f"{word} by quality" in text]
             assert quality[marked] == pytest.approx(extreme(quality.values()), abs=1e-5)
@@ -206,71 +184,51 @@ def test_the_best_and_the_worst_argument_by_quality_are_marked(
             assert cells
             assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
     (directory / "aragorn-tfr_bert.txt").unlink()
-    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
-    assert training(["report", str(directory), *flags]) == 0
+    assert report(copied, everything) == 0
     assert not re.search("(best|worst) by quality", (directory / "report.html").read_text(encoding="utf-8"))
 
 
 def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
-    reported: tuple[Path, Path], topics: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+    copied: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory, qrels = reported
-    file = all_checkpoints / "dirichlet" / "provenance.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "trained on": {"input": {"qrels": sha256(qrels)}}}))
+    directory, file = copied / "out", all_checkpoints / "dirichlet" / "provenance.json"
+    trained_on = {"input": {"qrels": sha256(copied / "qrels")}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "trained on": trained_on}))
     shutil.copyfile(directory / "aragorn-gru.txt", directory / "run.txt")
-    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
-    assert training(["report", str(directory), *flags]) == 0
+    assert report(copied, all_checkpoints) == 0
     html = (directory / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
     assert "Topics against gru" in html
     [fitted] = re.findall(r"less is to be expected: ([\w, ]+)\.", html)
-    found = {name for name in SYSTEMS if "dirichlet" in made_with(name)}
+    found = {name for name in SYSTEMS if "dirichlet" in {part.checkpoint for part in walk(SYSTEMS[name].stage)}}
     assert {"dirichlet", "fusion", "tfr_bert"} <= found
     assert set(fitted.split(", ")) == found
     (directory / "run.txt").unlink()
-    assert training(["report", str(directory), *flags]) == 3
+    assert report(copied, all_checkpoints) == 3
     assert "expected run.txt, and that run among those named <team>-<system>.txt" in capsys.readouterr().err
 
 
-def test_a_report_on_a_single_run(reported: tuple[Path, Path], topics: Path, all_checkpoints: Path, tmp_path: Path) -> None:
-    directory, qrels = reported
-    (tmp_path / "alone").mkdir()
+def test_a_report_is_on_a_single_run_too_but_on_no_other_input(
+    copied: Path, everything: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (copied / "alone").mkdir()
     for name in ("aragorn-bm25.txt", "run.txt"):
-        shutil.copyfile(directory / "aragorn-bm25.txt", tmp_path / "alone" / name)
-    flags = ["-i", str(topics), "--checkpoints", str(all_checkpoints), "--qrels", str(qrels)]
-    assert training(["report", str(tmp_path / "alone"), *flags]) == 0
-    html = (tmp_path / "alone" / "report.html").read_text(encoding="utf-8")
+        shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "alone" / name)
+    assert report(copied, everything, "alone") == 0
+    html = (copied / "alone" / "report.html").read_text(encoding="utf-8")
     assert "There is no other run." in html
     assert "3 topics: no randomisation test can give p below .250" in html
-
-
-def made_with(system: str) -> set[str | None]:
-    return {part.checkpoint for part in walk(SYSTEMS[system].stage)}
-
-
-def test_a_report_on_another_input_is_refused(
-    reported: tuple[Path, Path],
-    topics: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    directory, qrels = reported
-    file = topics / "topics.xml"
+    file, before = copied / "input" / "topics.xml", (copied / "out" / "report.html").read_bytes()
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
-    before = (directory / "report.html").read_bytes()
-    assert training(["report", str(directory), "--qrels", str(qrels), "-i", str(topics)]) == 3
+    assert report(copied, everything) == 3
     assert "the runs were made from another input" in capsys.readouterr().err
-    assert training(["report", str(directory), "--qrels", str(qrels / "none"), "-i", str(topics)]) == 3
-    assert f"{qrels / 'none'}: " in capsys.readouterr().err
-    assert (directory / "report.html").read_bytes() == before
+    assert report(copied, everything, qrels="qrels/none") == 3
+    assert f"{copied / 'qrels' / 'none'}: " in capsys.readouterr().err
+    assert (copied / "out" / "report.html").read_bytes() == before
 
 
-def test_evaluate_writes_its_tables(
-    reported: tuple[Path, Path],
-    topics: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    directory, qrels = reported
+def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory, qrels = reported / "out", reported / "qrels"
     runs = [str(directory / f"aragorn-{system}.txt") for system in ("bm25", "knrm", "gru")]
     flags = ["--qrels", f"relevance={qrels}", "--qrels", f"quality={qrels}", "--baseline", "aragorn-bm25"]
     assert training(["evaluate", *flags, "-o", str(tmp_path / "tables"), *runs]) == 0
@@ -285,7 +243,7 @@ def test_evaluate_writes_its_tables(
     assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(own, abs=1e-6)
     tested = pd.read_csv(tmp_path / "tables" / "tests.csv").query("qrels == 'relevance' and measure == 'MAP all'")
     assert set(tested["run"]) == {"aragorn-knrm", "aragorn-gru"}
-    assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(topics), *runs]) == 0
+    assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(reported / "input"), *runs]) == 0
     restricted = pd.read_csv(tmp_path / "own" / "topics.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
     whole = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
     assert (restricted.set_index("qid")["Bpref"] > whole.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found

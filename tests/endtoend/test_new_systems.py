@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +64,9 @@ NEW = ["longest", "snrm_knrm", "both"]
 
 
 @pytest.mark.usefixtures("new")
-def test_they_rank(rank_all: Callable[..., int], tmp_path: Path, topics: Path) -> None:
+def test_they_rank_and_explain(
+    rank_all: Callable[..., int], tmp_path: Path, topics: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
     assert rank_all("out", *flags) == 0
     runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt").set_index(["qid", "docno"])["score"] for name in SYSTEMS}
@@ -94,6 +95,11 @@ def test_they_rank(rank_all: Callable[..., int], tmp_path: Path, topics: Path) -
     for name in NEW:
         run = f"aragorn-{name}.txt"
         assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
+        (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
+        asked = ["--system", name, "--topic", qid, "--document", docno]
+        assert main(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
+        [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
+        assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
 
 
 @pytest.mark.usefixtures("new")
@@ -109,25 +115,7 @@ def test_they_are_listed_and_checked(all_checkpoints: Path, topics: Path, capsys
     assert "FAULT  checkpoint both: " in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("new")
-@pytest.mark.parametrize("name", NEW)
-def test_they_explain(
-    name: str,
-    rank_all: Callable[..., int],
-    topics: Path,
-    all_checkpoints: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert rank_all("out", "--system", name) == 0
-    row = read_run(tmp_path / "out" / "run.txt").iloc[1]
-    command = ["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), "--system", name, "--topic", row["qid"]]
-    assert main([*command, "--document", row["docno"]]) == 0
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
-    assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
-
-
-def test_equal_stages_are_made_once(execute: Callable[..., Execution], topics: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path) -> None:
     made: list[str] = []
 
     @dataclass(frozen=True)
@@ -136,30 +124,18 @@ def test_equal_stages_are_made_once(execute: Callable[..., Execution], topics: P
 
         def search(self, execution: Execution) -> pd.DataFrame:
             made.append(self.name)
-            return super().search(execution)
+            lists = super().search(execution)
+            return lists.assign(rank=7) if self.name == "faulty" else lists
 
     execution = execute(topics)
     first = execution.lists(Counted())
     assert execution.lists(Counted()) is first
     execution.lists(Counted("b"))
-    assert made == ["a", "b"]
     assert execution.key(Counted("b")) != execution.key(Counted())
-
-
-def test_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path) -> None:
-    tried: list[Any] = []
-
-    @dataclass(frozen=True)
-    class Faulty(Longest):
-        def search(self, execution: Execution) -> pd.DataFrame:
-            tried.append(self)
-            return super().search(execution).assign(rank=7)
-
-    execution = execute(topics)
     for _ in range(2):
         with pytest.raises(ValueError, match="topic 1 has ranks other than 1, 2, 3"):
-            execution.lists(Faulty())
-    assert len(tried) == 1
+            execution.lists(Counted("faulty"))
+    assert made == ["a", "b", "faulty"]
 
 
 def test_names_that_cannot_end_a_tag_are_refused() -> None:
