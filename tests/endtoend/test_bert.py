@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import safetensors.torch
@@ -20,9 +18,7 @@ from submission.rankers.vanilla_bert import VanillaBERT
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.conftest import contents
 from training.__main__ import main
-from training.fitting import loop as module
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -31,10 +27,10 @@ RECIPE = """ranker = "{ranker}"
 query = 20
 premise = 30
 [encoder]
-name = "{encoder}"
+name = "tiny"
 frozen = {frozen}
 learning_rate = 0.001
-{start}
+{more}
 [training]
 epochs = 1
 steps = {steps}
@@ -50,35 +46,29 @@ SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermedi
 def fit(work: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
     """Train a network by a short recipe; its checkpoint."""
 
-    def run(ranker: str, frozen: int = -1, start: str = "", steps: int = 8) -> Path:
-        recipe = tmp_path / f"{ranker}.toml"
-        recipe.write_text(RECIPE.format(ranker=ranker, encoder=encoder.name, frozen=frozen, start=start, steps=steps))
-        assert main(["fit", str(recipe), "--work", str(work), "--device", "cpu"]) == 0
+    def run(ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> Path:
+        assert main(["fit", write_recipe(tmp_path, ranker, frozen, more, steps), "--work", str(work), "--device", "cpu"]) == 0
         return work / "checkpoints" / ranker
 
     return run
 
 
+def write_recipe(directory: Path, ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> str:
+    """Write a recipe with more keys of its encoder."""
+    file = directory / f"{ranker}.toml"
+    file.write_text(RECIPE.format(ranker=ranker, frozen=frozen, more=more, steps=steps))
+    return str(file)
+
+
 @pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "cedr_drmm", "sbert"])
-def test_from_a_recipe_to_a_run(ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path) -> None:
-    checkpoint = fit(ranker)
-    names = {file.name for file in checkpoint.iterdir()}
-    assert {"config.json", "model.safetensors", "tokenizer.json", "probe.json", "provenance.json"} <= names
-    flags = ["--checkpoints", str(checkpoint.parent), "--system", ranker, "--device", "cpu"]
-    assert submission(["rank", "-i", str(make_input()), "-o", str(tmp_path / "o"), *flags]) == 0
-    lines = (tmp_path / "o" / "run.txt").read_text().splitlines()
-    found = [f"{line.split()[0]} {line.split()[2]}" for line in lines]
-    everything = [f"{qid} a{number}" for qid in "12" for number in range(1, 6)]  # so few conclusions are all near
-    assert sorted(found) == (everything if ranker == "sbert" else ["1 a1", "1 a2", "2 a3"])
-
-
-@pytest.mark.parametrize("ranker", ["vanilla_bert", "sbert"])
-def test_a_run_in_bfloat16_is_near_and_shares_nothing_that_is_kept(
+def test_from_a_recipe_to_a_run_and_one_in_bfloat16_that_is_near_and_shares_nothing_that_is_kept(
     ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # elsewhere it is slow, and right
-    source, checkpoints = make_input(), fit(ranker).parent
-    flags = ["-i", str(source), "--checkpoints", str(checkpoints), "--system", ranker, "--device", "cpu"]
+    source, checkpoint = make_input(), fit(ranker)
+    names = {file.name for file in checkpoint.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "probe.json", "provenance.json"} <= names
+    flags = ["-i", str(source), "--checkpoints", str(checkpoint.parent), "--system", ranker, "--device", "cpu"]
 
     def scores(output: str, *more: str) -> dict[tuple[str, str], float]:
         assert submission(["rank", *flags, "-o", str(tmp_path / output), *more]) == 0
@@ -86,41 +76,27 @@ def test_a_run_in_bfloat16_is_near_and_shares_nothing_that_is_kept(
 
     work = ("--work", str(tmp_path / "kept"))
     full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
+    everything = [(qid, f"a{number}") for qid in "12" for number in range(1, 6)]  # so few conclusions are all near
+    assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
     assert full.keys() == half.keys()
     assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02
     assert half == scores("half alone", "--precision", "bfloat16")
     assert submission(["rank", *flags, "-o", str(tmp_path / "full"), "--precision", "bfloat16"]) == OutputError.exit_code
 
 
-def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(work: Path, tmp_path: Path, encoder: Path) -> None:
-    text = RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start="", steps=8)
-    (tmp_path / "half.toml").write_text(text.replace("frozen = -1", "frozen = -1\nbfloat16 = true"))
-    assert main(["fit", str(tmp_path / "half.toml"), "--work", str(work), "--device", "cpu"]) == 0
-    open_checkpoint(work / "checkpoints" / "half")
+def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(fit: Callable[..., Path]) -> None:
+    open_checkpoint(fit("vanilla_bert", more="bfloat16 = true"))
 
 
 def test_a_stopped_training_goes_on_with_the_same_random_numbers(
-    fit: Callable[..., Path], work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fit: Callable[..., Path], work: Path, resumed: Callable[..., int]
 ) -> None:
-    whole = contents(fit("vanilla_bert", steps=20))
-    shutil.rmtree(work / "fit")
-    shutil.rmtree(work / "checkpoints")
-    step, taken = module.take_step, iter(range(10**6))
-
-    def stopped(*arguments: Any) -> float:
-        if next(taken) == 17:
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "take_step", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            fit("vanilla_bert", steps=20)
-    assert (work / "fit" / "vanilla_bert" / "state.pt").exists()
-    assert contents(fit("vanilla_bert", steps=20)) == whole
+    resumed(lambda: fit("vanilla_bert", steps=20), work, "vanilla_bert", 17)
 
 
-def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint(fit: Callable[..., Path], encoder: Path) -> None:
+def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_other_encoder(
+    fit: Callable[..., Path], encoder: Path
+) -> None:
     checkpoint = fit("vanilla_bert", frozen=1)
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
@@ -132,6 +108,10 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint(fit: Callable[.
     assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
     changed = "encoder.bert.encoder.layer.1.output.dense.weight"
     assert (opened[changed] - first[changed]).abs().max() > 1e-3
+    tensors = safetensors.torch.load_file(encoder / "model.safetensors")
+    safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"trained on the encoder .* install the pinned one"):
+        open_checkpoint(checkpoint)
 
 
 def test_frozen_blocks_have_no_dropout() -> None:
@@ -141,13 +121,12 @@ def test_frozen_blocks_have_no_dropout() -> None:
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
-def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = RECIPE.format(ranker="sbert", encoder=encoder.name, frozen=2, start="", steps=0)
-    (tmp_path / "sbert.toml").write_text(text)
-    assert main(["fit", str(tmp_path / "sbert.toml"), "--work", str(work), "--device", "cpu"]) == 2
-    assert "training.epochs is 1; expected 0: all that the network has is frozen" in capsys.readouterr().err
-    (tmp_path / "sbert.toml").write_text(text.replace("epochs = 1", "epochs = 0"))
-    assert main(["fit", str(tmp_path / "sbert.toml"), "--work", str(work), "--device", "cpu"]) == 0
+def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refused: Callable[..., None]) -> None:
+    file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
+    fit, text = ["fit", str(file), "--work", str(work), "--device", "cpu"], file.read_text()
+    refused(2, "training.epochs is 1; expected 0: all that the network has is frozen", *fit)
+    file.write_text(text.replace("epochs = 1", "epochs = 0"))
+    assert main(fit) == 0
     checkpoint = work / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
     opened = open_checkpoint(checkpoint).ranker.state_dict()
@@ -155,47 +134,32 @@ def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, capsy
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["cosine of the encoder"]
     assert "its encoder as it comes, not trained further" in (checkpoint / "README.md").read_text()
-    (tmp_path / "sbert.toml").write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
-    assert main(["fit", str(tmp_path / "sbert.toml"), "--work", str(work), "--device", "cpu"]) == 2
-    assert "training.epochs is 0; expected 1 or more" in capsys.readouterr().err
+    file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
+    refused(2, "training.epochs is 0; expected 1 or more", *fit)
 
 
-def test_another_encoder_of_the_same_name_is_refused(fit: Callable[..., Path], encoder: Path) -> None:
-    checkpoint = fit("vanilla_bert", frozen=1)
-    tensors = safetensors.torch.load_file(encoder / "model.safetensors")
-    safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"trained on the encoder .* install the pinned one"):
-        open_checkpoint(checkpoint)
-
-
-def test_cedr_starts_from_the_trained_encoder(fit: Callable[..., Path]) -> None:
+def test_cedr_starts_from_the_trained_encoder_of_another_network(
+    fit: Callable[..., Path], checkpoints: Path, work: Path, tmp_path: Path
+) -> None:
     start = open_checkpoint(fit("vanilla_bert"))
-    provenance = json.loads((fit("cedr_knrm", start='start = "vanilla_bert"') / "provenance.json").read_text())
+    provenance = json.loads((fit("cedr_knrm", more='start = "vanilla_bert"') / "provenance.json").read_text())
     assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
+    (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")  # it has none
+    assert main(["fit", write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"'), "--work", str(work)]) == 2
 
 
-def test_a_start_without_an_encoder(fit: Callable[..., Path], checkpoints: Path, work: Path) -> None:
-    (work / "checkpoints").mkdir()
-    (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
-    recipe = work / "r.toml"
-    recipe.write_text(RECIPE.format(ranker="cedr_knrm", encoder="tiny", frozen=-1, start='start = "knrm"', steps=8))
-    assert main(["fit", str(recipe), "--work", str(work)]) == 2
-
-
-def test_a_folder_without_an_encoder(work: Path, encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (encoder / "tokenizer.json").unlink()
-    (tmp_path / "r.toml").write_text(RECIPE.format(ranker="vanilla_bert", encoder=encoder.name, frozen=-1, start="", steps=8))
-    assert main(["fit", str(tmp_path / "r.toml"), "--work", str(work)]) == 4
-    assert "tokenizer.json: missing; expected the encoder" in capsys.readouterr().err
-    with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
-        Pretrained("nowhere")
-
-
-def test_an_encoder_that_is_no_bert(encoder: Path) -> None:
+def test_a_folder_without_an_encoder_or_with_no_bert(
+    work: Path, encoder: Path, tmp_path: Path, refused: Callable[..., None]
+) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="a 't5' encoder; expected one of type 'bert'"):
         Pretrained(encoder.name).config(-1)
+    (encoder / "tokenizer.json").unlink()
+    recipe = write_recipe(tmp_path, "vanilla_bert")
+    refused(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work)
+    with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
+        Pretrained("nowhere")
 
 
 def test_the_default_encoder_is_the_pinned_packages() -> None:

@@ -6,13 +6,10 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from transformers import BertConfig, BertModel
 
 from submission.__main__ import main as submission
 from submission.disk.files import sha256
@@ -23,10 +20,9 @@ from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityReranking
-from tests.conftest import colours, contents, tiny_tokenizer, write_reordering
+from tests.conftest import colours, contents, write_reordering
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main
-from training.fitting import loop
 from training.quality import ibm, ukp
 from training.quality.prepare import prepare_quality
 from training.quality.tables import place
@@ -72,15 +68,8 @@ def write(file: Path, lines: list[str]) -> None:
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tables(encoder: Path, tmp_path: Path) -> Path:
     """A working directory with two data sets, beside an encoder of two blocks."""
-    monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", tmp_path / "encoders")
-    folder, tokenizer = tmp_path / "encoders" / "tiny", tiny_tokenizer()
-    folder.mkdir(parents=True)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    BertModel(BertConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=64, **sizes)).save_pretrained(folder)
     publish(tmp_path / "published")
     prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "lists")
     (tmp_path / "order.toml").write_text(RECIPE)
@@ -91,8 +80,10 @@ def fit(work: Path) -> int:
     return main(["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"])
 
 
-def test_a_network_is_trained_on_lists(tables: Path) -> None:
-    assert fit(tables) == 0
+def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_same_tables(
+    tables: Path, resumed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert resumed(lambda: fit(tables), tables, "order", 14) == 2  # of 24 steps
     checkpoint = tables / "checkpoints" / "order"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
     assert metrics["topics"] == 4  # of a debate of each data set
@@ -100,9 +91,8 @@ def test_a_network_is_trained_on_lists(tables: Path) -> None:
     assert metrics["validation"]["Spearman"] == pytest.approx(max(row["Spearman"] for row in metrics["log"]), abs=2)
     assert metrics["validation"]["Spearman"] > 60
     assert abs(metrics["number of words"]["Spearman"]) < 1e-9  # all have eight
-    assert (
-        "Trained on UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research); these" in card
-    )
+    sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
+    assert f"Trained on {sources}; these" in card
     assert "- lists.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     files = [*ukp.files(tables.parent / "published"), *ibm.files(tables.parent / "published")]
@@ -114,31 +104,6 @@ def test_a_network_is_trained_on_lists(tables: Path) -> None:
     assert colours((tables / "fit" / "order" / "curve.png").read_bytes()) > 200
     scores = open_checkpoint(checkpoint).scores([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
-
-
-def test_killed_and_resumed_it_ends_with_the_same_bytes(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fit(tables) == 0
-    whole = contents(tables / "checkpoints")
-    shutil.rmtree(tables / "fit")
-    shutil.rmtree(tables / "checkpoints")
-    step, taken = loop.take_step, iter(range(10**6))
-
-    def stopped(*arguments: Any) -> float:
-        if next(taken) == 14:  # of 24
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "take_step", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            fit(tables)
-    assert len((tables / "fit" / "order" / "log.jsonl").read_text().splitlines()) == 2
-    assert fit(tables) == 0
-    assert contents(tables / "checkpoints") == whole
-
-
-def test_other_tables_of_the_same_name_are_refused(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit(tables) == 0
     arguments("ibm", 4).to_parquet(place(tables, "ibm"))
     assert fit(tables) == 2
     assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
@@ -193,7 +158,7 @@ def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
     assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
 
 
-def test_only_the_first_documents_are_ordered_anew(
+def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
     execute: Callable[..., Execution], topics: Path, all_checkpoints: Path
 ) -> None:
     execution = execute(topics, checkpoints=all_checkpoints)
@@ -218,9 +183,7 @@ def test_only_the_first_documents_are_ordered_anew(
     if not set(unlisted["docno"]) & set(after["docno"][after["qid"] == "1"]):
         assert STAGE.scores(execution, unlisted)[0] < after["score"][after["qid"] == "1"].min()
 
-
-def test_without_weight_the_order_stays(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
-    key = execute(topics, checkpoints=all_checkpoints).key(STAGE)
+    key = execution.key(STAGE)
     write_reordering(all_checkpoints, "quality", 1000, 0.0)
     execution = execute(topics, checkpoints=all_checkpoints)
     assert execution.key(STAGE) != key
@@ -231,31 +194,15 @@ def test_without_weight_the_order_stays(execute: Callable[..., Execution], topic
 def test_it_ranks_and_says_what_it_is(
     all_checkpoints: Path, rank_all: Callable[..., int], tmp_path: Path, topics: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--system", "tfr_bert", "--work", str(tmp_path / "work"), "--depth", "1000"]
-    assert rank_all("out", *flags) == 0
-    assert rank_all("again", *flags) == 0
-    assert (tmp_path / "again" / "run.txt").read_bytes() == (tmp_path / "out" / "run.txt").read_bytes()
+    assert rank_all("out", "--system", "tfr_bert", "--depth", "1000") == 0
     run = read_run(tmp_path / "out" / "run.txt")
     assert submission(["systems", "--checkpoints", str(all_checkpoints)]) == 0
     assert "score = z(relevance) +2.000 z(quality), over the first 7 documents of a topic" in capsys.readouterr().out
-    command = [
-        "explain",
-        "-i",
-        str(topics),
-        "--checkpoints",
-        str(all_checkpoints),
-        "--system",
-        "tfr_bert",
-        "--topic",
-        "1",
-        "--document",
-    ]
-    for rank, words in (
-        (2, ("relevance  z of", "quality    z of", "[CLS]", "without a piece of the premise")),
-        (9, ("behind",)),
-    ):
+    first = ("relevance  z of", "quality    z of", "[CLS]", "without a piece of the premise")
+    for rank, words in ((2, first), (9, ("behind",))):
         row = run[run["qid"] == "1"].iloc[rank]
-        assert submission([*command, row["docno"]]) == 0
+        asked = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]
+        assert submission(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
         told = capsys.readouterr().out
         [line] = [line for line in told.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)

@@ -10,26 +10,22 @@ from pathlib import Path
 import pytest
 
 from submission.enrichment.deepct import DeepCT
-from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
-from tests.conftest import write_deepct, write_lexical
 from training.measuring.shading import LEVELS, shaded
 
 
 def test_words_are_shaded_by_their_frequencies(
-    topics: Path, execute: Callable[..., Execution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topics: Path, everything: Path, execute: Callable[..., Execution], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = topics / "args-me.json"
     content = json.loads(file.read_text())
     text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
     content["arguments"][0]["premises"][0]["text"] = text
     file.write_text(json.dumps(content))
-    write_deepct(tmp_path / "checkpoints", "deepct")
-    write_lexical(tmp_path / "checkpoints", "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     monkeypatch.setattr(DeepCT, "frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
-    execution = execute(topics, checkpoints=tmp_path / "checkpoints")
+    execution = execute(topics, checkpoints=everything)
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, Lexical)
     assert stage.enrichment is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,21 +15,17 @@ import torch
 from msgspec.structs import replace
 
 from submission.__main__ import main as submission
-from submission.enrichment import enriched
 from submission.enrichment.checkpoint import open_enricher, write_enricher
-from submission.enrichment.enriched import Words, words_of
+from submission.enrichment.enriched import words_of
 from submission.enrichment.targer import TARGER
 from submission.explain import explain
-from submission.input.runs import read_run
-from submission.retrieval.lexical import Dirichlet
 from submission.scoring.stored import open_network
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
-from tests.conftest import colours, contents, write_lexical, write_targer
+from tests.conftest import colours, write_targer
 from tests.unit.training.tagging import write_tagged
 from training.__main__ import main
-from training.fitting import loop
 from training.fitting.network import build
 from training.tagging.language import LANGUAGE as LANGUAGE_MODELS
 from training.tagging.lengths import COLUMNS
@@ -116,10 +111,8 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert set(provenance["trained on"]["input"]) == {"essays.parquet", "webd.parquet"}
     assert provenance["vectors"]["written"] == "word2vec"
     assert provenance["start"]["name"] == "words"
-    assert (metrics["last epoch"], metrics["validation"]) == (
-        8,
-        {name: metrics["log"][-1][name] for name in metrics["validation"]},
-    )
+    assert metrics["last epoch"] == 8
+    assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
     assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
     opened = open_enricher(checkpoint)
@@ -132,7 +125,7 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert opened.enricher.frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
-def test_what_it_starts_from_learned_to_guess_words(tables: Path) -> None:
+def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     checkpoint = tables / "checkpoints" / "words"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"]
@@ -141,55 +134,25 @@ def test_what_it_starts_from_learned_to_guess_words(tables: Path) -> None:
     assert "The enricher `targer` before it has seen a tag, trained by `python -m training fit words`" in card
     assert "Trained on the words of args.me arguments (Webis, CC BY 4.0); these files" in card
     assert colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
-
-
-def test_a_tagger_begins_with_what_was_learned(tables: Path) -> None:
-    recipe = read_recipe(str(tables.parent / "mine.toml"))
-    begun = build(recipe, tables / "vectors-word2vec", tables / "checkpoints").network.state_dict()
-    untaught = build(
-        replace(recipe, task=replace(recipe.task, start="")), tables / "vectors-word2vec", tables
-    ).network.state_dict()
-    learned = open_network(tables / "checkpoints" / "words", LANGUAGE_MODELS)[0].state_dict()
+    recipe, vectors = read_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
+    alone = replace(recipe, task=replace(recipe.task, start=""))
+    begun, untaught = (build(one, vectors, tables / "checkpoints").network.state_dict() for one in (recipe, alone))
+    learned = open_network(checkpoint, LANGUAGE_MODELS)[0].state_dict()
     same = {name for name in begun if name in learned and torch.equal(begun[name], learned[name])}
     assert same == {name for name in begun if not name.startswith(("emission.", "crf."))}
-    assert {name for name in begun if torch.equal(begun[name], untaught[name])} == {
-        "emission.weight",
-        "emission.bias",
-        "crf.transitions",
-    }
+    drawn = {name for name in begun if torch.equal(begun[name], untaught[name])}
+    assert drawn == {"emission.weight", "emission.bias", "crf.transitions"}
 
 
-def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = RECIPE.replace("epochs = 8", "epochs = 3")
-    (work.parent / "mine.toml").write_text(text)
-    assert fit(work) == 0
-    whole = contents(work / "checkpoints")
-    shutil.rmtree(work / "fit")
-    shutil.rmtree(work / "checkpoints" / "mine")
-    step, taken = loop.take_step, iter(range(10**6))
-    stops = {25, 40, 55}  # of the steps that are taken in all: 20 are an epoch
-
-    def stopped(*arguments: Any) -> float:
-        if next(taken) in stops:
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "take_step", stopped)
-        for _ in stops:
-            with pytest.raises(KeyboardInterrupt):
-                fit(work)
-    assert len((work / "fit" / "mine" / "log.jsonl").read_text().splitlines()) == 1
-    assert fit(work) == 0
-    assert contents(work / "checkpoints") == whole
+def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, resumed: Callable[..., int]) -> None:
+    (work.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
+    assert resumed(lambda: fit(work), work, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
 
 
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (("[tags]", "[training]\n[tags]"), 2, "malformed TOML"),
         (('data = ["essays", "webd"]', 'data = ["ibm"]'), 2, "tags.data"),
-        (('data = ["essays", "webd"]', "data = []"), 2, "tags.data is []; expected essays, webd or both"),
         (('data = ["essays", "webd"]', 'data = ["webd", "webd"]'), 2, "expected essays, webd or both"),
         (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tags.vectors"),
         (("longest = 12", "longest = 0"), 2, "makes no targer (window is 3, longest 0; expected"),
@@ -211,31 +174,19 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, monkeypatch:
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, refused: Callable[..., None]
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
-    output = str(tables / "checkpoints" / "refused")
-    assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(tables), "-o", output, "--device", "cpu"]) == code
-    assert message in capsys.readouterr().err
+    output = tables / "checkpoints" / "refused"
+    refused(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
 
 
-def test_vectors_of_other_words_are_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit(work, "--vectors", str(work / "vectors")) == 2
-    assert "vectors of normalised words; expected `prepare vectors --written word2vec`" in capsys.readouterr().err
-
-
-def test_without_tables_it_says_what_makes_them(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_of_other_words_and_missing_tables_are_refused(work: Path, refused: Callable[..., None]) -> None:
+    command = ["fit", work.parent / "mine.toml", "--work", work, "--device", "cpu"]
+    words = "vectors of normalised words; expected `prepare vectors --written word2vec`"
+    refused(2, words, *command, "--vectors", work / "vectors")
     (work / "tagging" / "webd.parquet").unlink()
-    assert fit(work) == 3
-    assert "webd.parquet: missing; `python -m training prepare tags -i DIR" in capsys.readouterr().err
-
-
-def enriching(directory: Path) -> Path:
-    """Checkpoints of a tagger and of a system over what it keeps; and of the same system over the texts."""
-    write_targer(directory, "targer_essays")
-    write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    write_lexical(directory, "dirichlet", Dirichlet())
-    return directory
+    refused(3, "webd.parquet: missing; `python -m training prepare tags -i DIR", *command)
 
 
 def always(checkpoints: Path, tag: str) -> None:
@@ -252,16 +203,15 @@ assert isinstance(STAGE, Lexical)
 
 
 def test_where_everything_is_kept_the_index_is_that_of_the_texts(
-    topics: Path, tmp_path: Path, execute: Callable[..., Execution]
+    topics: Path, all_checkpoints: Path, execute: Callable[..., Execution]
 ) -> None:
     file = topics / "args-me.json"
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
-    checkpoints = enriching(tmp_path / "checkpoints")
-    some = STAGE.index(execute(topics, checkpoints=checkpoints))
-    always(checkpoints, "I-P")
-    execution = execute(topics, checkpoints=checkpoints)
+    some = STAGE.index(execute(topics, checkpoints=all_checkpoints))
+    always(all_checkpoints, "I-P")
+    execution = execute(topics, checkpoints=all_checkpoints)
     plain, reduced = Lexical("dirichlet").index(execution), STAGE.index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
@@ -275,11 +225,10 @@ def test_where_everything_is_kept_the_index_is_that_of_the_texts(
 
 
 def test_an_argument_of_which_nothing_is_kept_stays_and_is_never_found(
-    topics: Path, tmp_path: Path, execute: Callable[..., Execution], caplog: pytest.LogCaptureFixture
+    topics: Path, all_checkpoints: Path, execute: Callable[..., Execution], caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoints = enriching(tmp_path / "checkpoints")
-    always(checkpoints, "O")
-    execution = execute(topics, checkpoints=checkpoints)
+    always(all_checkpoints, "O")
+    execution = execute(topics, checkpoints=all_checkpoints)
     index = STAGE.index(execution)
     assert (len(index.lengths), index.tokens, index.terms) == (575, 0, [])
     assert len(execution.lists(STAGE)) == 0
@@ -287,68 +236,33 @@ def test_an_argument_of_which_nothing_is_kept_stays_and_is_never_found(
     assert STAGE.scores(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
 
 
-def rank(topics: Path, checkpoints: Path, output: Path, work: Path) -> int:
-    flags = ["-i", str(topics), "-o", str(output), "--checkpoints", str(checkpoints), "--device", "cpu"]
-    return submission(["rank", *flags, "--system", "targer_dirichlet", "--work", str(work)])
-
-
-def test_killed_three_times_while_tagging_it_gives_the_same_bytes(
-    topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
+    topics: Path, everything: Path, execute: Callable[..., Execution], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(enriched, "TOGETHER", 64)
-    checkpoints = enriching(tmp_path / "checkpoints")
-    assert rank(topics, checkpoints, tmp_path / "whole", tmp_path / "whole-work") == 0
-    each, made = enriched.words_of, []
-
-    def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
-        if len(texts) > enriched.TRIED:
-            made.append(len(texts))
-            if len(made) in (2, 5, 9):
-                raise KeyboardInterrupt
-        return each(texts, *rest)
-
-    monkeypatch.setattr(enriched, "words_of", stops)
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work")
-    assert rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work") == 0
-    assert len(made) == 3 + 9
-    assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
-    assert contents(tmp_path / "killed-work") == contents(tmp_path / "whole-work")
-    assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
-
-
-def test_claims_and_premises_are_explained(topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    checkpoints = enriching(tmp_path / "checkpoints")
-    flags = ["-i", str(topics), "--checkpoints", str(checkpoints), "--device", "cpu", "--system", "targer_dirichlet"]
+    flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "targer_dirichlet"]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0"]) == 0
-    [shown] = re.findall(r"^claims and premises in its text:\n(.+)$", capsys.readouterr().out, re.MULTILINE)
+    out = capsys.readouterr().out
+    [shown] = re.findall(r"^claims and premises in its text:\n(.+)$", out, re.MULTILINE)
     argument = json.loads((topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
-    opened = open_enricher(checkpoints / "targer_essays")
+    opened = open_enricher(everything / "targer_essays")
     tagged = [word for passage in opened.reader.passages(text) for word in opened.enricher.words([passage])[0]]
     for part in ("claim", "premise"):
         marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
         assert marked == [word.text for word in tagged if opened.enricher.part(word) == part]
         assert marked
-
-
-def test_on_a_terminal_they_have_colours(topics: Path, tmp_path: Path, execute: Callable[..., Execution]) -> None:
-    execution = execute(topics, checkpoints=enriching(tmp_path / "checkpoints"), qid="1")
-    plain, coloured = (explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, way) for way in (False, True))
-    assert "\x1b" not in plain
-    back = coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]")
-    assert back == plain
+    assert "\x1b" not in out
+    coloured = explain(SYSTEMS["targer_dirichlet"], "a0-0", execute(topics, checkpoints=everything, qid="1"), True)
+    assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") in out
     assert len(set(re.findall(r"\x1b\[[0-9;]+m", coloured))) == 3
 
 
 def test_lengths_are_those_of_what_is_kept(
-    topics: Path, tmp_path: Path, execute: Callable[..., Execution], capsys: pytest.CaptureFixture[str]
+    topics: Path, all_checkpoints: Path, tmp_path: Path, execute: Callable[..., Execution], refused: Callable[..., None]
 ) -> None:
-    checkpoints = enriching(tmp_path / "checkpoints")
-    write_targer(checkpoints, "targer_webd", seed=3)
-    flags = ["-i", str(topics), "--work", str(tmp_path / "lengths"), "--checkpoints", str(checkpoints), "--device", "cpu"]
+    write_targer(all_checkpoints, "targer_webd", seed=3)
+    flags = ["-i", str(topics), "--work", str(tmp_path / "lengths"), "--checkpoints", str(all_checkpoints), "--device", "cpu"]
     command = ["study", "lengths", "targer_essays", "targer_webd", *flags, "-o", str(tmp_path / "lengths.csv")]
     assert main(command) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
@@ -359,11 +273,10 @@ def test_lengths_are_those_of_what_is_kept(
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
     for name in table.index[1:]:
-        opened = open_enricher(checkpoints / name)
+        opened = open_enricher(all_checkpoints / name)
         sizes = np.array([sum(words_of([text], opened, torch.device("cpu"))[0].values()) for text in texts])
         expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
         assert table.loc[name, [*COLUMNS, "empty"]].tolist() == pytest.approx(expected, abs=0.01)
         assert 0 < sizes.mean() < table.loc["args.me", "mean"]
     assert table.loc["targer_essays", "mean"] != table.loc["targer_webd", "mean"]
-    assert main([*command[:2], "none", *command[3:]]) == 4
-    assert "none: no such checkpoint" in capsys.readouterr().err
+    refused(4, "none: no such checkpoint", *command[:2], "none", *command[3:])
