@@ -13,9 +13,17 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from submission.systems.execution import Execution
 from tests.conftest import BERT, contents, tiny_tokenizer
 from training.__main__ import main
 from training.fitting import loop
+
+Capture = pytest.CaptureFixture[str]
+Command = Callable[..., list[str]]
+Execute = Callable[..., Execution]
+Log = pytest.LogCaptureFixture
+RankAll = Callable[..., int]
+Refused = Callable[..., None]
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ def judged(topics: Path, tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+def refused(capsys: Capture) -> Refused:
     """A command of training ends with that exit code and says those words."""
 
     def check(code: int, words: str, *command: object) -> None:

@@ -27,10 +27,11 @@ from submission.scoring.probe import PAIRS, UNIFIED_PAIRS
 from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
 from submission.text import tokenisers
 from tests.conftest import ROOT, contents, write_tiny
+from tests.endtoend.conftest import Capture, Log, RankAll, Refused
 from training.__main__ import main as training
 
 
-def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: Capture) -> None:
     ensemble = open_regression(everything / "ensemble")
     assert [member.name for member in ensemble.members] == [*NETWORKS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
@@ -40,7 +41,7 @@ def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: pytest.Capt
 
 
 def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
-    rank_all: Callable[..., int], topics: Path, all_checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rank_all: RankAll, topics: Path, all_checkpoints: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all() == 0
     out = tmp_path / "out"
@@ -90,7 +91,7 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
 
 
 def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_other(
-    rank_all: Callable[..., int], all_checkpoints: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    rank_all: RankAll, all_checkpoints: Path, tmp_path: Path, caplog: Log
 ) -> None:
     probe = all_checkpoints / "drmm" / "probe.json"
     whole = probe.read_bytes()
@@ -105,19 +106,13 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     assert "was fitted with other checkpoints of gru;" in caplog.text
 
 
-def test_aggregate_names_all_missing_networks(
-    everything: Path,
-    prepared: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "some").mkdir()
+def test_aggregate_names_all_missing_networks(everything: Path, prepared: Path, tmp_path: Path, refused: Refused) -> None:
     shutil.copytree(everything / "knrm", tmp_path / "some" / "knrm")
-    assert training(["fuse", "ensemble", "--work", str(prepared), "--checkpoints", str(tmp_path / "some")]) == 4
-    assert "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;" in capsys.readouterr().err
+    missing = "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;"
+    refused(4, missing, "fuse", "ensemble", "--work", prepared, "--checkpoints", tmp_path / "some")
 
 
-def test_texts_are_read_once(rank_all: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     original = tokenisers.premise_words
     monkeypatch.setattr(tokenisers, "premise_words", lambda text, rule: read.append(text) or original(text, rule))
@@ -128,7 +123,7 @@ def test_texts_are_read_once(rank_all: Callable[..., int], monkeypatch: pytest.M
 
 
 def test_kept_parts_and_indexes_are_used_again(
-    rank_all: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_checkpoints: Path
+    rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_checkpoints: Path
 ) -> None:
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
@@ -142,16 +137,11 @@ def test_kept_parts_and_indexes_are_used_again(
     assert "aragorn-knrm.txt" not in contents(tmp_path / "third")
 
 
-def test_another_process_at_the_same_work_is_refused(
-    rank_all: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Work(tmp_path / "work", tmp_path):
-        assert rank_all("out", "--work", str(tmp_path / "work")) == 5
-    assert "another process works there" in capsys.readouterr().err
-
-
-def test_other_inputs_are_not_mixed(rank_all: Callable[..., int], topics: Path, tmp_path: Path) -> None:
+def test_a_work_is_of_one_process_and_mixes_no_inputs(rank_all: RankAll, topics: Path, tmp_path: Path, capsys: Capture) -> None:
     work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
+    with Work(tmp_path / "work", tmp_path):
+        assert rank_all("first", *work) == 5
+    assert "another process works there" in capsys.readouterr().err
     assert rank_all("first", *work) == 0
     file = topics / "args-me.json"
     file.write_text(file.read_text().replace("topicaa", "topicab"))
@@ -224,7 +214,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
 
 @pytest.mark.slow
 def test_a_disk_that_fills_up_ends_in_an_error_and_goes_on_when_there_is_room(
-    rank_all: Callable[..., int], small_disk: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rank_all: RankAll, small_disk: Callable[[int], Path], tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all("whole") == 0
     codes, finished = [], [set[str]()]

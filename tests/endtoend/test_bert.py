@@ -18,6 +18,7 @@ from submission.rankers.vanilla_bert import VanillaBERT
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
+from tests.endtoend.conftest import Refused
 from training.__main__ import main
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -121,7 +122,7 @@ def test_frozen_blocks_have_no_dropout() -> None:
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
-def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refused: Callable[..., None]) -> None:
+def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refused: Refused) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
     fit, text = ["fit", str(file), "--work", str(work), "--device", "cpu"], file.read_text()
     refused(2, "training.epochs is 1; expected 0: all that the network has is frozen", *fit)
@@ -148,9 +149,7 @@ def test_cedr_starts_from_the_trained_encoder_of_another_network(
     assert main(["fit", write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"'), "--work", str(work)]) == 2
 
 
-def test_a_folder_without_an_encoder_or_with_no_bert(
-    work: Path, encoder: Path, tmp_path: Path, refused: Callable[..., None]
-) -> None:
+def test_a_folder_without_an_encoder_or_with_no_bert(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="a 't5' encoder; expected one of type 'bert'"):
@@ -162,16 +161,13 @@ def test_a_folder_without_an_encoder_or_with_no_bert(
         Pretrained("nowhere")
 
 
-def test_the_default_encoder_is_the_pinned_packages() -> None:
+def test_the_default_encoder_is_the_pinned_packages_and_reads_texts_as_it_does() -> None:
     pretrained = Pretrained("all-MiniLM-L6-v2")
     assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
     config = pretrained.config(frozen=3)
     assert (config["cls"], config["sep"]) == (101, 102)
     assert (config["bert"]["num_hidden_layers"], config["bert"]["hidden_size"]) == (6, 384)
-
-
-def test_texts_of_bert_networks(encoder: Path) -> None:
-    pieces = PieceTokeniser(Tokenizer.from_file(str(Pretrained("all-MiniLM-L6-v2").folder / "tokenizer.json")), Lengths(5, 4))
+    pieces = PieceTokeniser(Tokenizer.from_file(str(pretrained.folder / "tokenizer.json")), Lengths(5, 4))
     ids = pieces.query("Should teachers get tenure? See http://example.org/x")
     assert ids == [2323, 5089, 2131, 7470, 1029]
     assert pieces.premise("http://example.org Should teachers get tenure?") == ids[:4]

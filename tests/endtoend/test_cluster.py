@@ -28,6 +28,7 @@ from submission.rankers.base import Ranker
 from submission.systems import neural
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, contents
+from tests.endtoend.conftest import RankAll
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # what Ray leaves open
 NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
@@ -52,7 +53,7 @@ def engine(nodes: Cluster) -> Iterator[Engine]:
 
 
 def test_all_systems_give_the_bytes_of_a_local_run(
-    nodes: Cluster, rank_all: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ranker, "kept_together", 100)
     assert rank_all("here") == 0
@@ -106,37 +107,26 @@ def at_work(traces: Path) -> int:
         time.sleep(0.01)
 
 
-def test_a_damaged_checkpoint_on_a_worker_is_named(
-    nodes: Cluster,
-    rank_all: Callable[..., int],
-    all_checkpoints: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
+    nodes: Cluster, rank_all: RankAll, all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    score = neural.score
+    assert rank_all("out", "--engine", "ray://127.0.0.1:1") == 2
+    assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
+    flags, score = ["--system", "knrm", "--engine", f"ray://{nodes.address}"], neural.score
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "code_fingerprint", lambda: "of another version")
+        assert rank_all("out", *flags) == 2
+    assert f"{ROOT} has another version of the code" in capsys.readouterr().err
 
     def damaged(*arguments: Any) -> Any:
         (all_checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
         return score(*arguments)
 
     monkeypatch.setattr(neural, "score", damaged)
-    assert rank_all("out", "--system", "knrm", "--engine", f"ray://{nodes.address}") == 4
+    assert rank_all("out", *flags) == 4
     said = capsys.readouterr().err
     assert f"{all_checkpoints / 'knrm' / 'model.safetensors'}: damaged, its SHA-256 is not" in said
     assert "node 1" in said
-
-
-def test_other_code_on_a_worker_is_refused(
-    nodes: Cluster, rank_all: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(module, "code_fingerprint", lambda: "of another version")
-    assert rank_all("out", "--system", "knrm", "--engine", f"ray://{nodes.address}") == 2
-    assert f"{ROOT} has another version of the code" in capsys.readouterr().err
-
-
-def test_no_cluster(rank_all: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert rank_all("out", "--engine", "ray://127.0.0.1:1") == 2
-    assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
 
 
 # A process with no network but itself.
@@ -149,7 +139,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to take the network away")
 def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
-    rank_all: Callable[..., int], topics: Path, all_checkpoints: Path, tmp_path: Path
+    rank_all: RankAll, topics: Path, all_checkpoints: Path, tmp_path: Path
 ) -> None:
     flags = ["--system", "knrm", "--system", "gru", "--device", "cpu"]
     assert rank_all("here", *flags[:4]) == 0
@@ -159,20 +149,8 @@ def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
         temporary.mkdir()
         environment = os.environ | {"HOME": str(home), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
         places = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(all_checkpoints)]
-        command = [
-            "unshare",
-            "--net",
-            sys.executable,
-            "-c",
-            OFFLINE,
-            "-m",
-            "submission",
-            "rank",
-            "--engine",
-            "ray",
-            *places,
-            *flags,
-        ]
+        program = ["unshare", "--net", sys.executable, "-c", OFFLINE, "-m", "submission"]
+        command = [*program, "rank", "--engine", "ray", *places, *flags]
         with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as stopped:
             wait_for(lambda: bool(processes_of(place)))
             stopped.send_signal(signal.SIGTERM)

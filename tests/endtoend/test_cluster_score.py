@@ -13,8 +13,8 @@ from submission.lists import cut
 from submission.systems import cluster_score
 from submission.systems.catalogue import MEMBERS
 from submission.systems.cluster_score import ClusterScore, debate_of
-from submission.systems.execution import Execution
 from tests.conftest import argument
+from tests.endtoend.conftest import Execute
 
 SEARCH = MEMBERS["bm25_arguments"]
 STAGE = ClusterScore(SEARCH)
@@ -38,22 +38,18 @@ def directory(make_input: Callable[..., Path]) -> Path:
     return make_input([("1", "Are zoos cruel?"), ("2", "Cages")], arguments)
 
 
-@pytest.mark.parametrize(
-    ("docno", "debate"),
-    [
+def test_the_debate_of_an_argument() -> None:
+    for docno, debate in (
         ("S89c1bfbf-A23fa7870", "S89c1bfbf"),
         ("Sa-A0", "Sa"),
         ("c67482ba-2019-04-18T13:32:05Z-00000-000", "c67482ba"),
-        ("mine-1", "mine-1"),
-        ("Sa-1", "Sa-1"),
-        ("c67482ba-2019", "c67482ba-2019"),
-    ],
-)
-def test_the_debate_of_an_argument(docno: str, debate: str) -> None:
-    assert debate_of(docno) == debate
+    ):
+        assert debate_of(docno) == debate
+    for docno in ("mine-1", "Sa-1", "c67482ba-2019"):
+        assert debate_of(docno) == docno
 
 
-def test_the_mean_over_the_debate_by_hand(execute: Callable[..., Execution], directory: Path) -> None:
+def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, directory: Path) -> None:
     execution = execute(directory)
     of_search = execution.lists(SEARCH).set_index(["qid", "docno"])["score"]
     found = execution.lists(STAGE).set_index(["qid", "docno"])["score"]
@@ -66,11 +62,15 @@ def test_the_mean_over_the_debate_by_hand(execute: Callable[..., Execution], dir
     pairs = pd.DataFrame({"qid": "1", "docno": ["Sb-A2"]})  # not found itself, its debate is
     assert STAGE.scores(execution, pairs).tolist() == pytest.approx([zoos["Sb-A1"] / 2], abs=1e-9)
     assert STAGE.scores(execution, pairs.iloc[:0]).shape == (0,)
+    alone = execute(directory, qid="1")
+    for docno, others in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
+        explained = STAGE.explain(alone, "1", docno)
+        assert {part.name for part in explained.parts} == others
+        assert explained.score == pytest.approx(found["1", docno], abs=1e-9)
+        assert f"the mean over {len(others)} documents of debate" in explained.how
 
 
-def test_only_the_best_speak_for_a_debate(
-    execute: Callable[..., Execution], directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_score, "BEST", 3)
     execution = execute(directory)
     listed = execution.lists(SEARCH)
@@ -85,16 +85,7 @@ def test_only_the_best_speak_for_a_debate(
     assert not np.allclose(found[["Sa-A1", "Sa-A2", "Sa-A3"]], of_search[["Sa-A1", "Sa-A2", "Sa-A3"]].mean())
 
 
-def test_an_explanation_names_the_debate(execute: Callable[..., Execution], directory: Path) -> None:
-    found = execute(directory).lists(STAGE).set_index(["qid", "docno"])["score"]
-    for docno, others in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
-        explained = STAGE.explain(execute(directory, qid="1"), "1", docno)
-        assert {part.name for part in explained.parts} == others
-        assert explained.score == pytest.approx(found["1", docno], abs=1e-9)
-        assert f"the mean over {len(others)} documents of debate" in explained.how
-
-
-def test_a_given_list_is_ranked_by_its_own_debates(execute: Callable[..., Execution], directory: Path, tmp_path: Path) -> None:
+def test_a_given_list_is_ranked_by_its_own_debates(execute: Execute, directory: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(("Sa-A1", "Sb-A1"), 1)))
     execution = execute(directory, input_run=tmp_path / "run.txt")
     found, of_search = (execution.lists(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,19 +12,15 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.enrichment import enriched
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import open_enricher
 from submission.enrichment.deepct import DeepCT
-from submission.enrichment.enriched import Words
-from submission.input.runs import read_run
 from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
-from tests.conftest import argument, contents, write_deepct, write_lexical
+from tests.conftest import argument, contents, write_lexical
+from tests.endtoend.conftest import Capture, Execute, RankAll, Refused
 from training.__main__ import main
-from training.fitting import loop
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
 from training.tasks import read_recipe
@@ -83,7 +78,7 @@ def fit(work: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
     arguments = [
         {**argument("a1", "Zoos are cruel", long), "context": {"topic": "Should cages exist?"}},
@@ -140,48 +135,29 @@ def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
     assert second.weight > max(first.weight, third.weight) + 0.3
 
 
-def test_a_stopped_training_goes_on(fit: Callable[..., Path], work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = contents(fit("epochs = 3", "epochs = 1"))
-    shutil.rmtree(work / "fit")
-    shutil.rmtree(work / "checkpoints")
-    step, taken = loop.take_step, iter(range(10**6))
-
-    def stopped(*arguments: Any) -> float:
-        if next(taken) == 30:
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "take_step", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            fit("epochs = 3", "epochs = 1")
-    assert (work / "fit" / "mine" / "state.pt").exists()
-    assert contents(fit("epochs = 3", "epochs = 1")) == whole
-
-
-def test_a_part_of_the_passages(fit: Callable[..., Path]) -> None:
-    metrics = json.loads((fit("[training]", "most = 40\n[training]") / "metrics.json").read_text())
-    assert metrics["log"][-1]["step"] == 9  # three epochs of 40 passages
-
-
-@pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
-def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, documents: str, capsys: Any) -> None:
-    (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
-    assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(work), "--device", "cpu"]) == 3
-    assert f"prepared without qrels, which '{documents}' takes" in capsys.readouterr().err
-    shutil.rmtree(work / "passages")
-    assert main(["fit", str(tmp_path / "mine.toml"), "--work", str(work), "--device", "cpu"]) == 3
-    assert "no passages; `python -m training prepare passages" in capsys.readouterr().err
-
-
-def test_it_is_reproduced(fit: Callable[..., Path], discussions: Path, tmp_path: Path, capsys: Any) -> None:
-    checkpoint = fit("epochs = 3", "epochs = 1")
+def test_a_training_on_a_part_of_the_passages_goes_on_where_it_was_stopped_and_is_reproduced(
+    fit: Callable[..., Path], work: Path, resumed: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
+) -> None:
+    part = ("[training]\nepochs = 3", "most = 40\n[training]\nepochs = 1")
+    assert resumed(lambda: fit(*part), work, "mine", 2) == 1
+    checkpoint = work / "checkpoints" / "mine"
+    metrics = json.loads((checkpoint / "metrics.json").read_text())
+    assert metrics["log"][-1]["step"] == 3  # an epoch of 40 passages
     flags = ["-i", str(discussions), "--work", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
     capsys.readouterr()
     assert main(["reproduce", str(tmp_path / "mine.toml"), *flags, "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "weights: the same bytes" in out
     assert [line.split()[-1] for line in out.splitlines()[1:4]] == ["OK"] * 3
+
+
+def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
+    command = ["fit", tmp_path / "mine.toml", "--work", work, "--device", "cpu"]
+    for documents in ("unjudged", "unpooled"):
+        (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
+        refused(3, f"prepared without qrels, which '{documents}' takes", *command)
+    shutil.rmtree(work / "passages")
+    refused(3, "no passages; `python -m training prepare passages", *command)
 
 
 def test_nine_recipes_differ_in_two_keys() -> None:
@@ -199,48 +175,8 @@ def test_nine_recipes_differ_in_two_keys() -> None:
     assert (thesis.encoder.name, thesis.network["pieces"], thesis.training.epochs) == ("bert-base-uncased", 510, 3)
 
 
-def enriching(directory: Path) -> Path:
-    """Checkpoints of a DeepCT and of a system over its words."""
-    write_deepct(directory, "deepct")
-    write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
-    return directory
-
-
-def rank(topics: Path, checkpoints: Path, output: Path, work: Path) -> int:
-    flags = ["-i", str(topics), "-o", str(output), "--checkpoints", str(checkpoints), "--device", "cpu"]
-    return submission(["rank", *flags, "--system", "deepct_dirichlet", "--work", str(work)])
-
-
-def test_killed_three_times_while_enriching_it_gives_the_same_bytes(
-    topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(enriched, "TOGETHER", 64)
-    checkpoints = enriching(tmp_path / "checkpoints")
-    with caplog.at_level(logging.INFO):
-        assert rank(topics, checkpoints, tmp_path / "whole", tmp_path / "whole-work") == 0
-    assert "deepct: 575 documents to enrich, about" in caplog.text
-    each, made = enriched.words_of, []
-
-    def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
-        if len(texts) > enriched.TRIED:
-            made.append(len(texts))
-            if len(made) in (3, 5, 8):
-                raise KeyboardInterrupt
-        return each(texts, *rest)
-
-    monkeypatch.setattr(enriched, "words_of", stops)
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work")
-    assert rank(topics, checkpoints, tmp_path / "killed", tmp_path / "killed-work") == 0
-    assert len(made) == 3 + 9
-    assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
-    assert contents(tmp_path / "killed-work") == contents(tmp_path / "whole-work")
-    assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
-
-
 def test_an_argument_without_weights_stays_and_is_never_retrieved(
-    topics: Path, execute: Callable[..., Execution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topics: Path, everything: Path, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = topics / "args-me.json"
     content = json.loads(file.read_text())
@@ -252,7 +188,7 @@ def test_an_argument_without_weights_stays_and_is_never_retrieved(
         return {word: count for word, count in frequencies(self, passages).items() if word != "zoo"}
 
     monkeypatch.setattr(DeepCT, "frequencies", none_of_zoos)
-    execution = execute(topics, checkpoints=enriching(tmp_path / "checkpoints"))
+    execution = execute(topics, checkpoints=everything)
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, Lexical)
     lists, index = execution.lists(stage), stage.index(execution)
@@ -264,15 +200,14 @@ def test_an_argument_without_weights_stays_and_is_never_retrieved(
     assert stage.scores(execution, pairs).tolist() == [0.0]
 
 
-def test_weights_are_explained_by_passage(topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    checkpoints = enriching(tmp_path / "checkpoints")
-    flags = ["-i", str(topics), "--checkpoints", str(checkpoints), "--device", "cpu", "--system", "deepct_dirichlet"]
+def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_path: Path, capsys: Capture) -> None:
+    flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "deepct_dirichlet"]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0", "--work", str(tmp_path / "work")]) == 0
     out = capsys.readouterr().out
     assert "weight of the words of passage 1\n" in out
     assert "weight of the words of passage 2\n" in out
     premise = json.loads((topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
-    opened = open_enricher(checkpoints / "deepct")
+    opened = open_enricher(everything / "deepct")
     for number, words in ((1, premise[:12]), (2, premise[12:])):
         shown = out.split(f"passage {number}\n")[1].strip().split("\n\n")[0].splitlines()
         [said] = opened.enricher.words(opened.reader.passages(" ".join(words)))
@@ -280,8 +215,7 @@ def test_weights_are_explained_by_passage(topics: Path, tmp_path: Path, capsys: 
         assert shown[0].split() == [f"{largest.weight:+.6f}", largest.text, "place", str(place)]
 
 
-def test_parameters_of_another_enrichment_are_refused(topics: Path, tmp_path: Path, capsys: Any) -> None:
-    checkpoints = enriching(tmp_path / "checkpoints")
-    write_lexical(checkpoints, "deepct_dirichlet", Dirichlet())
-    assert rank(topics, checkpoints, tmp_path / "out", tmp_path / "work") == 4
+def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, all_checkpoints: Path, capsys: Any) -> None:
+    write_lexical(all_checkpoints, "deepct_dirichlet", Dirichlet())
+    assert rank_all("out", "--system", "deepct_dirichlet") == 4
     assert "tuned for the words of the texts, expected the words of deepct" in capsys.readouterr().err

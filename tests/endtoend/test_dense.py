@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from submission.systems import dense
 from submission.systems.catalogue import MEMBERS, SYSTEMS
 from submission.systems.execution import Execution
 from tests.conftest import seal
+from tests.endtoend.conftest import Execute
 
 STAGE, BM25 = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage
 
@@ -30,20 +30,26 @@ def search_premises(checkpoints: Path) -> None:
     seal(checkpoints / "sbert", "config.json")
 
 
+def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
+    """Of all conclusions with a title, the largest first."""
+    assert isinstance(opened, Checkpoint)
+    conclusions = sorted(set(execution.documents.collected()["conclusion"]))
+    vectors = represented(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
+    found = (vectors * represented([title], opened, torch.device("cpu"))).sum(axis=1)
+    order = np.argsort(-found.astype(np.float32), kind="stable")
+    return pd.Series(found[order], index=[conclusions[number] for number in order])
+
+
 def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
-    execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+    execute: Execute, topics: Path, everything: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "CONCLUSIONS", 3)
-    execution = execute(topics, checkpoints=all_checkpoints)
+    execution = execute(topics, checkpoints=everything)
     found, bm25 = execution.lists(STAGE), execution.lists(BM25)
     collection, opened = execution.documents.collected(), STAGE.opened(execution.checkpoints)
-    assert isinstance(opened, Checkpoint)
-    conclusions = sorted(set(collection["conclusion"]))
-    vectors = represented(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
     added = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-        cosines = (vectors * represented([title], opened, torch.device("cpu"))).sum(axis=1).astype(np.float32)
-        nearest = [conclusions[number] for number in np.argsort(-cosines, kind="stable")[:3]]
+        nearest = cosines(execution, opened, title).index[:3]
         own = set(collection.loc[collection["conclusion"].isin(nearest), "docno"])
         others = set(bm25.loc[bm25["qid"] == qid, "docno"])
         assert set(found.loc[found["qid"] == qid, "docno"]) == own | others
@@ -51,7 +57,7 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
     assert added > 5
 
 
-def test_all_premises(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
+def test_all_premises_and_no_topic_depends_on_the_others(execute: Execute, topics: Path, all_checkpoints: Path) -> None:
     narrow = execute(topics, checkpoints=all_checkpoints).lists(STAGE)
     search_premises(all_checkpoints)
     execution = execute(topics, checkpoints=all_checkpoints)
@@ -63,32 +69,22 @@ def test_all_premises(execute: Callable[..., Execution], topics: Path, all_check
     pairs = found.sample(frac=0.2, random_state=0)[["qid", "docno"]].reset_index(drop=True)
     expected = pairs.merge(found, on=["qid", "docno"], how="left")["score"]
     np.testing.assert_allclose(STAGE.scores(execution, pairs), expected, rtol=0, atol=1e-5)
-
-
-def test_a_topic_does_not_depend_on_the_others(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
-    search_premises(all_checkpoints)
-    together = execute(topics, checkpoints=all_checkpoints).lists(STAGE)
     alone = execute(topics, checkpoints=all_checkpoints, qid="2").lists(STAGE)
-    pd.testing.assert_frame_equal(alone, together[together["qid"] == "2"].reset_index(drop=True), check_exact=True)
+    pd.testing.assert_frame_equal(alone, found[found["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
-def test_nearest_conclusions(execute: Callable[..., Execution], topics: Path, all_checkpoints: Path) -> None:
+def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -> None:
     stage = MEMBERS["sbert_conclusions"]
-    execution = execute(topics, checkpoints=all_checkpoints)
+    execution = execute(topics, checkpoints=everything)
     found, collection, opened = execution.lists(stage), execution.documents.collected(), stage.opened(execution.checkpoints)
-    assert isinstance(opened, Checkpoint)
     assert found.groupby("qid").size().tolist() == [len(collection)] * 3  # it has a hundred different conclusions
-    title = execution.topics["query"][0]
-    conclusions = sorted(set(collection["conclusion"]))
-    vectors = represented(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
-    cosines = dict(zip(conclusions, (vectors * represented([title], opened, torch.device("cpu"))).sum(axis=1), strict=True))
     own = found[found["qid"] == "1"].merge(collection, on="docno")
-    np.testing.assert_allclose(own["score"], own["conclusion"].map(cosines), rtol=0, atol=1e-6)
+    expected = own["conclusion"].map(cosines(execution, opened, execution.topics["query"][0]))
+    np.testing.assert_allclose(own["score"], expected, rtol=0, atol=1e-6)
     assert own["score"][0] == pytest.approx(1.0, abs=1e-3)  # the first title is a conclusion
     pairs = found.sample(frac=0.2, random_state=0)
     np.testing.assert_array_equal(stage.scores(execution, pairs[["qid", "docno"]]), pairs["score"])
-    alone = execute(topics, checkpoints=all_checkpoints, qid="2")
     row = found[found["qid"] == "2"].iloc[7]
-    explained = stage.explain(alone, "2", row["docno"])
+    explained = stage.explain(execute(topics, checkpoints=everything, qid="2"), "2", row["docno"])
     assert explained.score == row["score"]
     assert explained.seen["conclusion seen"].startswith("topic ##")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import pytest
 
 from submission.lists import cut
 from submission.systems.catalogue import MEMBERS
-from submission.systems.execution import Execution
 from submission.systems.learned_fusion import LearnedFusion
 from tests.conftest import argument, contents
+from tests.endtoend.conftest import Command, Execute, Refused
 from training.__main__ import main
 from training.distilling.prepare import distilled_table
 from training.distilling.titles import unlike
@@ -44,31 +45,33 @@ def titled(topics: Path) -> Path:
 
 
 @pytest.fixture
-def prepare(titled: Path, all_checkpoints: Path, work: Path) -> Callable[..., int]:
-    def run(*flags: str) -> int:
-        places = ["-i", str(titled), "--work", str(work), "--checkpoints", str(all_checkpoints), "--device", "cpu"]
-        return main(["prepare", "distilled", *places, *SETTINGS, *flags])
+def prepare(titled: Path, everything: Path, work: Path) -> Command:
+    """The command that makes the table."""
+
+    def run(*flags: str) -> list[str]:
+        places = ["-i", str(titled), "--work", str(work), "--checkpoints", str(everything), "--device", "cpu"]
+        return ["prepare", "distilled", *places, *SETTINGS, *flags]
 
     return run
 
 
 def test_a_network_learns_what_the_fusion_says(
-    prepare: Callable[..., int],
+    prepare: Command,
     titled: Path,
     work: Path,
     recipe: Callable[[str], str],
-    execute: Callable[..., Execution],
-    all_checkpoints: Path,
+    execute: Execute,
+    everything: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refused: Refused,
 ) -> None:
-    assert prepare() == 0
+    assert main(prepare()) == 0
     table, record = distilled_table(work)
     by_title = table.groupby("topic")
     assert 40 < len(by_title) <= 60
     assert set(by_title.size()) == {8}
-    execution = execute(titled, checkpoints=all_checkpoints)
+    execution = execute(titled, checkpoints=everything)
     queries = execution.topics["query"].tolist()
     assert unlike(by_title.groups, queries) == list(by_title.groups)
     assert (by_title["score"].nunique() > 1).all()
@@ -79,7 +82,7 @@ def test_a_network_learns_what_the_fusion_says(
     first = contents(work / "distilled")
     with monkeypatch.context() as patch:
         patch.setattr(LearnedFusion, "search", None)
-        assert prepare() == 0  # what is finished is not made again
+        assert main(prepare()) == 0  # what is finished is not made again
     assert contents(work / "distilled") == first
     fit = ["fit", recipe(RECIPE), "--work", str(work), "--device", "cpu"]
     assert main(fit) == 0
@@ -93,53 +96,44 @@ def test_a_network_learns_what_the_fusion_says(
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert contents(tmp_path / "again") == contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
-    assert main(["reproduce", recipe(RECIPE), "-i", str(titled), *flags]) == 2
-    assert "`prepare distilled` and `fit` make it anew" in capsys.readouterr().err
+    refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", recipe(RECIPE), "-i", titled, *flags)
 
 
-def test_the_teachers_scores_are_those_of_its_lists(
-    prepare: Callable[..., int], titled: Path, work: Path, execute: Callable[..., Execution], all_checkpoints: Path
+def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topics(
+    prepare: Command, titled: Path, work: Path, execute: Execute, everything: Path, tmp_path: Path, refused: Refused
 ) -> None:
-    assert prepare("--system", "dirichlet") == 0  # its lists are kept: they are of other titles
-    assert prepare("--system", "dirichlet", "--seed", "3", "--overwrite") == 0
+    assert main(prepare("--system", "dirichlet")) == 0  # its lists are kept: they are of other titles
+    flags = ["--system", "dirichlet", "--seed", "3"]
+    assert main(prepare(*flags, "--overwrite")) == 0
     table, _ = distilled_table(work)
     assert table["data"].unique().tolist() == ["dirichlet"]
-    title = table["topic"].iloc[0]
-    (titled / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{title}</title></topic></topics>")
-    listed = execute(titled, checkpoints=all_checkpoints).lists(MEMBERS["dirichlet"])
-    own = table[table["topic"] == title]
+    titles = table["topic"].unique()
+    alone = Path(shutil.copytree(titled, tmp_path / "alone"))
+    (alone / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{titles[0]}</title></topic></topics>")
+    listed = execute(alone, checkpoints=everything).lists(MEMBERS["dirichlet"])
+    own = table[table["topic"] == titles[0]]
     assert own["docno"].tolist()[:4] == cut(listed, 4)["docno"].tolist()  # half of them are the best
     pd.testing.assert_series_equal(own["score"], own["docno"].map(listed.set_index("docno")["score"]), check_names=False)
 
-
-def test_faulty_calls(
-    prepare: Callable[..., int], titled: Path, work: Path, topics: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert prepare("--system", "dirichlet") == 0
     other = titled / "others.xml"
-    titles = distilled_table(work)[0]["topic"].unique()
     words = [title.partition(",")[0] for title in titles[:-1]]
     body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(words, 1))
     other.write_text(f"<topics>{body}</topics>")
-    assert prepare("--system", "dirichlet", "--topics", str(other)) == 5
-    assert "give --overwrite" in capsys.readouterr().err
-    assert prepare("--system", "dirichlet", "--topics", str(other), "--overwrite") == 0
+    refused(5, "give --overwrite", *prepare(*flags, "--topics", str(other)))
+    assert main(prepare(*flags, "--topics", str(other), "--overwrite")) == 0
     assert not set(distilled_table(work)[0]["topic"]) & set(titles[:-1])
-    assert prepare("--system", "dirichlet", "--documents", "900", "--overwrite") == 3
-    assert "dirichlet lists no 900 documents of different scores for any of 60 titles" in capsys.readouterr().err
+    none = "dirichlet lists no 900 documents of different scores for any of 60 titles"
+    refused(3, none, *prepare(*flags, "--documents", "900", "--overwrite"))
     assert not set(distilled_table(work)[0]["topic"]) & set(titles[:-1])  # the table is what it was
     other.write_text("<topics>")
-    assert prepare("--topics", str(other)) == 3
-    assert "others.xml" in capsys.readouterr().err
-    assert prepare("--system", "dirichlett") == 2
-    assert "did you mean 'dirichlet'?" in capsys.readouterr().err
+    refused(3, "others.xml", *prepare("--topics", str(other)))
+    refused(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
     (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
-    assert prepare("--system", "dirichlet") == 3
-    assert "no debate has a title that is none of the topics" in capsys.readouterr().err
+    refused(3, "no debate has a title that is none of the topics", *prepare(*flags))
 
 
 def test_a_title_whose_documents_are_all_alike_teaches_nothing(
-    make_input: Callable[..., Path], all_checkpoints: Path, tmp_path: Path
+    make_input: Callable[..., Path], everything: Path, tmp_path: Path
 ) -> None:
     sides = [("Zoos", "Zoos are prisons")] * 4 + [(one, "Tennis or golf?") for one in ("Golf", "Tennis and golf") * 2]
     arguments = [
@@ -147,6 +141,6 @@ def test_a_title_whose_documents_are_all_alike_teaches_nothing(
         for number, (conclusion, title) in enumerate(sides)
     ]
     directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
-    places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints)]
+    places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(everything)]
     assert main(["prepare", "distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
     assert set(distilled_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

@@ -1,10 +1,11 @@
-"""Enrichments in tuning: a grid over an enricher's words, and the table of enrichers × models."""
+"""Enrichments: made again where a run was killed; in tuning: a grid over their words, the table of enrichers × models."""
 
 from __future__ import annotations
 
 import json
+import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import pandas as pd
 import pytest
 
 from submission.disk.provenance import PROVENANCE, load_json
+from submission.enrichment import enriched
 from submission.enrichment.checkpoint import open_enricher
+from submission.enrichment.enriched import Words
+from submission.input.runs import read_run
 from submission.retrieval.parameters import open_parameters
-from tests.conftest import write_deepct, write_targer
+from tests.conftest import contents, write_deepct, write_targer
+from tests.endtoend.conftest import Log, RankAll, Refused
 from training import enrichments, tune
 from training.__main__ import main
 from training.measuring.significance import holm
@@ -54,27 +59,59 @@ def checkpoints(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def compare(topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> Callable[..., int]:
-    def run(output: str = "table.csv", *flags: str) -> int:
-        qrels = [flag for file in judged for flag in ("--qrels", str(file))]
-        models = [flag for file in grids for flag in ("--grid", str(file))]
-        places = ["-i", str(topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "comparing"), "--device", "cpu"]
-        return main(["study", "enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints), *flags])
+def compare(topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
+    """The command that makes the table."""
+    qrels = [flag for file in judged for flag in ("--qrels", str(file))]
+    models = [flag for file in grids for flag in ("--grid", str(file))]
+    places = ["-i", str(topics), "-o", str(tmp_path / "table.csv"), "--work", str(tmp_path / "comparing"), "--device", "cpu"]
+    return ["study", "enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints)]
 
-    return run
+
+@pytest.mark.parametrize("name", ["deepct", "targer"])
+def test_killed_three_times_while_enriching_a_run_has_the_same_bytes(
+    name: str, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log
+) -> None:
+    def rank(output: str) -> int:
+        return rank_all(output, "--work", str(tmp_path / f"{output}-work"), "--system", f"{name}_dirichlet")
+
+    monkeypatch.setattr(enriched, "TOGETHER", 64)
+    with caplog.at_level(logging.INFO):
+        assert rank("whole") == 0
+    assert f"{name}: 575 documents to enrich, about" in caplog.text
+    each, made = enriched.words_of, []
+
+    def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
+        if len(texts) > enriched.TRIED:
+            made.append(len(texts))
+            if len(made) in (3, 5, 8):
+                raise KeyboardInterrupt
+        return each(texts, *rest)
+
+    monkeypatch.setattr(enriched, "words_of", stops)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            rank("killed")
+    assert rank("killed") == 0
+    assert len(made) == 3 + 9
+    assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
+    assert contents(tmp_path / "killed-work") == contents(tmp_path / "whole-work")
+    assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
 
 
 def test_a_grid_over_the_words_of_an_enrichment(
-    topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]
+    topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, refused: Refused
 ) -> None:
     qrels = [flag for file in judged for flag in ("--qrels", str(file))]
     places = ["-i", str(topics), "--work", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints), "--device", "cpu"]
-    (tmp_path / "plain.toml").write_text(GRID)
     tables = {}
+
+    def tuned(name: str, enrichment: str) -> list[str]:
+        """The command that tunes over an enrichment's words."""
+        (tmp_path / f"{name}.toml").write_text(f"{enrichment}\n{GRID}")
+        return ["tune", str(tmp_path / f"{name}.toml"), *qrels, *places, "-o", str(tmp_path / name)]
+
     for name in ("plain", "one", "two"):
-        if name != "plain":
-            (tmp_path / f"{name}.toml").write_text(f'enrichment = "{name}"\n{GRID}')
-        assert main(["tune", str(tmp_path / f"{name}.toml"), *qrels, *places, "-o", str(tmp_path / name)]) == 0
+        assert main(tuned(name, "" if name == "plain" else f'enrichment = "{name}"')) == 0
         tables[name] = (tmp_path / name / "grid.csv").read_text()
         enrichment, provenance = open_parameters(tmp_path / name).enrichment, load_json(tmp_path / name / PROVENANCE)
         assert enrichment == (None if name == "plain" else name)
@@ -83,14 +120,10 @@ def test_a_grid_over_the_words_of_an_enrichment(
             assert f"; words of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
     write_deepct(checkpoints, "one", 5)  # trained anew: what was kept is not used
-    assert main(["tune", str(tmp_path / "one.toml"), *qrels, *places, "-o", str(tmp_path / "one")]) == 0
+    assert main(tuned("one", 'enrichment = "one"')) == 0
     assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
-    (tmp_path / "three.toml").write_text(f'enrichment = "three"\n{GRID}')
-    assert main(["tune", str(tmp_path / "three.toml"), *qrels, *places, "-o", str(tmp_path / "three")]) == 4
-    assert "no such checkpoint; present: one, two" in capsys.readouterr().err
-    (tmp_path / "four.toml").write_text(f"enrichment = 4\n{GRID}")
-    assert main(["tune", str(tmp_path / "four.toml"), *qrels, *places, "-o", str(tmp_path / "four")]) == 2
-    assert "four.toml: no grid (Expected `str | null`, got `int`" in capsys.readouterr().err
+    refused(4, "no such checkpoint; present: one, two", *tuned("three", 'enrichment = "three"'))
+    refused(2, "four.toml: no grid (Expected `str | null`, got `int`", *tuned("four", "enrichment = 4"))
 
 
 def test_the_grids_of_the_systems() -> None:
@@ -103,8 +136,25 @@ def test_the_grids_of_the_systems() -> None:
     assert {point.enrichment for point in tune.read_grid("dirichlet").points} == {None}
 
 
-def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path: Path, judged: list[Path]) -> None:
-    assert compare() == 0
+def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
+    compare: list[str], checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(checkpoints / "two")
+    write_targer(checkpoints, "two")
+    asked, measured, values_of = {}, {}, enrichments.values_of
+
+    def told(name: str, grid: tune.Grid, *rest: Any) -> np.ndarray:
+        asked[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
+        measured[name] = values_of(name, grid, *rest)
+        return measured[name]
+
+    monkeypatch.setattr(enrichments, "values_of", told)
+    assert main(compare) == 0
+    whole = "conclusion premise"
+    assert asked["plain-mine"] == {(whole, "porter", None)}
+    assert asked["plain premise-mine"] == {("premise", "porter", None)}
+    assert asked["one-mine"] == {("premise", "porter", "one")}
+    assert asked["two-mine"] == {(whole, "porter", "two")}
     table = pd.read_csv(tmp_path / "table.csv")
     names = [(enrichment, model) for enrichment in ("plain", "plain premise", "one", "two") for model in ("mine", "other")]
     assert list(dict.fromkeys(zip(table["enrichment"], table["model"], strict=True))) == names
@@ -123,48 +173,7 @@ def test_a_table_of_enrichments_and_models(compare: Callable[..., int], tmp_path
             assert len(group) == 4
             assert group[f"{test} (Holm)"].to_numpy() == pytest.approx(holm(group[test].to_numpy()), abs=5e-6)
     assert rest["difference"].nunique() > 5
-
-
-def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
-    rows = [("plain", np.nan), ("plain premise", 0.01), ("one", 0.02), ("two", 0.03)]
-    table = pd.DataFrame(rows, columns=["enrichment", "t"]).assign(measure="nDCG@5 all")
-    found = enrichments.corrected(table.assign(randomisation=table["t"] / 2), ["one", "two"])
-    assert found["t (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
-    assert found["randomisation (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
-
-
-def test_each_enricher_reads_what_it_is_meant_to(
-    compare: Callable[..., int], checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.rmtree(checkpoints / "two")
-    write_targer(checkpoints, "two")
-    asked, values_of = {}, enrichments.values_of
-
-    def told(name: str, grid: tune.Grid, *rest: Any) -> np.ndarray:
-        asked[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
-        return values_of(name, grid, *rest)
-
-    monkeypatch.setattr(enrichments, "values_of", told)
-    assert compare() == 0
-    whole = "conclusion premise"
-    assert asked["plain-mine"] == {(whole, "porter", None)}
-    assert asked["plain premise-mine"] == {("premise", "porter", None)}
-    assert asked["one-mine"] == {("premise", "porter", "one")}
-    assert asked["two-mine"] == {(whole, "porter", "two")}
-
-
-def test_it_is_what_tuning_says_of_other_folds(
-    compare: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured, values_of = {}, enrichments.values_of
-
-    def told(name: str, *rest: Any) -> np.ndarray:
-        measured[name] = values_of(name, *rest)
-        return measured[name]
-
-    monkeypatch.setattr(enrichments, "values_of", told)
-    assert compare() == 0
-    found = pd.read_csv(tmp_path / "table.csv").set_index(["enrichment", "model", "measure"])["mean"]
+    found = table.set_index(["enrichment", "model", "measure"])["mean"]
     values = measured["one-mine"]
     assert values.shape == (3, 3, len(tune.COLUMNS))
     decisive = [tune.COLUMNS.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
@@ -178,11 +187,17 @@ def test_it_is_what_tuning_says_of_other_folds(
             assert found["one", "mine", measure] == pytest.approx(expected[place], abs=1e-6)
 
 
-def test_what_cannot_be_compared(compare: Callable[..., int], grids: list[Path], checkpoints: Path, capsys: Any) -> None:
+def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
+    rows = [("plain", np.nan), ("plain premise", 0.01), ("one", 0.02), ("two", 0.03)]
+    table = pd.DataFrame(rows, columns=["enrichment", "t"]).assign(measure="nDCG@5 all")
+    found = enrichments.corrected(table.assign(randomisation=table["t"] / 2), ["one", "two"])
+    assert found["t (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
+    assert found["randomisation (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
+
+
+def test_what_cannot_be_compared(compare: list[str], grids: list[Path], checkpoints: Path, refused: Refused) -> None:
     grids[1].write_text(GRID.replace('"premise"', '["premise", "conclusion premise"]'))
-    assert compare() == 2
-    assert "has an axis of the index, which is the same for all here" in capsys.readouterr().err
+    refused(2, "has an axis of the index, which is the same for all here", *compare)
     probe = json.loads((checkpoints / "two" / "probe.json").read_text())
     (checkpoints / "two" / "probe.json").write_text(json.dumps(probe))
-    assert compare() == 4  # before anything is enriched
-    assert "probe.json: damaged" in capsys.readouterr().err
+    refused(4, "probe.json: damaged", *compare)  # before anything is enriched

@@ -21,6 +21,7 @@ from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from tests.conftest import documents_of, with_topics
+from tests.endtoend.conftest import Capture
 from training.__main__ import main as training
 from training.figures import shown
 from training.measuring.evaluate import HEADLINES, evaluate
@@ -68,9 +69,7 @@ def explain(place: Path, checkpoints: Path, system: str, topic: str, document: s
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_explained_score_is_that_of_the_run(
-    system: str, reported: Path, everything: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_explained_score_is_that_of_the_run(system: str, reported: Path, everything: Path, capsys: Capture) -> None:
     row = read_run(reported / "out" / f"aragorn-{system}.txt").iloc[2]
     assert explain(reported, everything, system, row["qid"], row["docno"]) == 0
     out = capsys.readouterr().out
@@ -83,7 +82,7 @@ def test_the_explained_score_is_that_of_the_run(
     assert total == pytest.approx(float(before_output[1]) if before_output else float(score), abs=2e-5 * max(1, abs(total)))
 
 
-def test_what_is_not_there_is_named(reported: Path, everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_there_is_named(reported: Path, everything: Path, capsys: Capture) -> None:
     for system, topic, words in (
         ("knmr", "1", "unknown system 'knmr'; did you mean 'knrm'"),
         ("knrm", "9", "unknown topic '9'"),
@@ -189,7 +188,7 @@ def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, eve
 
 
 def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
-    copied: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+    copied: Path, all_checkpoints: Path, capsys: Capture
 ) -> None:
     directory, file = copied / "out", all_checkpoints / "dirichlet" / "provenance.json"
     trained_on = {"input": {"qrels": sha256(copied / "qrels")}}
@@ -208,9 +207,7 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert "expected run.txt, and that run among those named <team>-<system>.txt" in capsys.readouterr().err
 
 
-def test_a_report_is_on_a_single_run_too_but_on_no_other_input(
-    copied: Path, everything: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_on_a_single_run_too_but_on_no_other_input(copied: Path, everything: Path, capsys: Capture) -> None:
     (copied / "alone").mkdir()
     for name in ("aragorn-bm25.txt", "run.txt"):
         shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "alone" / name)
@@ -227,7 +224,7 @@ def test_a_report_is_on_a_single_run_too_but_on_no_other_input(
     assert (copied / "out" / "report.html").read_bytes() == before
 
 
-def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capture) -> None:
     directory, qrels = reported / "out", reported / "qrels"
     runs = [str(directory / f"aragorn-{system}.txt") for system in ("bm25", "knrm", "gru")]
     flags = ["--qrels", f"relevance={qrels}", "--qrels", f"quality={qrels}", "--baseline", "aragorn-bm25"]

@@ -20,10 +20,10 @@ from submission.input.runs import read_run
 from submission.lists import cut
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import MEMBERS, SYSTEMS, System
-from submission.systems.execution import Execution
 from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.remembered import Checkpoints
-from tests.conftest import REAL, SAMPLE, colours, contents, seal, write_linear
+from tests.conftest import REAL, SAMPLE, colours, contents, write_linear
+from tests.endtoend.conftest import Capture, Command, Execute, Log, Refused
 from training import fuse
 from training.__main__ import main
 from training.fusing import recipe, trial
@@ -65,50 +65,26 @@ def lexical(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command that fits by a recipe."""
     monkeypatch.setattr(trial, "REPETITIONS", 2)  # to be fast
 
-    def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> int:
+    def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> list[str]:
         (tmp_path / "mine.toml").write_text(text)
-        places = [
-            "--work",
-            str(tmp_path / "work"),
-            "-o",
-            str(tmp_path / output),
-            "--tables",
-            str(tmp_path / f"{output}-tables"),
-        ]
-        qrels = [] if "--qrels" in flags else ["--qrels", str(QRELS)]
-        command = [
-            "fuse",
-            str(tmp_path / "mine.toml"),
-            *qrels,
-            "-i",
-            str(SAMPLE),
-            "--checkpoints",
-            str(lexical),
-            "--device",
-            "cpu",
-        ]
-        return main([*command, *places, *flags])
+        given = flags if "--qrels" in flags else (*flags, "--qrels", str(QRELS))
+        data = ["-i", str(SAMPLE), "--checkpoints", str(lexical), "--device", "cpu", "--work", str(tmp_path / "work")]
+        places = ["-o", str(tmp_path / output), "--tables", str(tmp_path / f"{output}-tables")]
+        return ["fuse", str(tmp_path / "mine.toml"), *data, *places, *given]
 
     return fused
 
 
-@pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
-
-
-@pytest.mark.usefixtures("mine")
-def test_fitted_then_ranked(
-    run: Callable[..., int],
-    lexical: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_bytes(
+    run: Command, lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, caplog: Log
 ) -> None:
-    assert run() == 0
+    monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
+    assert main(run()) == 0
+    tables = tmp_path / "checkpoints" / "mine-tables"
     model, metrics = open_linear(lexical / "mine"), json.loads((lexical / "mine" / "metrics.json").read_text())
     assert [(member.name, member.best) for member in model.members] == [("bm25", 0), ("dirichlet", 20), ("dirichlet_rm3", 10)]
     assert model.weights["length"] > 0.1  # the sample's judges like long arguments
@@ -117,36 +93,36 @@ def test_fitted_then_ranked(
     ranked = evaluate(read_run(tmp_path / "out" / "aragorn-mine.txt"), read_qrels(QRELS)).mean()
     for measure, value in metrics["on the topics that it was fitted on"]["sample"].items():
         assert ranked[measure] == pytest.approx(value, abs=1e-4)
-    means = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine.csv").set_index(["run", "measure"])["mean"]
+    means = pd.read_csv(tables / "mine.csv").set_index(["run", "measure"])["mean"]
     validated = metrics["cross-validated"]["sample"]
     assert means["mine", "nDCG@5 all"] == pytest.approx(validated["nDCG@5 all"], abs=1e-4)
     assert validated["nDCG@5 all"] > means["dirichlet", "nDCG@5 all"] + 0.05
     dirichlet = evaluate(read_run(tmp_path / "out" / "aragorn-dirichlet.txt"), read_qrels(QRELS)).mean()
     assert means["dirichlet", "MAP all"] == pytest.approx(dirichlet["MAP all"], abs=1e-6)
-    weights = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_weights.csv").set_index("feature")
+    weights = pd.read_csv(tables / "mine_weights.csv").set_index("feature")
     assert weights["weight"].to_dict() == pytest.approx({"intercept": model.intercept, **model.weights})
     assert (weights["low"] < weights["weight"]).all()
     assert (weights["weight"] < weights["high"]).all()
-    tests = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_tests.csv")
+    tests = pd.read_csv(tables / "mine_tests.csv")
     assert set(tests["run"]) == {"bm25", "dirichlet"}
-    ablation = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_ablation.csv")
+    ablation = pd.read_csv(tables / "mine_ablation.csv")
     assert set(ablation["without"]) == {*NAMES, "length"}
     own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["without"] == "length")].iloc[0]
     assert own["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(own["difference"], abs=2e-6)
     assert own["low"] <= own["difference"] <= own["high"]
-    repeated = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_repeated.csv").set_index(["without", "measure"])
+    repeated = pd.read_csv(tables / "mine_repeated.csv").set_index(["without", "measure"])
     assert set(repeated.index.get_level_values("without")) == {"mine", *NAMES, "length"}
     one, whole = repeated.loc["length", "nDCG@5 all"], repeated.loc["mine", "nDCG@5 all"]
     assert (whole["difference"], one["difference"]) == (0, pytest.approx(one["mean"] - whole["mean"], abs=2e-6))
     assert one["mean"] < whole["mean"] != means["mine", "nDCG@5 all"]  # of other folds
-    tried = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_tried.csv").set_index(["with", "measure"])
+    tried = pd.read_csv(tables / "mine_tried.csv").set_index(["with", "measure"])
     assert set(tried.index.get_level_values("with")) == {"knrm"}
     assert f"vanilla_bert_distilled is not tried: {lexical} has no vanilla_bert_distilled" in caplog.text
     added = tried.loc["knrm", "nDCG@5 all"]
     assert added["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(added["difference"], abs=2e-6)
     assert added["difference"] != 0
     assert 0 < added["alone"] != added["mean"]
-    models = pd.read_csv(tmp_path / "checkpoints/mine-tables" / "mine_models.csv").set_index(["model", "measure"])
+    models = pd.read_csv(tables / "mine_models.csv").set_index(["model", "measure"])
     assert set(models.index.get_level_values("model")) == {"ridge", "trees", "ranknet"}
     own, other = models.loc["ridge", "nDCG@5 all"], models.loc["trees", "nDCG@5 all"]
     assert own["mean"] == pytest.approx(means["mine", "nDCG@5 all"], abs=2e-6)
@@ -162,11 +138,6 @@ def test_fitted_then_ranked(
     assert submission([*system, "--checkpoints", str(lexical), "--device", "cpu"]) == 0
     assert "deviations from the pool's mean" in capsys.readouterr().out
 
-
-def test_any_order_of_members_and_a_stop_give_the_same_bytes(
-    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(RECIPE, "whole") == 0
     shutil.rmtree(tmp_path / "work")
     turned = RECIPE.replace("dirichlet = 20\ndirichlet_rm3 = 10\nbm25 = 0", "bm25 = 0\ndirichlet_rm3 = 10\ndirichlet = 20")
     assert turned != RECIPE
@@ -177,25 +148,25 @@ def test_any_order_of_members_and_a_stop_give_the_same_bytes(
     with monkeypatch.context() as patch:
         patch.setattr(trial.Trial, "variants", stops)
         with pytest.raises(KeyboardInterrupt):
-            run(turned, "stopped")
+            main(run(turned, "stopped"))
     assert not (tmp_path / "stopped").exists()
     monkeypatch.setattr(LearnedFusion, "features", None)  # nothing may be computed again
-    assert run(turned, "stopped") == 0
+    assert main(run(turned, "stopped")) == 0
     for part in ("", "-tables"):
-        assert contents(tmp_path / f"stopped{part}").keys() == contents(tmp_path / f"whole{part}").keys()
-        whole, stopped = contents(tmp_path / f"whole{part}"), contents(tmp_path / f"stopped{part}")
+        whole, stopped = contents(tmp_path / "checkpoints" / f"mine{part}"), contents(tmp_path / f"stopped{part}")
+        assert stopped.keys() == whole.keys()
         named = {"provenance.json"}  # the recipe as it was written
         assert {name for name in whole if whole[name] != stopped[name]} <= named
 
 
-def test_two_judgments(run: Callable[..., int], tmp_path: Path) -> None:
+def test_two_judgments(run: Command, tmp_path: Path) -> None:
     lines = [line.split() for line in QRELS.read_text().splitlines()]
     short = "".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines)
     (tmp_path / "other.qrels").write_text(short)
     both = ["--qrels", f"relevance={QRELS}", "--qrels", f"quality={tmp_path / 'other.qrels'}"]
     weights, lean = {}, RECIPE[: RECIPE.index("[compared")].replace("tried", "# tried")
     for share in (0.0, 0.5, 1.0):
-        assert run(f"{lean}[fit]\nshare = {share}\n", "mixed", *both) == 0
+        assert main(run(f"{lean}[fit]\nshare = {share}\n", "mixed", *both)) == 0
         metrics = json.loads((tmp_path / "mixed" / "metrics.json").read_text())
         assert set(metrics["cross-validated"]) == {"relevance", "quality"}
         weights[share] = open_linear(tmp_path / "mixed").weights
@@ -204,44 +175,38 @@ def test_two_judgments(run: Callable[..., int], tmp_path: Path) -> None:
     assert weights[0.0] != weights[1.0]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[members", "no fusion"),
-        (RECIPE.replace("bm25 = 0", "dirichlt = 0"), "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
-        (RECIPE.replace("bm25 = 0", "bm25 = -1"), "members"),
-        (RECIPE.replace('"knrm"', '"knrn"'), "unknown member 'knrn'"),
-        (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: expected different"),
-        (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: expected different names"),
-        (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member proposes documents"),
-        (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
-        (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
-        (RECIPE.replace("length = 6.5", "length = 0"), "length"),
-        (RECIPE.replace("unjudged = 5", "unjudgd = 5"), "unjudgd"),
-        (RECIPE + "alpha = 0\n", "alpha"),
-        (RECIPE + "share = 1.5\n", "share"),
-        (RECIPE.replace('"lambdamart"', '"lambdamrt"'), "lambdamrt"),
-        (RECIPE.replace("trees = 5", "trees = 0"), "trees"),
-        (RECIPE.replace("trees = 5", "hidden = 5"), "hidden"),
-        (RECIPE.replace("compared.trees", "compared.ridge"), "compared.ridge: it is what others are compared with"),
-    ],
-)
-def test_faulty_recipes(
-    run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
-) -> None:
-    assert run(text) == 2
-    assert words in capsys.readouterr().err
+FAULTY = [
+    ("[members", "no fusion"),
+    (RECIPE.replace("bm25 = 0", "dirichlt = 0"), "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
+    (RECIPE.replace("bm25 = 0", "bm25 = -1"), "members"),
+    (RECIPE.replace('"knrm"', '"knrn"'), "unknown member 'knrn'"),
+    (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: expected different"),
+    (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: expected different names"),
+    (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member proposes documents"),
+    (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
+    (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
+    (RECIPE.replace("length = 6.5", "length = 0"), "length"),
+    (RECIPE.replace("unjudged = 5", "unjudgd = 5"), "unjudgd"),
+    (RECIPE + "alpha = 0\n", "alpha"),
+    (RECIPE + "share = 1.5\n", "share"),
+    (RECIPE.replace('"lambdamart"', '"lambdamrt"'), "lambdamrt"),
+    (RECIPE.replace("trees = 5", "trees = 0"), "trees"),
+    (RECIPE.replace("trees = 5", "hidden = 5"), "hidden"),
+    (RECIPE.replace("compared.trees", "compared.ridge"), "compared.ridge: it is what others are compared with"),
+]
+
+
+def test_faulty_recipes(run: Command, tmp_path: Path, refused: Refused) -> None:
+    for text, words in FAULTY:
+        refused(2, words, *run(text))
     assert not (tmp_path / "checkpoints" / "mine").exists()
 
 
-def test_faulty_calls(run: Callable[..., int], lexical: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuse", "fusoin", "--qrels", str(QRELS), "--work", "w"]) == 2
-    assert "did you mean 'fusion'?" in capsys.readouterr().err
-    assert run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2) == 2
-    assert "two of different names" in capsys.readouterr().err
+def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
+    refused(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "--work", "w")
+    refused(2, "two of different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
     shutil.rmtree(lexical / "dirichlet_rm3")
-    assert run() == 4
-    assert "it needs dirichlet_rm3, which failed" in capsys.readouterr().err
+    refused(4, "it needs dirichlet_rm3, which failed", *run())
 
 
 @pytest.mark.parametrize("file", sorted(recipe.FUSIONS.glob("*.toml")), ids=lambda file: file.stem)
@@ -253,7 +218,7 @@ def test_the_recipes_are_read(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
-def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Callable[..., Execution], model: str) -> None:
+def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Execute, model: str) -> None:
     """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
     execution = execute(REAL / "touche-2020" / "input")
@@ -294,7 +259,7 @@ def small(all_checkpoints: Path) -> Path:
     return all_checkpoints
 
 
-def test_by_hand(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
+def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Execute, topics: Path, small: Path) -> None:
     execution = execute(topics, checkpoints=small)
     found = execution.lists(STAGE)
     proposed = [cut(execution.lists(MEMBERS[name]), BEST[name])[["qid", "docno"]] for name in ("dirichlet", "knrm")]
@@ -312,47 +277,32 @@ def test_by_hand(execute: Callable[..., Execution], topics: Path, small: Path) -
     both = found.merge(pool.assign(expected=expected), on=["qid", "docno"])
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
-
-def test_any_order_of_members_gives_the_same_lists(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
-    turned = LearnedFusion(STAGE.members[::-1], "mine")
-    execution = execute(topics, checkpoints=small)
-    before = execute(topics, checkpoints=small)
+    before, turned = execute(topics, checkpoints=small), LearnedFusion(STAGE.members[::-1], "mine")
     for name in ("sbert", "bm25", "knrm", "dirichlet"):
         before.lists(MEMBERS[name])  # that others have asked for them changes nothing
-    found = execution.lists(STAGE)
     pd.testing.assert_frame_equal(before.lists(turned), found, check_exact=True)
-    alone = execute(topics, checkpoints=small, qid="2").lists(STAGE)
+    alone = {qid: execute(topics, checkpoints=small, qid=qid) for qid in ("1", "2", "3")}
     of_all = found[found["qid"] == "2"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(
-        alone, of_all, rtol=0, atol=1e-6
-    )  # a network's last digits are of the topics it scores at once
+    # A network's last digits are of the topics that it scores at once.
+    pd.testing.assert_frame_equal(alone["2"].lists(STAGE), of_all, rtol=0, atol=1e-6)
 
-
-def test_documents_outside_of_the_pool_change_nothing(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
-    execution = execute(topics, checkpoints=small)
-    found = execution.lists(STAGE)
     pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.collection[::3]}), how="cross")
-    both = pd.concat([pairs, found[["qid", "docno"]]], ignore_index=True)
-    scores = STAGE.scores(execution, both)
+    scores = STAGE.scores(execution, pd.concat([pairs, found[["qid", "docno"]]], ignore_index=True))
     assert np.isfinite(scores).all()
-    np.testing.assert_array_equal(scores[len(pairs) :], found["score"])
+    np.testing.assert_array_equal(scores[len(pairs) :], found["score"])  # documents outside of the pool change nothing
     place = next(place for place, docno in enumerate(pairs["docno"]) if docno not in set(found["docno"]))
     qid, docno = pairs.loc[place]
-    explained = STAGE.explain(execute(topics, checkpoints=small, qid=qid), qid, docno)
+    explained = STAGE.explain(alone[qid], qid, docno)
     assert "no member proposes it" in explained.how
     assert explained.score == pytest.approx(scores[place], abs=1e-6)
-
-
-def test_an_explanation_is_the_sum_of_its_parts(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
-    found = execute(topics, checkpoints=small).lists(STAGE)
     for row in found.groupby("qid").head(3).itertuples():
-        explained = STAGE.explain(execute(topics, checkpoints=small, qid=row.qid), row.qid, row.docno)
+        explained = STAGE.explain(alone[row.qid], row.qid, row.docno)
         assert [part.name for part in explained.parts] == ["intercept", *BEST, "length"]
         assert sum(part.value for part in explained.parts) == explained.score  # to the last bit
         assert explained.score == pytest.approx(row.score, abs=1e-6)  # as for any topic that is scored without the others
 
 
-def test_a_given_list_is_the_pool(execute: Callable[..., Execution], topics: Path, small: Path, tmp_path: Path) -> None:
+def test_a_given_list_is_the_pool(execute: Execute, topics: Path, small: Path, tmp_path: Path) -> None:
     documents = execute(topics, checkpoints=small).documents.collection[5:400:7]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(documents, 1)))
     given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=small)
@@ -365,33 +315,20 @@ def test_a_given_list_is_the_pool(execute: Callable[..., Execution], topics: Pat
     assert len(set(found["score"])) > 10
 
 
-def test_a_failed_member_fails_it_by_name(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
+def test_a_failed_member_fails_it_by_name(execute: Execute, topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(type(MEMBERS["bm25"]), "scores", lambda *_: 1 / 0)
+        with pytest.raises(RuntimeError, match=r"it needs bm25, which failed: division by zero"):
+            execute(topics, checkpoints=small).lists(STAGE)
     (small / "knrm" / "vocabulary.txt").write_text("")
-    execution = execute(topics, checkpoints=small)
     with pytest.raises(CheckpointError, match=r"it needs knrm, which failed: .*vocabulary.txt: damaged"):
-        execution.lists(STAGE)
+        execute(topics, checkpoints=small).lists(STAGE)
     shutil.rmtree(small / "sbert")
     with pytest.raises(CheckpointError, match=r"it needs sbert_conclusions, which failed: .*no such checkpoint"):
         LearnedFusion(STAGE.members[2:], "mine").made_with(Checkpoints(small))
 
 
-def test_a_member_that_cannot_score_fails_it_by_name(
-    execute: Callable[..., Execution], topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(MEMBERS["bm25"]), "scores", lambda *_: 1 / 0)
-    with pytest.raises(RuntimeError, match=r"it needs bm25, which failed: division by zero"):
-        execute(topics, checkpoints=small).lists(STAGE)
-
-
-def test_another_checkpoint_of_a_member_is_refused(execute: Callable[..., Execution], topics: Path, small: Path) -> None:
-    config = small / "dirichlet" / "config.json"
-    config.write_text(config.read_text().replace("2500.0", "2600.0"))
-    seal(small / "dirichlet", "config.json")
-    with pytest.raises(CheckpointError, match="mine: was fitted with other checkpoints of dirichlet"):
-        execute(topics, checkpoints=small).lists(STAGE)
-
-
-def test_a_topic_without_documents(execute: Callable[..., Execution], make_input: Callable[..., Path], small: Path) -> None:
+def test_a_topic_without_documents(execute: Execute, make_input: Callable[..., Path], small: Path) -> None:
     execution = execute(make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=small)
     assert set(execution.lists(STAGE)["qid"]) == {"1"}
     assert STAGE.scores(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]

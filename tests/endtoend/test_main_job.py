@@ -15,6 +15,7 @@ from submission.__main__ import main
 from submission.output.directory import Output
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import REAL, ROOT, SAMPLE, argument, contents, documents_of
+from tests.endtoend.conftest import Capture, Log
 
 Make = Callable[..., Path]
 Rank = Callable[..., tuple[int, str]]
@@ -29,16 +30,12 @@ def run_sh(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comp
 
 
 @pytest.fixture
-def rank(checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Rank:
+def rank(checkpoints: Path, tmp_path: Path, capsys: Capture) -> Rank:
     """Run the main job in this process with the tiny checkpoint; its exit code and what it said."""
 
     def run(directory: Path, *flags: str, output: str = "out") -> tuple[int, str]:
         command = ["rank", "-i", str(directory), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints), *flags]
-        try:
-            code = main([*command, "--device", "cpu"])
-        except SystemExit as stopped:
-            code = int(str(stopped.code))
-        return code, capsys.readouterr().err
+        return main([*command, "--device", "cpu"]), capsys.readouterr().err
 
     return run
 
@@ -100,7 +97,7 @@ def test_runs_have_the_form_of_the_contract(rank: Rank, make_input: Make, tmp_pa
 
 
 def test_a_short_premise_is_in_no_run_and_a_topic_without_known_words_is_an_empty_list(
-    rank: Rank, make_input: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    rank: Rank, make_input: Make, tmp_path: Path, caplog: Log
 ) -> None:
     assert rank(make_input([("1", "Quux?"), ("2", "pets dogs cats")]))[0] == 0
     assert "topic 1 (Quux?)" in caplog.text
@@ -170,9 +167,7 @@ def test_real_input_twice_is_valid_and_the_same(tmp_path: Path) -> None:
     assert len(topics) == 49
 
 
-def test_the_sample_is_the_default_input(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+def test_the_sample_is_the_default_input(monkeypatch: pytest.MonkeyPatch, caplog: Log, tmp_path: Path) -> None:
     for name in ("inputDataset", "TIRA_INPUT_DATASET"):
         monkeypatch.delenv(name, raising=False)
     caplog.set_level("INFO")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.neural import Latent, Rerank
 from submission.systems.remembered import Checkpoints
+from tests.endtoend.conftest import Capture, Execute, RankAll
 from training.fusing.aggregate import write_regression
 
 
@@ -64,8 +64,8 @@ NEW = ["longest", "snrm_knrm", "both"]
 
 
 @pytest.mark.usefixtures("new")
-def test_they_rank_and_explain(
-    rank_all: Callable[..., int], tmp_path: Path, topics: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+def test_they_rank_explain_and_are_listed_and_checked(
+    rank_all: RankAll, tmp_path: Path, topics: Path, all_checkpoints: Path, capsys: Capture
 ) -> None:
     flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
     assert rank_all("out", *flags) == 0
@@ -100,10 +100,6 @@ def test_they_rank_and_explain(
         assert main(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
         [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
-
-
-@pytest.mark.usefixtures("new")
-def test_they_are_listed_and_checked(all_checkpoints: Path, topics: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["systems", "--checkpoints", str(all_checkpoints)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
@@ -115,7 +111,7 @@ def test_they_are_listed_and_checked(all_checkpoints: Path, topics: Path, capsys
     assert "FAULT  checkpoint both: " in capsys.readouterr().out
 
 
-def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Callable[..., Execution], topics: Path) -> None:
+def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute, topics: Path) -> None:
     made: list[str] = []
 
     @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def test_names_that_cannot_end_a_tag_are_refused() -> None:
 
 
 def test_networks_over_the_documents_of_another_system(
-    rank_all: Callable[..., int], execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, tmp_path: Path
+    rank_all: RankAll, execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
 ) -> None:
     """A run that is handed on is a stage below another: no system has to be made for it."""
     networks = ("knrm", "gru", "snrm", "cedr_drmm")

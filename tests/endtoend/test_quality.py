@@ -18,9 +18,9 @@ from submission.input.runs import read_run
 from submission.paths import CHECKPOINTS
 from submission.scoring.checkpoint import open_checkpoint
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityReranking
 from tests.conftest import colours, contents, write_reordering
+from tests.endtoend.conftest import Capture, Execute, Log, RankAll, Refused
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main
 from training.quality import ibm, ukp
@@ -76,14 +76,14 @@ def tables(encoder: Path, tmp_path: Path) -> Path:
     return tmp_path / "lists"
 
 
-def fit(work: Path) -> int:
-    return main(["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"])
+def fit(work: Path) -> list[str]:
+    return ["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"]
 
 
 def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_same_tables(
-    tables: Path, resumed: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tables: Path, resumed: Callable[..., int], refused: Refused
 ) -> None:
-    assert resumed(lambda: fit(tables), tables, "order", 14) == 2  # of 24 steps
+    assert resumed(lambda: main(fit(tables)), tables, "order", 14) == 2  # of 24 steps
     checkpoint = tables / "checkpoints" / "order"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
     assert metrics["topics"] == 4  # of a debate of each data set
@@ -105,20 +105,16 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     scores = open_checkpoint(checkpoint).scores([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
     arguments("ibm", 4).to_parquet(place(tables, "ibm"))
-    assert fit(tables) == 2
-    assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
+    refused(2, "a run by another recipe, other tables or vectors; give --restart", *fit(tables))
     place(tables, "ibm").unlink()
-    assert fit(tables) == 3
-    assert "ibm.parquet: missing; `python -m training prepare lists" in capsys.readouterr().err
+    refused(3, "ibm.parquet: missing; `python -m training prepare lists", *fit(tables))
 
 
-def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(
-    tables: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:
     recipe, data = tables.parent / "order.toml", tables.parent / "published"
     recipe.write_text(RECIPE.replace('["ukp", "ibm"]', '["ukp"]'))
     place(tables, "ibm").unlink()
-    assert fit(tables) == 0
+    assert main(fit(tables)) == 0
     checkpoint = tables / "checkpoints" / "order"
     card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
     assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA); these files (SHA-256):\n\n- `debate-0_a.csv` " in card
@@ -159,7 +155,7 @@ def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
 
 
 def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
-    execute: Callable[..., Execution], topics: Path, all_checkpoints: Path
+    execute: Execute, topics: Path, all_checkpoints: Path
 ) -> None:
     execution = execute(topics, checkpoints=all_checkpoints)
     before, after = execution.lists(DIRICHLET), execution.lists(STAGE)
@@ -192,7 +188,7 @@ def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
 
 
 def test_it_ranks_and_says_what_it_is(
-    all_checkpoints: Path, rank_all: Callable[..., int], tmp_path: Path, topics: Path, capsys: pytest.CaptureFixture[str]
+    all_checkpoints: Path, rank_all: RankAll, tmp_path: Path, topics: Path, capsys: Capture
 ) -> None:
     assert rank_all("out", "--system", "tfr_bert", "--depth", "1000") == 0
     run = read_run(tmp_path / "out" / "run.txt")
@@ -210,7 +206,7 @@ def test_it_ranks_and_says_what_it_is(
 
 
 def test_a_list_that_was_handed_over_is_ordered_likewise(
-    execute: Callable[..., Execution], topics: Path, all_checkpoints: Path, tmp_path: Path
+    execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
 ) -> None:
     docnos = execute(topics, checkpoints=all_checkpoints).documents.collection[3:40:3]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,16 @@ from submission.input.runs import read_run
 from submission.paths import CHECKPOINTS
 from submission.search import open_system
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
 from tests.conftest import ROOT, SAMPLE
+from tests.endtoend.conftest import Capture, Execute
 
-Execute = Callable[..., Execution]
 BY_WORDS = ("bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
 QUESTION = "Should zoos be abolished?"
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
-def asked(capsys: pytest.CaptureFixture[str]) -> Any:
+def asked(capsys: Capture) -> Any:
     """Ask in this process: the exit code, and what is said on stdout and on stderr."""
 
     def ask(*flags: str) -> tuple[int, str, str]:
@@ -56,15 +54,20 @@ def test_the_same_bits_as_rank_for_all_topics_of_the_sample(execute: Execute, tm
         pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True), check_exact=True)
 
 
-def test_the_order_of_a_run(asked: Any, tmp_path: Path) -> None:
-    flags = [flag for name in BY_WORDS for flag in ("--system", name)]
+def test_the_order_of_a_run_and_what_it_kept_is_read_again(asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ["--work", str(tmp_path / "work"), *(flag for name in BY_WORDS for flag in ("--system", name))]
     assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
-    _, out, _ = asked("--json", "--depth", "100", *flags, QUESTION)
-    answer = json.loads(out)
-    assert [one["system"] for one in answer["systems"]] == list(BY_WORDS)
-    for one in answer["systems"]:
+    first = json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"]
+    assert [one["system"] for one in first] == list(BY_WORDS)
+    for one in first:
         run = read_run(tmp_path / "runs" / f"aragorn-{one['system']}.txt")
         assert [found["docno"] for found in one["results"]] == run[run["qid"] == "1"]["docno"].tolist()
+    size = sorted((tmp_path / "work").rglob("*"))
+    for made in ("input.args_me.read_documents", "search.corpus.read_documents", "search.origins.arguments_as"):
+        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be read again
+    assert json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"] == first
+    asked(*flags, "another question about zoos")
+    assert sorted((tmp_path / "work").rglob("*")) == size  # questions leave nothing behind
 
 
 def test_json_says_all_of_an_argument(asked: Any) -> None:
@@ -136,19 +139,6 @@ def test_a_corpus_without_topics_and_one_of_another_form(asked: Any, tmp_path: P
     code, out, _ = asked("-i", str(tirex), "--system", "dirichlet", "--json", "cruel zoos")
     [found] = json.loads(out)["systems"][0]["results"]
     assert (code, found["docno"], found["stance"], found["portal"]) == (0, "d", None, None)
-
-
-def test_what_is_kept_is_read_again_and_that_of_rank_too(asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = ["--work", str(tmp_path / "work"), "--system", "dirichlet"]
-    assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *work]) == 0
-    first = asked(*work, "--json", QUESTION)[1]
-    size = sorted(file for file in (tmp_path / "work").rglob("*"))
-    for made in ("input.args_me.read_documents", "search.corpus.read_documents", "search.origins.arguments_as"):
-        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be read again
-    again = asked(*work, "--json", QUESTION)[1]
-    assert json.loads(again)["systems"] == json.loads(first)["systems"]
-    asked(*work, "another question about zoos")
-    assert sorted(file for file in (tmp_path / "work").rglob("*")) == size  # questions leave nothing behind
 
 
 @pytest.mark.slow

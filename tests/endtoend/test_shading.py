@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from submission.enrichment.deepct import DeepCT
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
+from tests.endtoend.conftest import Execute
 from training.measuring.shading import LEVELS, shaded
 
 
 def test_words_are_shaded_by_their_frequencies(
-    topics: Path, everything: Path, execute: Callable[..., Execution], monkeypatch: pytest.MonkeyPatch
+    topics: Path, everything: Path, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = topics / "args-me.json"
     content = json.loads(file.read_text())

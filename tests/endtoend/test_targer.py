@@ -21,9 +21,9 @@ from submission.enrichment.targer import TARGER
 from submission.explain import explain
 from submission.scoring.stored import open_network
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
 from tests.conftest import colours, write_targer
+from tests.endtoend.conftest import Capture, Execute, Log, Refused
 from tests.unit.training.tagging import write_tagged
 from training.__main__ import main
 from training.fitting.network import build
@@ -174,14 +174,14 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, resumed: Cal
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, refused: Callable[..., None]
+    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, refused: Refused
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
     output = tables / "checkpoints" / "refused"
     refused(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
 
 
-def test_vectors_of_other_words_and_missing_tables_are_refused(work: Path, refused: Callable[..., None]) -> None:
+def test_vectors_of_other_words_and_missing_tables_are_refused(work: Path, refused: Refused) -> None:
     command = ["fit", work.parent / "mine.toml", "--work", work, "--device", "cpu"]
     words = "vectors of normalised words; expected `prepare vectors --written word2vec`"
     refused(2, words, *command, "--vectors", work / "vectors")
@@ -202,8 +202,8 @@ STAGE = SYSTEMS["targer_dirichlet"].stage
 assert isinstance(STAGE, Lexical)
 
 
-def test_where_everything_is_kept_the_index_is_that_of_the_texts(
-    topics: Path, all_checkpoints: Path, execute: Callable[..., Execution]
+def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
+    topics: Path, all_checkpoints: Path, execute: Execute, caplog: Log
 ) -> None:
     file = topics / "args-me.json"
     content = json.loads(file.read_text())
@@ -222,22 +222,18 @@ def test_where_everything_is_kept_the_index_is_that_of_the_texts(
     assert execution.lists(STAGE)["docno"].tolist() == execution.lists(Lexical("dirichlet"))["docno"].tolist()
     assert 0 < some.tokens < plain.tokens
     assert len(some.lengths) == len(plain.lengths) == 575
-
-
-def test_an_argument_of_which_nothing_is_kept_stays_and_is_never_found(
-    topics: Path, all_checkpoints: Path, execute: Callable[..., Execution], caplog: pytest.LogCaptureFixture
-) -> None:
-    always(all_checkpoints, "O")
+    write_targer(all_checkpoints, "targer_essays")
+    always(all_checkpoints, "O")  # an argument of which nothing is kept stays, and is never found
     execution = execute(topics, checkpoints=all_checkpoints)
-    index = STAGE.index(execution)
-    assert (len(index.lengths), index.tokens, index.terms) == (575, 0, [])
+    nothing = STAGE.index(execution)
+    assert (len(nothing.lengths), nothing.tokens, nothing.terms) == (575, 0, [])
     assert len(execution.lists(STAGE)) == 0
     assert "topic 1" in caplog.text
     assert STAGE.scores(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
 
 
 def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
-    topics: Path, everything: Path, execute: Callable[..., Execution], capsys: pytest.CaptureFixture[str]
+    topics: Path, everything: Path, execute: Execute, capsys: Capture
 ) -> None:
     flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "targer_dirichlet"]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0"]) == 0
@@ -259,7 +255,7 @@ def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
 
 
 def test_lengths_are_those_of_what_is_kept(
-    topics: Path, all_checkpoints: Path, tmp_path: Path, execute: Callable[..., Execution], refused: Callable[..., None]
+    topics: Path, all_checkpoints: Path, tmp_path: Path, execute: Execute, refused: Refused
 ) -> None:
     write_targer(all_checkpoints, "targer_webd", seed=3)
     flags = ["-i", str(topics), "--work", str(tmp_path / "lengths"), "--checkpoints", str(all_checkpoints), "--device", "cpu"]

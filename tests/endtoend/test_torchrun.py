@@ -13,15 +13,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-import torch
 from msgspec.structs import replace
-from transformers import BertConfig, BertModel
 
 from submission.disk.locked import locked
 from submission.errors import SystemsFailedError
 from submission.scoring import pretrained
 from submission.systems.catalogue import NETWORKS
-from tests.conftest import BERT, ROOT, contents, tiny_tokenizer
+from tests.conftest import ROOT, contents
+from tests.endtoend.conftest import Command, Log, Refused, write_encoder
 from training import jobs
 from training.__main__ import main
 from training.fitting import state
@@ -68,19 +67,13 @@ sys.exit(main(sys.argv[2:]))
 @pytest.fixture
 def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a tiny BERT without dropout."""
-    folder = tmp_path / "encoders"
-    monkeypatch.setattr(pretrained, "ENCODERS", folder)
-    tokenizer = tiny_tokenizer()
-    torch.manual_seed(0)
+    monkeypatch.setattr(pretrained, "ENCODERS", tmp_path / "encoders")
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    sizes = {**BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
-    BertModel(BertConfig(**sizes, **none, initializer_range=0.2)).save_pretrained(folder / "tiny")
-    tokenizer.save(str(folder / "tiny" / "tokenizer.json"))
-    return folder
+    return write_encoder(tmp_path / "encoders" / "tiny", **none, initializer_range=0.2).parent
 
 
 @pytest.fixture
-def fit(work: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def fit(work: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The arguments that train by a recipe of 20 steps, each of which is validated, in a working directory of its own."""
 
     def arguments(ranker: str, directory: str, dropout: float = 0.0) -> list[str]:
@@ -119,7 +112,7 @@ def rows(directory: Path) -> list[dict[str, float]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", RECIPES)
-def test_two_processes_have_the_losses_of_one(ranker: str, fit: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_two_processes_have_the_losses_of_one(ranker: str, fit: Command, tmp_path: Path) -> None:
     process = torchrun(fit(ranker, "two"), tmp_path)
     assert main(fit(ranker, "one")) == 0
     said, one, two = finished(process), rows(tmp_path / "one"), rows(tmp_path / "two")
@@ -133,7 +126,7 @@ def test_two_processes_have_the_losses_of_one(ranker: str, fit: Callable[..., li
 
 
 @pytest.mark.slow
-def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Command, tmp_path: Path) -> None:
     finished(torchrun(fit("knrm", "whole", dropout=0.2), tmp_path))
     arguments = fit("knrm", "killed", dropout=0.2)
     process, until = torchrun(arguments, tmp_path), time.monotonic() + 120
@@ -149,14 +142,13 @@ def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Callable[...
 
 
 def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
-    fit: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fit: Command, tmp_path: Path, refused: Refused
 ) -> None:
     arguments, work = fit("knrm", "mine"), tmp_path / "mine"
     for name in ("knrm", "other"):
         (work / "fit" / name).mkdir(parents=True)
     with locked(work, shared=True), locked(work / "fit" / "knrm"):
-        assert main(arguments) == 5
-    assert f"{work / 'fit' / 'knrm'}: another process works there" in capsys.readouterr().err
+        refused(5, f"{work / 'fit' / 'knrm'}: another process works there", *arguments)
     with locked(work, shared=True), locked(work / "fit" / "other"):
         assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0
@@ -193,7 +185,7 @@ def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkey
 
 
 def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
-    work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     found = {name: read_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
     found["cedr_drmm"] = replace(found["cedr_drmm"], encoder=replace(found["cedr_drmm"].encoder, start="drmm"))
@@ -207,10 +199,9 @@ def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
 
 
 @pytest.mark.slow
-def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     monkeypatch.setattr(jobs, "recipes", lambda: {"knrm": read_recipe("knrm")})
-    assert main(["fit", "--all", "--work", str(work), "--device", "cpu"]) == 6
-    assert "failed or not begun: knrm" in capsys.readouterr().err
+    refused(6, "failed or not begun: knrm", "fit", "--all", "--work", work, "--device", "cpu")
     assert "the recipe's network has 300 dimensions, the word vectors 20" in (work / "fit" / "knrm.log").read_text()
 
 
@@ -223,27 +214,19 @@ def test_all_recipes_are_those_of_the_systems() -> None:
 
 
 def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
-    tmp_path: Path, said: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, said: Callable[[], list[str]], caplog: Log
 ) -> None:
-    names = [
-        "knrm",
-        "vanilla_bert_dirichlet",
-        "tfr_bert",
-        "deepct",
-        "targer_language",
-        "targer_essays",
-        "vanilla_bert_distilled",
-    ]
-    with pytest.raises(SystemsFailedError, match=f"failed or not begun: {', '.join(names)}; the others are done"):
-        jobs.fit_all({name: read_recipe(name) for name in names}, [], tmp_path, None, 0)
+    kinds = {
+        "knrm": "pairs", "vanilla_bert_dirichlet": "pairs", "tfr_bert": "lists", "deepct": "passages",
+        "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distilled",
+    }  # fmt: skip
+    with pytest.raises(SystemsFailedError, match=f"failed or not begun: {', '.join(kinds)}; the others are done"):
+        jobs.fit_all({name: read_recipe(name) for name in kinds}, [], tmp_path, None, 0)
     assert not (tmp_path / "log").exists()  # no job
     told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
-    kinds = ("pairs", "pairs", "lists", "passages", "pairs", "tags", "distilled")
-    assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in zip(names, kinds, strict=True))
+    assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in kinds.items())
 
 
-def test_what_to_fit_is_said_once(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--work", str(work)]) == 2
-    assert "expected a RECIPE, or --all" in capsys.readouterr().err
-    assert main(["fit", "knrm", "--all", "--work", str(work)]) == 2
-    assert "fit --all: takes no RECIPE" in capsys.readouterr().err
+def test_what_to_fit_is_said_once(work: Path, refused: Refused) -> None:
+    refused(2, "expected a RECIPE, or --all", "fit", "--work", work)
+    refused(2, "fit --all: takes no RECIPE", "fit", "knrm", "--all", "--work", work)

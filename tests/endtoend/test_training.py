@@ -27,6 +27,7 @@ from submission.text.normalise import premise_words
 from submission.text.tokenisers import WordTokeniser
 from submission.text.written import forms
 from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, colours, contents
+from tests.endtoend.conftest import Capture, Command, Log, Refused
 from training import tasks
 from training.__main__ import main
 from training.data import vectors as word_vectors
@@ -44,13 +45,9 @@ UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest
 
 
 @pytest.fixture
-def fit(work: Path, recipe: Callable[..., str]) -> Callable[..., int]:
-    """Train by a recipe; the exit code."""
-
-    def run(text: str = RECIPE, *flags: str) -> int:
-        return main(["fit", recipe(text), "--work", str(work), "--device", "cpu", *flags])
-
-    return run
+def fit(work: Path, recipe: Callable[..., str]) -> Command:
+    """The command that trains by a recipe."""
+    return lambda text=RECIPE, *flags: ["fit", recipe(text), "--work", str(work), "--device", "cpu", *flags]
 
 
 def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unrelated_validate(prepared: Path) -> None:
@@ -88,7 +85,7 @@ def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
 
 
 def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_another_setting(
-    corpus: Path, prepared: Path, work: Path, tmp_path: Path, refused: Callable[..., None]
+    corpus: Path, prepared: Path, work: Path, tmp_path: Path, refused: Refused
 ) -> None:
     first = {name: data for name, data in contents(prepared).items() if "/" not in name}
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work"]
@@ -117,22 +114,20 @@ def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prep
 
 
 def test_a_network_trains_on_what_a_search_finds(
-    corpus: Path, prepared: Path, work: Path, recipe: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, prepared: Path, work: Path, fit: Command, tmp_path: Path, refused: Refused, capsys: Capture
 ) -> None:
-    text = f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n'
-    fit = ["fit", recipe(text), "--work", str(work)]
-    assert main(fit) == 3
-    assert "--unrelated dirichlet` makes it" in capsys.readouterr().err
+    train = fit(f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n')
+    refused(3, "--unrelated dirichlet` makes it", *train)
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
     first = contents(work)
     assert {name: first[name] for name in contents(prepared)} == contents(prepared)  # nothing else is another
     dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
-    train = pd.read_parquet(work / "train.words.parquet").set_index("docno")
-    assert dealt["docno"].tolist() == train.index.tolist()
-    conclusions, others = train["normalised_conclusion"], train.loc[dealt["unrelated_docno"]]
+    pairs = pd.read_parquet(work / "train.words.parquet").set_index("docno")
+    assert dealt["docno"].tolist() == pairs.index.tolist()
+    conclusions, others = pairs["normalised_conclusion"], pairs.loc[dealt["unrelated_docno"]]
     assert (conclusions.to_numpy() != others["normalised_conclusion"].to_numpy()).all()
-    least_similar = train.loc[[docnos[0] for docnos in train["unrelated_docnos"]]]
+    least_similar = pairs.loc[[docnos[0] for docnos in pairs["unrelated_docnos"]]]
     shared, by_chance = (
         np.mean([bool({*one.split()} & {*other.split()}) for one, other in zip(conclusions, found["premise"], strict=True)])
         for found in (others, least_similar)
@@ -146,34 +141,28 @@ def test_a_network_trains_on_what_a_search_finds(
     assert torch.equal(own.premises.ids, found.premises.ids)
     assert main(prepare) == 0
     assert contents(work) == first
-    assert main(fit) == 0
+    assert main(train) == 0
     provenance = json.loads((work / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
     assert provenance["trained on"] == json.loads((work / "dirichlet" / "kept.json").read_text())["decided_by"]
     stored = Path(shutil.copytree(work / "checkpoints", tmp_path / "stored"))
-    again = ["reproduce", recipe(text), "-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
-    assert main(again) == 0
+    places = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
+    assert main(["reproduce", train[1], *places]) == 0
     assert "weights: the same bytes" in capsys.readouterr().out
     assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
-    assert main(fit) == 3  # of the tables that were there before
-    assert "not of these tables" in capsys.readouterr().err
+    refused(3, "not of these tables", *train)  # but of those that were there before
 
 
-def test_vectors_are_reproducible_and_of_frequent_words(work: Path, tmp_path: Path) -> None:
+def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work: Path, tmp_path: Path) -> None:
+    prepare, found = ["prepare", "vectors", "--work", str(work), "--minimum-frequency", "2", "--dimensions"], {}
+    assert main([*prepare, "20", "-o", str(tmp_path / "again")]) == 0
+    assert contents(tmp_path / "again") == contents(work / "vectors")
     vocabulary, vectors = word_vectors.load(work / "vectors")
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
-    flags = ["--dimensions", "20", "--minimum-frequency", "2", "-o", str(tmp_path / "again")]
-    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
-    assert contents(tmp_path / "again") == contents(work / "vectors")
-
-
-def test_vectors_of_words_as_they_are_written(work: Path, tmp_path: Path) -> None:
-    flags = ["--dimensions", "5", "--minimum-frequency", "2", "--epochs", "1"]
-    found = {}
     for method in ("word2vec", "fasttext"):
-        assert main(["prepare", "vectors", "--work", str(work), *flags, "--written", method]) == 0
-        assert main(["prepare", "vectors", "--work", str(work), *flags, "--written", method, "-o", str(tmp_path / method)]) == 0
+        written = [*prepare, "5", "--epochs", "1", "--written", method]
+        assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
         assert contents(tmp_path / method) == contents(work / f"vectors-{method}")
         found[method] = word_vectors.load(work / f"vectors-{method}")
     assert found["word2vec"][0].terms == found["fasttext"][0].terms
@@ -185,7 +174,7 @@ def test_vectors_of_words_as_they_are_written(work: Path, tmp_path: Path) -> Non
 
 
 @UNCLOSED
-def test_vectors_from_files(work: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_vectors_from_files(work: Path, tmp_path: Path, refused: Refused) -> None:
     from gensim.models.keyedvectors import KeyedVectors
 
     table = KeyedVectors(3)
@@ -233,13 +222,12 @@ class Constant(Pairwise):
 
 
 def test_a_new_task_is_one_file_and_a_recipe(
-    work: Path, fit: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    work: Path, fit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
     (tmp_path / "toy.py").write_text(TOY)
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    assert fit(f"{RECIPE}[toy]\nscore = 2\n") == 2
-    assert "Expected `float` <= 1.0 - at `$.toy.score`" in capsys.readouterr().err
-    assert fit(f"{RECIPE}[toy]\nscore = 0.25\n") == 0
+    refused(2, "Expected `float` <= 1.0 - at `$.toy.score`", *fit(f"{RECIPE}[toy]\nscore = 2\n"))
+    assert main(fit(f"{RECIPE}[toy]\nscore = 0.25\n")) == 0
     checkpoint = work / "checkpoints" / "mine"
     assert json.loads((checkpoint / "provenance.json").read_text())["recipe"]["toy"] == {"score": 0.25}
     assert json.loads((checkpoint / "metrics.json").read_text())["log"][-1]["loss"] < 0.01
@@ -293,35 +281,31 @@ def test_vectors_that_lack_are_named_with_all_that_makes_them(prepared: Path, tm
 
 
 def test_a_finished_network_stays_unless_it_is_damaged(
-    fit: Callable[..., int], work: Path, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    assert fit(ONE_EPOCH) == 0
+    fit: Command, work: Path, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log, refused: Refused
+) -> None:
+    assert main(fit(ONE_EPOCH)) == 0
     checkpoint = work / "checkpoints" / "mine"
     before, times = contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     caplog.set_level("INFO")
-    assert fit(ONE_EPOCH) == 0
+    assert main(fit(ONE_EPOCH)) == 0
     assert f"{checkpoint}: is there" in caplog.text
     assert {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == times
     (checkpoint / "metrics.json").write_text("{}")
-    assert fit(ONE_EPOCH) == 0
+    assert main(fit(ONE_EPOCH)) == 0
     assert contents(checkpoint) == before
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # made by another version
-    assert fit(ONE_EPOCH) == 0
+    assert main(fit(ONE_EPOCH)) == 0
     assert contents(checkpoint) == before
-    assert fit(ONE_EPOCH, "-o", str(checkpoints / "knrm")) == 0  # another network was there
+    assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # another network was there
     assert contents(checkpoints / "knrm") == before
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.txt").write_text("precious")
-    assert fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")) == 5
-    assert "holds something else than a checkpoint" in capsys.readouterr().err
+    refused(5, "holds something else than a checkpoint", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
     assert contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
-    assert fit() == 2
-    assert "a run by another recipe, other tables or vectors; give --restart" in capsys.readouterr().err
+    refused(2, "a run by another recipe, other tables or vectors; give --restart", *fit())
     (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
-    assert fit(ONE_EPOCH) == 3
-    assert "give --restart to begin again" in capsys.readouterr().err
+    refused(3, "give --restart to begin again", *fit(ONE_EPOCH))
     sync, calls = os.fsync, iter(range(10**6))
 
     def fills(descriptor: int) -> None:
@@ -330,8 +314,7 @@ def test_a_finished_network_stays_unless_it_is_damaged(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fills)
-    assert fit(RECIPE, "--restart") == 5
-    assert "No space left on device" in capsys.readouterr().err
+    refused(5, "No space left on device", *fit(RECIPE, "--restart"))
     assert contents(checkpoint) == before
     open_checkpoint(checkpoint)
 
@@ -356,35 +339,31 @@ def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, 
         assert set(moved.tolist()) <= set(words.tolist()) - {PADDING, UNKNOWN}
 
 
-def test_recipes_that_fit_no_network_are_refused(fit: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused) -> None:
     for text, words in (
         (RECIPE.replace("= 20", "= 30"), "network has 30 dimensions, the word vectors 20"),
         (RECIPE.replace("= 20", "= 20\nkernels = 1"), "makes no knrm"),
         (f"{RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
     ):
-        assert fit(text) == 2
-        assert words in capsys.readouterr().err
+        refused(2, words, *fit(text))
 
 
-def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, refused: Refused) -> None:
     words = "`python -m training prepare vectors --work WORK` makes them"
     refused(3, words, "fit", recipe(), "--work", tmp_path)
     refused(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
 
 
 def test_a_network_that_learns_nothing_is_refused(
-    fit: Callable[..., int], work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fit: Command, work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
     diverging = RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
-    assert fit(diverging.replace("knrm", "conv_knrm")) == 7
-    assert "not finite; lower training.learning_rate" in capsys.readouterr().err
+    refused(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
     forward, score = KNRM.forward, KNRM.score
     monkeypatch.setattr(KNRM, "score", lambda *tensors: score(*tensors) * 0)
-    assert fit(RECIPE, "--restart") == 7
-    assert "all validation scores are tied, the network is dead" in capsys.readouterr().err
+    refused(7, "all validation scores are tied, the network is dead", *fit(RECIPE, "--restart"))
     monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
-    assert fit(RECIPE, "--restart") == 7
-    assert "step 1: the loss is nan; lower training.learning_rate" in capsys.readouterr().err
+    refused(7, "step 1: the loss is nan; lower training.learning_rate", *fit(RECIPE, "--restart"))
     assert not (work / "checkpoints").exists()
 
 
@@ -397,9 +376,9 @@ def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
-def test_a_latent_network_logs_its_sparsity(work: Path, fit: Callable[..., int]) -> None:
+def test_a_latent_network_logs_its_sparsity(work: Path, fit: Command) -> None:
     text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
-    assert fit(f"{text}sparsity = 0.001\n") == 0
+    assert main(fit(f"{text}sparsity = 0.001\n")) == 0
     rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
     opened = open_checkpoint(work / "checkpoints" / "mine")
@@ -412,11 +391,11 @@ def test_a_latent_network_logs_its_sparsity(work: Path, fit: Callable[..., int])
 
 
 def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_all_premises(
-    work: Path, fit: Callable[..., int], tmp_path: Path
+    work: Path, fit: Command, tmp_path: Path
 ) -> None:
     text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
     text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
-    assert fit(text) == 0
+    assert main(fit(text)) == 0
     checkpoint = work / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["recall@100 of all"] > 20
@@ -425,12 +404,12 @@ def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_al
     recipe_told = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
     assert recipe_told["clusters"] == {"threshold": 0.4, "rarity": 1.0}
     assert recipe_told["contrastive"] == {"temperature": 1.0, "weak": 0.3, "mu": 200.0}
-    assert fit(text, "-o", str(tmp_path / "again"), "--restart") == 0
+    assert main(fit(text, "-o", str(tmp_path / "again"), "--restart")) == 0
     weights = [(place / "model.safetensors").read_bytes() for place in (checkpoint, tmp_path / "again")]
     assert weights[0] == weights[1]
 
 
-def test_learning_rates_fall_to_zero(fit: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_rates_fall_to_zero(fit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[float] = []
     step = torch.optim.Adam.step
 
@@ -439,12 +418,12 @@ def test_learning_rates_fall_to_zero(fit: Callable[..., int], monkeypatch: pytes
         step(optimiser)
 
     monkeypatch.setattr(torch.optim.Adam, "step", record)
-    assert fit(f"{RECIPE}decay = true\nsteps = 10\n") == 0
+    assert main(fit(f"{RECIPE}decay = true\nsteps = 10\n")) == 0
     assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])
 
 
 def test_a_second_process_at_the_same_work_is_refused(
-    corpus: Path, work: Path, recipe: Callable[..., str], refused: Callable[..., None]
+    corpus: Path, work: Path, recipe: Callable[..., str], refused: Refused
 ) -> None:
     source = ["-i", corpus]
     commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", recipe()], ["fuse", "ensemble"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from submission.retrieval.lexical import RM3, Dirichlet
 from submission.retrieval.parameters import Parameters, open_parameters
 from submission.systems.execution import Execution
 from tests.conftest import colours
+from tests.endtoend.conftest import Capture, Command, Refused
 from training import tune
 from training.__main__ import main
 
@@ -32,19 +32,22 @@ MEASURE = "nDCG@5 all"
 
 
 @pytest.fixture
-def run(topics: Path, tmp_path: Path, judged: list[Path]) -> Callable[..., int]:
+def run(topics: Path, tmp_path: Path, judged: list[Path]) -> Command:
+    """The command that tunes over a grid."""
     (tmp_path / "mine.toml").write_text(GRID)
 
-    def tuned(output: str = "mine", files: list[Path] = judged, *flags: str) -> int:
+    def tuned(output: str = "mine", files: list[Path] = judged, *flags: str) -> list[str]:
         qrels = [flag for file in files for flag in ("--qrels", str(file))]
         places = ["-i", str(topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "tuning")]
-        return main(["tune", str(tmp_path / "mine.toml"), *qrels, *places, *flags])
+        return ["tune", str(tmp_path / "mine.toml"), *qrels, *places, *flags]
 
     return tuned
 
 
-def test_the_best_point_is_written(run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run() == 0
+def test_the_best_point_is_written_and_points_that_are_kept_are_not_searched_again(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    assert main(run()) == 0
     table, metrics = pd.read_csv(tmp_path / "mine" / "grid.csv"), json.loads((tmp_path / "mine" / "metrics.json").read_text())
     assert table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == [
         [mu, terms, original] for mu in (1, 200, 5000) for terms in (2, 6) for original in (0.5, 1.0)
@@ -59,6 +62,18 @@ def test_the_best_point_is_written(run: Callable[..., int], tmp_path: Path, caps
     assert metrics["cross-validated"][MEASURE] <= metrics["on the topics that it was chosen on"][MEASURE]
     assert colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
+    (tmp_path / "mine.toml").write_text(GRID.replace("5000]", "5000, 9000]"))
+    run_of, made = tune.run_of, []
+
+    def told(point: Parameters, execution: Execution) -> pd.DataFrame:
+        made.append(point.model)
+        return run_of(point, execution)
+
+    monkeypatch.setattr(tune, "run_of", told)
+    assert main(run("wider")) == 0
+    assert made == [Dirichlet(9000)] * 4
+    wider = (tmp_path / "wider" / "grid.csv").read_text()
+    assert wider.startswith((tmp_path / "mine" / "grid.csv").read_text())
 
 
 def test_folds_are_files_or_fifths_of_topics() -> None:
@@ -74,65 +89,32 @@ def test_ties_are_decided_by_map_then_the_earlier_point() -> None:
     assert tune.best_of(values) == 2
 
 
-def test_a_fold_is_chosen_without_its_own_topics(
-    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fold_is_chosen_without_its_own_topics(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.zeros((12, 3, len(tune.COLUMNS)))
     values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first file's topic, point 7 on the second's
     monkeypatch.setattr(tune, "values_of", lambda *_: values)
-    assert run() == 0
+    assert main(run()) == 0
     metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
     assert metrics["cross-validated"] == dict.fromkeys(tune.MEASURES, 0.0)
     assert [fold["model.mu"] for fold in metrics["folds"]] == [200, 200]
     assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
 
 
-def test_points_that_are_kept_are_not_searched_again(
-    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run("whole") == 0
-    (tmp_path / "mine.toml").write_text(GRID.replace("5000]", "5000, 9000]"))
-    run_of, made = tune.run_of, []
-
-    def told(point: Parameters, execution: Execution) -> pd.DataFrame:
-        made.append(point.model)
-        return run_of(point, execution)
-
-    monkeypatch.setattr(tune, "run_of", told)
-    assert run("wider") == 0
-    assert made == [Dirichlet(9000)] * 4
-    wider = (tmp_path / "wider" / "grid.csv").read_text()
-    assert wider.startswith((tmp_path / "whole" / "grid.csv").read_text())
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_faulty_grids_and_judgments(run: Command, judged: list[Path], tmp_path: Path, refused: Refused) -> None:
+    refused(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", judged[0])
+    refused(2, "several qrels of the name 'first'; name them: NAME=FILE", *run("mine", [judged[0], judged[0]]))
+    twice = "judges documents that another file judges too; give each judgment once"
+    refused(3, twice, *run("mine", [judged[0], f"again={judged[0]}"]))
+    for text, words in (
         ("[model]\nname = 'bm26'", "bm26"),
         ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
         ("[model", "no grid"),
         ("model = 3", "no grid"),
         ("[index]\nstemmer = 'snowball'\n[model]\nname = 'bm25'", "snowball"),
-    ],
-)
-def test_faulty_grids(
-    run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
-) -> None:
-    (tmp_path / "mine.toml").write_text(text)
-    assert run() == 2
-    assert words in capsys.readouterr().err
+    ):
+        (tmp_path / "mine.toml").write_text(text)
+        refused(2, words, *run())
     assert not (tmp_path / "mine").exists()
-
-
-def test_an_unknown_grid_and_judgments_twice(
-    run: Callable[..., int], judged: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tune", "dirichlett", "--qrels", str(judged[0])]) == 2
-    assert "did you mean 'dirichlet'?" in capsys.readouterr().err
-    assert run("mine", [judged[0], judged[0]]) == 2
-    assert "several qrels of the name 'first'; name them: NAME=FILE" in capsys.readouterr().err
-    assert run("mine", [judged[0], f"again={judged[0]}"]) == 3
-    assert "judges documents that another file judges too; give each judgment once" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", sorted(tune.GRIDS.glob("*.toml")), ids=lambda file: file.stem)
