@@ -1,4 +1,4 @@
-"""A small encoder that learned nothing, judgments of a few topics, and what several tests do with a training."""
+"""What these tests share: an encoder that learned nothing, judgments, a small disk, and what is done with a training."""
 
 from __future__ import annotations
 

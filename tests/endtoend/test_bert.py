@@ -140,13 +140,14 @@ def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refus
 
 
 def test_cedr_starts_from_the_trained_encoder_of_another_network(
-    fit: Callable[..., Path], checkpoints: Path, work: Path, tmp_path: Path
+    fit: Callable[..., Path], checkpoints: Path, work: Path, tmp_path: Path, refused: Refused
 ) -> None:
     start = open_checkpoint(fit("vanilla_bert"))
     provenance = json.loads((fit("cedr_knrm", more='start = "vanilla_bert"') / "provenance.json").read_text())
     assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
-    (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")  # it has none
-    assert main(["fit", write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"'), "--work", str(work)]) == 2
+    (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
+    recipe = write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"')
+    refused(2, "encoder.start is 'knrm', which has no encoder; name a BERT network", "fit", recipe, "--work", work)
 
 
 def test_a_folder_without_an_encoder_or_with_no_bert(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
