@@ -21,6 +21,7 @@ from submission.rankers.layers import convolve, distinct, known
 WINDOW = 5
 BESIDE = WINDOW // 2  # words on either side of a window's middle
 TEXTS_AT_A_TIME = 8  # texts computed at a time
+TERMS_AT_A_TIME = 250  # latent terms computed at a time: what 12,000 words add to these takes 60 MB
 
 
 class SNRM(LatentRanker):
@@ -72,10 +73,12 @@ class SNRM(LatentRanker):
         inside = (torch.arange(place.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
         shares = inside / windows.to(vectors.dtype) ** self.config.length
         if not others:
-            added = torch.cat([vectors @ first[:, :, number].t() for number in range(WINDOW)])  # (5 · T, latent)
             rows = place.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
-            total: Tensor = _SumOfActivations.apply(added, rows, shares)  # type: ignore[no-untyped-call]
-            return total
+            totals = []
+            for some in torch.split(first, TERMS_AT_A_TIME):
+                added = torch.cat([vectors @ some[:, :, number].t() for number in range(WINDOW)])  # (5 · T, c)
+                totals.append(_SumOfActivations.apply(added, rows, shares))  # type: ignore[no-untyped-call]
+            return torch.cat(totals, dim=1)
         sums = []
         parts = torch.split(shares, TEXTS_AT_A_TIME)
         for grams, share in zip(convolve(vectors, place, first, TEXTS_AT_A_TIME), parts, strict=True):

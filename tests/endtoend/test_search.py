@@ -163,9 +163,9 @@ def test_a_prompt_on_a_terminal() -> None:
     process = subprocess.Popen(command, cwd=ROOT, stdin=follower, stdout=follower, stderr=subprocess.PIPE, env=environment)
     os.close(follower)
     try:
-        assert "? " in _until(leader, "? ")
+        _until(leader, r"\? $")
         os.write(leader, QUESTION.encode() + b"\n")
-        out = _until(leader, "A38bcfb72") + _until(leader, "? ")
+        out = _until(leader, r"A38bcfb72[^?]*\? $")
         assert "\x1b[1;32mPRO\x1b[0m" in out
         assert "\x1b[1;4;33mZOOS\x1b[0m" in out
         os.write(leader, b"\x04")
@@ -177,9 +177,10 @@ def test_a_prompt_on_a_terminal() -> None:
 
 
 def _until(leader: int, end: str) -> str:
-    """What a terminal shows until that comes."""
+    """Read what a terminal shows until it ends like that. Raises AssertionError: it does not within 30 seconds."""
     seen, until = "", time.monotonic() + 30
-    while end not in seen and time.monotonic() < until:
+    while not re.search(end, seen):
+        assert time.monotonic() < until, seen
         if select.select([leader], [], [], 0.1)[0]:
             seen += os.read(leader, 1 << 16).decode(errors="replace")
     return seen

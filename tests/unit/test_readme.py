@@ -224,7 +224,7 @@ def test_every_command_of_the_readme_works(everything: Path, tmp_path: Path) -> 
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
     # Blocks of bash need a cluster or a search engine: endtoend/test_cluster.py and test_torchrun.py have the former.
     lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
-    commands = dict.fromkeys(line for line in lines if line.split()[0] not in ELSEWHERE)  # each once
+    commands = dict.fromkeys(line.split("  #")[0].rstrip() for line in lines if line.split()[0] not in ELSEWHERE)  # each once
     assert {line.split()[0] for line in lines} >= set(ELSEWHERE)
     assert "./run.sh" in {command.split()[0] for command in commands}
     verbs = "check systems explain search prepare fit fuse reproduce evaluate report analyse"

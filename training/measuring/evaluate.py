@@ -39,8 +39,7 @@ def evaluate(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     columns = {touche.NAME: touche.touche_ndcg(run, qrels, topics)}
     for way, documents in ((CONDENSED, judged), (ALL, run)):
-        for name, measure in trec.MEASURES.items():
-            columns[f"{name} {way}"] = trec.values(measure, documents, qrels, topics)
+        columns |= {f"{name} {way}": column for name, column in trec.values(trec.MEASURES, documents, qrels, topics).items()}
     columns[BPREF] = trec.bpref(judged, qrels, topics)
     for depth in JUDGED_DEPTHS:
         top = run.groupby("qid").head(depth)
