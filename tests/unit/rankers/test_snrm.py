@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from submission.rankers import snrm
 from submission.rankers.snrm import SNRM
 from submission.scoring.batches import pad
 
@@ -19,8 +20,10 @@ def network(hidden: tuple[int, ...] = (), *, padded: bool = False, length: float
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("hidden", [(), (5,)])
 def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
-    hidden: tuple[int, ...], padded: bool, length: float
+    hidden: tuple[int, ...], padded: bool, length: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(snrm, "TERMS_AT_A_TIME", 4)  # the nine in three parts
+    monkeypatch.setattr(snrm, "TEXTS_AT_A_TIME", 4)
     ranker, found = network(hidden, padded=padded, length=length), list[list[Tensor]]()
     factors = torch.randn(len(TEXTS), 9, dtype=torch.float64)
     for represent in (ranker.represent, ranker.represent_many):
