@@ -21,7 +21,7 @@ from submission.rankers.layers import convolve, distinct, known
 WINDOW = 5
 BESIDE = WINDOW // 2  # words on either side of a window's middle
 TEXTS_AT_A_TIME = 8  # texts computed at a time
-TERMS_AT_A_TIME = 250  # latent terms computed at a time: what 12,000 words add to these takes 60 MB
+TERMS_AT_A_TIME = 250  # latent terms computed at a time, but for training: what 12,000 words add to these takes 60 MB
 
 
 class SNRM(LatentRanker):
@@ -74,8 +74,8 @@ class SNRM(LatentRanker):
         shares = inside / windows.to(vectors.dtype) ** self.config.length
         if not others:
             rows = place.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
-            totals = []
-            for some in torch.split(first, TERMS_AT_A_TIME):
+            totals, at_a_time = [], len(first) if torch.is_grad_enabled() else TERMS_AT_A_TIME
+            for some in torch.split(first, at_a_time):
                 added = torch.cat([vectors @ some[:, :, number].t() for number in range(WINDOW)])  # (5 · T, c)
                 totals.append(_SumOfActivations.apply(added, rows, shares))  # type: ignore[no-untyped-call]
             return torch.cat(totals, dim=1)

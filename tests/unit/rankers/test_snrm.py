@@ -22,7 +22,7 @@ def network(hidden: tuple[int, ...] = (), *, padded: bool = False, length: float
 def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
     hidden: tuple[int, ...], padded: bool, length: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snrm, "TERMS_AT_A_TIME", 4)  # the nine in three parts
+    monkeypatch.setattr(snrm, "TERMS_AT_A_TIME", 4)  # without gradients: the nine in three parts
     monkeypatch.setattr(snrm, "TEXTS_AT_A_TIME", 4)
     ranker, found = network(hidden, padded=padded, length=length), list[list[Tensor]]()
     factors = torch.randn(len(TEXTS), 9, dtype=torch.float64)
@@ -32,6 +32,8 @@ def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
     assert all((one != 0).any() for one in found[0])
     for plain, fast in zip(*found, strict=True):
         torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(ranker.represent_many(*pad(TEXTS)), found[0][0], rtol=0, atol=1e-12)
 
 
 @torch.no_grad()
