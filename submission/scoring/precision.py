@@ -1,6 +1,6 @@
 """The precision in which pretrained encoders compute many texts: float16 on a GPU, float32 or bfloat16 on a CPU.
 
-What is one text at a time (a topic's vector, a probe) is computed in float32 everywhere.
+Vectors of topics and probes are computed in float32 everywhere.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def refused(capsys: Capture) -> Refused:
 def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Train a network, and again while it is stopped before some steps, counted over all beginnings: the bytes are the same.
 
-    How many lines the log had at the last stop.
+    Returns the number of lines that the log had at the last stop.
     """
 
     def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:

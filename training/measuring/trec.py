@@ -60,7 +60,7 @@ def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Ser
 
 def _engine(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
     # Built in memory: trectools' own reader of qrels drops negative labels, and its removeUnjudged is ignored by MRR.
-    # Ids are numbers, which it joins several times as fast as texts.
+    # Ids are numbers, which it joins faster than texts.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
     numbers = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]
     of_run, of_qrels = np.split(numbers, [len(run)])
