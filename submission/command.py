@@ -122,6 +122,8 @@ def add_engine(verb: argparse.ArgumentParser) -> None:
     """Add the flag --engine."""
     what = "where parts are computed: ray, on this machine, or ray://HOST:PORT, on a cluster (default: in this process)"
     verb.add_argument("--engine", type=engine, metavar="ray[://HOST:PORT]", help=what)
+    what = "with --engine: all nodes have --work DIR at the same place, and its workers read and write there themselves"
+    verb.add_argument("--shared-work", action="store_true", help=what)
 
 
 def engine(text: str) -> str:

@@ -25,6 +25,7 @@ from submission.systems import catalogue
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
+from submission.systems.room import say_room
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class Job:
     device: str
     precision: str
     engine: str | None
+    shared_work: bool
     checkpoints: Path
     work: Path | None
     overwrite: bool
@@ -61,7 +63,9 @@ def rank(job: Job) -> None:
     check_tag(job.team)
     if job.work and job.work.resolve() == job.output.resolve():
         raise UsageError(f"--work {job.work}: must differ from --output, whose directory holds runs only; choose another")
-    with open_engine(job.engine) as engine:
+    if job.shared_work and not (job.engine and job.work):
+        raise UsageError("--shared-work: says something of --work and --engine; give all three, or leave it out")
+    with open_engine(job.engine, job.shared_work) as engine:
         _rank(job, engine)
 
 
@@ -77,6 +81,7 @@ def _rank(job: Job, engine: Engine) -> None:
     failed: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as work:
         execution = Execution(source, checkpoints, device, work, engine)
+        say_room(execution, [system.stage for system in chosen], work.directory)
         settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         earlier = earlier_entries(job.output)

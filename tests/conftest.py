@@ -341,6 +341,12 @@ def rank_all(topics: Path, all_checkpoints: Path, tmp_path: Path) -> Callable[..
     return run
 
 
+def texts_in(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
+    """What gives the rows of a frame with `docno` by their docnos, in the order of these."""
+    by_docno = documents.set_index("docno", drop=False)
+    return lambda docnos: by_docno.loc[docnos]
+
+
 def contents(directory: Path) -> dict[str, bytes]:
     """All files of a directory but the one that tells the time."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")

@@ -110,6 +110,14 @@ class Kept:
         """Write a file as a whole. Raises OutputError: that cannot be done; an older one is still there."""
         self._make([name], lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content), key)
 
+    def enter(self, name: str, xxh3: str) -> None:
+        """Enter a file that another process has written here, by the hash that it gave. Raises OutputError."""
+        try:
+            self._clear(name)
+            self._enter(name, KeptFile("", xxh3))
+        except OSError as error:
+            raise self._unwritable(error) from None
+
     def content(self, name: str, make: Callable[[], bytes]) -> bytes:
         """The bytes of a file, made unless it is there. Raises OutputError as `write` does."""
         data = self._sound(name, read_regular, xxhash.xxh3_128_hexdigest)
@@ -144,11 +152,14 @@ class Kept:
                 self._enter(name, KeptFile(key, file_hash(file)))
                 file.replace(self.directory / name)
         except OSError as error:
-            why = error.strerror or error
-            raise OutputError(f"{self.directory}: cannot be written ({why}); free space or choose another place") from None
+            raise self._unwritable(error) from None
         finally:
             for file in temporary:
                 try_remove(file)
+
+    def _unwritable(self, error: OSError) -> OutputError:
+        why = error.strerror or error
+        return OutputError(f"{self.directory}: cannot be written ({why}); free space or choose another place")
 
     def _clear(self, name: str) -> None:
         """Remove what killed processes left of a file."""
@@ -190,6 +201,12 @@ class Kept:
             write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._record, order="sorted"), indent=1) + b"\n")
             try_remove(self._journal)
             self._appended = 0
+
+
+def written(file: Path, content: bytes) -> str:
+    """Write a file that another process will enter in its record; the hash of it. Raises OutputError."""
+    write_whole(file, content)
+    return xxhash.xxh3_128_hexdigest(content)
 
 
 def _journal(record: Path) -> Path:

@@ -8,8 +8,16 @@ from submission.engine.engine import HERE, Engine
 from submission.errors import UsageError
 
 
-def open_engine(name: str | None) -> AbstractContextManager[Engine]:
-    """This process, or for "ray" and "ray://HOST:PORT" Ray. Raises UsageError: Ray is not installed; the rest on entering."""
+def open_engine(name: str | None, shared: bool = False) -> AbstractContextManager[Engine]:
+    """This process, or for "ray" and "ray://HOST:PORT" Ray.
+
+    Args:
+        name: of the engine; None: this process.
+        shared: of Ray: all nodes have the working directory at the same place.
+
+    Raises:
+        UsageError: Ray is not installed; the rest on entering.
+    """
     if name is None:
         return nullcontext(HERE)
     try:
@@ -18,4 +26,4 @@ def open_engine(name: str | None) -> AbstractContextManager[Engine]:
         if error.name != "ray":
             raise
         raise UsageError("--engine ray: Ray is not installed; `pip install -r requirements-ray.txt`") from None
-    return connected(name.partition("://")[2] or None)
+    return connected(name.partition("://")[2] or None, shared)

@@ -38,8 +38,9 @@ ALL_GPUS = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}  #
 class Cluster(Engine):
     """A cluster that this process is connected to. A worker is a processor with one thread, or a GPU."""
 
-    def __init__(self) -> None:
-        """Of a process that is connected."""
+    def __init__(self, shared: bool = False) -> None:
+        """Of a process that is connected; `shared`: the working directory is at the same place on all nodes."""
+        self.shared = shared
         nodes, (cpus, self._gpus) = sum(node["Alive"] for node in ray.nodes()), map(_number_of, ("CPU", "GPU"))
         self.about = f"Ray {ray.__version__} ({nodes} nodes, {cpus} processors, {self._gpus} GPUs)"
         self._computed = ray.remote(max_calls=0)(_computed)  # a worker stays, with what it has opened, on a GPU too
@@ -71,8 +72,12 @@ class Cluster(Engine):
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Cluster]:
+def connected(address: str | None, shared: bool = False) -> Iterator[Cluster]:
     """The cluster at an address HOST:PORT, of which this machine is a node; None: one of this machine alone, while it lasts.
+
+    Args:
+        address: HOST:PORT.
+        shared: the working directory is at the same place on all nodes.
 
     Raises:
         UsageError: there is no such cluster, or Ray cannot be started.
@@ -90,7 +95,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
             expected = "what `ray start` said on this machine, a node of the cluster: ray://HOST:PORT"
             what = f"no cluster at {address} ({error}); expected {expected}" if address else f"Ray does not start ({error})"
             raise UsageError(f"--engine ray: {what}") from None
-        yield Cluster()
+        yield Cluster(shared)
 
 
 def _of_this_machine(stack: ExitStack) -> dict[str, Any]:

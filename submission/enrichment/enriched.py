@@ -45,8 +45,8 @@ class Enriched:
 
 
 def enrich(
-    texts: Callable[[int, int], Sequence[str]],
-    documents: int,
+    docnos: Sequence[str],
+    texts: Callable[[Sequence[str]], Sequence[str]],
     opened: EnricherCheckpoint,
     device: torch.device,
     kept: Kept,
@@ -55,8 +55,8 @@ def enrich(
     """The words of all documents, made unless they are kept. Says before how long it will take, and how large it will be.
 
     Args:
-        texts: gives those of the documents from one number to another, the last excluded.
-        documents: how many there are.
+        docnos: of all documents.
+        texts: gives those of some docnos, in their order.
         opened: the enricher.
         device: what each part is computed on.
         kept: where parts are kept; it must be of these very arguments.
@@ -67,18 +67,17 @@ def enrich(
     """
 
     def part(start: int) -> Part[Sequence[str]]:
-        size = min(TOGETHER, documents - start)
-        return Part(f"part-{start // TOGETHER:06}.msgpack", size, partial(texts, start, start + size))
+        some = docnos[start : start + TOGETHER]
+        return Part(f"part-{start // TOGETHER:06}.msgpack", len(some), partial(texts, some), travels=True)
 
-    parts, name = [part(start) for start in range(0, documents, TOGETHER)], opened.enricher.name()
+    parts, name = [part(start) for start in range(0, len(docnos), TOGETHER)], opened.enricher.name()
     missing = sum(part.size for part in parts if part.name not in kept)
     if missing:
-        tried = sorted({place * documents // TRIED for place in range(TRIED)})
-        some = [text for number in tried for text in texts(number, number + 1)]
+        some = texts([docnos[number] for number in sorted({place * len(docnos) // TRIED for place in range(TRIED)})])
         seconds, size = (one * missing / len(some) for one in computed(engine, Tried(opened, device), some, device))
         _tell(name, missing, seconds / engine.workers(device) / 60, size / 1e6, device)
     content = kept_parts(Packed(opened, device), parts, kept, engine, device, name, "documents")
-    return Enriched(documents, lambda number: msgspec.msgpack.decode(content(number), type=list[dict[str, int]]))
+    return Enriched(len(docnos), lambda number: msgspec.msgpack.decode(content(number), type=list[dict[str, int]]))
 
 
 @dataclass(frozen=True)

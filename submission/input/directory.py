@@ -79,6 +79,11 @@ class Input:
         with self.stopwatch.stage("collection"):
             return long_enough(documents, self.form.shortest_premise)
 
+    def forget_documents(self) -> None:
+        """Give the memory of documents and collection back; they are read again when they are asked for."""
+        for name in ("documents", "collection"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def listed(self) -> pd.DataFrame | None:
         """`qid docno rank score` of the list that was handed over, in order; None: there is none. Raises InputError."""

@@ -17,7 +17,6 @@ import msgspec
 import pandas as pd
 
 from submission.disk.code import code_fingerprint
-from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.errors import OutputError
 from submission.input.collection import refuse_empty
@@ -38,18 +37,21 @@ class Documents(ABC):
         """The number of documents, of all lengths."""
 
     @cached_property
-    def collection(self) -> list[str]:
-        """The docnos of what is retrieved from, the long enough documents, ascending. Raises InputError: there are none."""
-        found = self._docnos()
-        if not found:
-            refuse_empty(self._collected(), self.size, self.shortest)
-        return found
+    def docnos(self) -> list[str]:
+        """The docnos of the collection, the documents that are long enough, ascending; none if it is empty."""
+        return self._docnos()
 
-    def collected(self, may_be_empty: bool = False) -> pd.DataFrame:
-        """The collection `docno conclusion premise`, in no particular order. Raises InputError: there is nothing in it."""
-        found = self._collected()
-        if not may_be_empty:
-            refuse_empty(found, self.size, self.shortest)
+    @property
+    def collection(self) -> list[str]:
+        """The docnos of what is retrieved from, ascending. Raises InputError: there are none, or none has a conclusion."""
+        if not self.docnos:
+            refuse_empty(self._conclusions(), self.size, self.shortest)
+        return self.docnos
+
+    def conclusions(self) -> pd.DataFrame:
+        """Return `docno conclusion` of the collection, in any order. Raises InputError: there are none but empty ones."""
+        found = self._conclusions()
+        refuse_empty(found, self.size, self.shortest)
         return found
 
     @abstractmethod
@@ -57,12 +59,12 @@ class Documents(ABC):
         """The docnos of the collection, ascending; none if it is empty."""
 
     @abstractmethod
-    def _collected(self) -> pd.DataFrame:
-        """The collection, empty or not."""
+    def _conclusions(self) -> pd.DataFrame:
+        """The collection's `docno conclusion`, empty or not."""
 
     @abstractmethod
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """Return `docno conclusion premise` of those of some docnos that exist, in any order."""
+        """Return `docno conclusion premise` of those of some docnos that exist, in their order."""
 
     def unknown(self, docnos: Iterable[str]) -> set[str]:
         """Return the docnos that no document has."""
@@ -84,8 +86,8 @@ class ReadDocuments(Documents):
     def _docnos(self) -> list[str]:
         return sorted(self._source.collection["docno"])
 
-    def _collected(self) -> pd.DataFrame:
-        return self._source.collection
+    def _conclusions(self) -> pd.DataFrame:
+        return self._source.collection[["docno", "conclusion"]]
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
         rows = self._rows.get_indexer(pd.Index(list(docnos), dtype=object))
@@ -99,26 +101,32 @@ class ReadDocuments(Documents):
 
 
 class KeptDocuments(Documents):
-    """Documents kept in the working directory."""
+    """Documents kept in the working directory; pickled, its place."""
 
-    def __init__(self, kept: Kept, shortest: int) -> None:
+    def __init__(self, directory: Path, shortest: int) -> None:
         """Both files must be there."""
-        self._kept, self.shortest = kept, shortest
+        self._directory, self.shortest = directory.absolute(), shortest
+
+    def __reduce__(self) -> tuple[type[KeptDocuments], tuple[Path, int]]:
+        return KeptDocuments, (self._directory, self.shortest)
 
     @cached_property
     def size(self) -> int:
         return int(self._query("select count(*) from documents")[0][0])
 
     def _docnos(self) -> list[str]:
-        return msgspec.msgpack.decode((self._kept.directory / COLLECTION).read_bytes(), type=list[str])
+        return msgspec.msgpack.decode((self._directory / COLLECTION).read_bytes(), type=list[str])
 
-    def _collected(self) -> pd.DataFrame:
-        return self.texts(self._docnos())
+    def _conclusions(self) -> pd.DataFrame:
+        return self._some(["docno", "conclusion"], self.docnos)
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
+        return self._some(COLUMNS, docnos)
+
+    def _some(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
         asked = msgspec.json.encode(list(docnos)).decode()
-        rows = self._query("select * from documents where docno in (select value from json_each(?))", asked)
-        return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+        joined = "json_each(?) as asked join documents on docno = asked.value order by asked.key"
+        return pd.DataFrame(self._query(f"select {', '.join(columns)} from {joined}", asked), columns=columns, dtype=object)
 
     def unknown(self, docnos: Iterable[str]) -> set[str]:
         """The texts stay where they are."""
@@ -127,16 +135,18 @@ class KeptDocuments(Documents):
         return {row[0] for row in rows}
 
     def _query(self, statement: str, *values: str) -> list[tuple[str, ...]]:
-        file = self._kept.directory / DOCUMENTS
+        file = self._directory / DOCUMENTS
         try:
             with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
                 return database.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise OutputError(f"{file}: cannot be read ({error}); remove {self._kept.directory}") from None
+            raise OutputError(f"{file}: cannot be read ({error}); remove {self._directory}") from None
 
 
 def open_documents(source: Input, work: Work) -> Documents:
     """The documents of an input: from the working directory if it has them, else from the files, and then kept there.
+
+    A lasting directory has them from then on, and memory no longer.
 
     Raises:
         InputError: they cannot be read. OutputError: the directory cannot be written.
@@ -144,12 +154,11 @@ def open_documents(source: Input, work: Work) -> Documents:
     if not work.lasting:
         return ReadDocuments(source)
     kept = work.place("documents", f"{source.corpus_fingerprint} {code_fingerprint()}")
-    if kept.key(DOCUMENTS) is not None and kept.key(COLLECTION) is not None:
-        return KeptDocuments(kept, source.form.shortest_premise)
-    read = ReadDocuments(source)
-    kept.make([DOCUMENTS], lambda file: _write(source.documents, file))
-    kept.write(COLLECTION, msgspec.msgpack.encode(read._docnos()))
-    return read
+    if kept.key(DOCUMENTS) is None or kept.key(COLLECTION) is None:
+        kept.make([DOCUMENTS], lambda file: _write(source.documents, file))
+        kept.write(COLLECTION, msgspec.msgpack.encode(ReadDocuments(source).docnos))
+        source.forget_documents()
+    return KeptDocuments(kept.directory, source.form.shortest_premise)
 
 
 def _write(documents: pd.DataFrame, file: Path) -> None:

@@ -35,4 +35,7 @@ class Network(nn.Module):
         return set()
 
     def use_precision(self, precision: torch.dtype | None) -> None:
-        """Let a pretrained encoder compute in half precision, or in full (None); other networks have no such part."""
+        """Let a pretrained encoder compute in half precision, its weights rounded as they are now, or in full (None).
+
+        Not while it learns. Other networks have no such part.
+        """

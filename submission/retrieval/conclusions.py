@@ -143,9 +143,9 @@ def _weight(idf: Any, frequency: Any, length: Any, mean: float) -> Any:
     return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / mean)))
 
 
-def conclusion_index(collected: Callable[[], pd.DataFrame], kept: Kept) -> ConclusionIndex:
+def conclusion_index(conclusions: Callable[[], pd.DataFrame], kept: Kept) -> ConclusionIndex:
     """The index of a collection `docno conclusion`, made unless it is kept; the place must be of that very collection."""
-    return ConclusionIndex.loads(kept.content("conclusions.msgpack", lambda: ConclusionIndex.of(collected()).dumps()))
+    return ConclusionIndex.loads(kept.content("conclusions.msgpack", lambda: ConclusionIndex.of(conclusions()).dumps()))
 
 
 def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:

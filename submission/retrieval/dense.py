@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 
 from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import HERE, Engine, computed
+from submission.engine.engine import HERE, Engine, computed, one_thread
 from submission.engine.parts import Part, kept_parts
 from submission.rankers.base import DenseRanker
 from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches, one_thread, positions
+from submission.scoring.device import in_batches, positions
 from submission.scoring.precision import on_device
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
@@ -107,8 +107,8 @@ def dense_index(texts: Texts, checkpoint: Checkpoint, device: torch.device, kept
 
 
 def premises_of(docnos: Sequence[str], texts: Callable[[list[str]], pd.DataFrame]) -> Texts:
-    """The premises of documents, from what gives `docno premise` of some of them."""
-    return Texts(docnos, lambda some: texts(some).set_index("docno")["premise"].loc[some].tolist(), "premise")
+    """The premises of documents, from what gives `docno premise` of some of them, in their order."""
+    return Texts(docnos, lambda some: texts(some)["premise"].tolist(), "premise")
 
 
 def titles_of(conclusions: Sequence[str]) -> Texts:
@@ -116,11 +116,11 @@ def titles_of(conclusions: Sequence[str]) -> Texts:
     return Texts(conclusions, list, "query")
 
 
-def conclusions_of(collected: Callable[[], pd.DataFrame], kept: Kept) -> dict[str, list[str]]:
+def conclusions_of(conclusions: Callable[[], pd.DataFrame], kept: Kept) -> dict[str, list[str]]:
     """The different conclusions of a collection `docno conclusion`, ascending, with the docnos of each, kept."""
 
     def made() -> bytes:
-        collection = collected()
+        collection = conclusions()
         found: dict[str, list[str]] = {}
         for conclusion, docno in sorted(zip(collection["conclusion"], collection["docno"], strict=True)):
             found.setdefault(conclusion, []).append(docno)
@@ -173,7 +173,7 @@ def _build(texts: Texts, checkpoint: Checkpoint, device: torch.device, kept: Kep
 
     def part(start: int) -> Part[list[str]]:
         some = list(names[start : start + KEPT_TOGETHER])
-        return Part(f"{start:09}.npy", len(some), lambda: texts.of(some))
+        return Part(f"{start:09}.npy", len(some), partial(texts.of, some), travels=True)
 
     name, parts = checkpoint.ranker.name(), [part(start) for start in starts]
     content = kept_parts(encode, parts, Kept(kept.directory / PARTS, {}), engine, device, name, "texts")

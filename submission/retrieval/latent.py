@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import HERE, Engine
+from submission.engine.engine import HERE, Engine, one_thread
 from submission.engine.parts import Part, kept_parts
 from submission.errors import short
 from submission.lists import DEEPEST
@@ -28,7 +28,7 @@ from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import FILES, Rows, write_rows
 from submission.scoring.batches import batches, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches, one_thread
+from submission.scoring.device import in_batches
 from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def latent_index(
 
     Args:
         collection: the docnos.
-        texts: gives `docno premise` of some of them; asked only if there is something to build.
+        texts: gives `docno premise` of some of them, in their order; asked only if there is something to build.
         checkpoint: of a LatentRanker.
         device: what each part is computed on.
         kept: where it is kept; it must be of these very arguments.
@@ -124,9 +124,7 @@ def _build(
 
     def part(start: int) -> Part[tuple[int, list[str]]]:
         docnos = collection[start : start + KEPT_TOGETHER]
-        return Part(
-            f"{start:09}.npy", len(docnos), lambda: (start, texts(docnos).set_index("docno")["premise"].loc[docnos].tolist())
-        )
+        return Part(f"{start:09}.npy", len(docnos), lambda: (start, texts(docnos)["premise"].tolist()), travels=True)
 
     parts, place = [part(start) for start in range(0, len(collection), KEPT_TOGETHER)], Kept(kept.directory / PARTS, {})
     content = kept_parts(Postings(checkpoint, device), parts, place, engine, device, "latent index", "documents")

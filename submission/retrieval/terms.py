@@ -123,25 +123,27 @@ class Enriched(Protocol):
 
 
 def term_index(
-    collected: Callable[[], pd.DataFrame],
+    collection: list[str],
+    texts: Callable[[list[str]], pd.DataFrame],
     settings: Settings,
     kept: Kept,
-    enrich: Callable[[pd.DataFrame], Enriched] | None = None,
+    enrich: Callable[[], Enriched] | None = None,
     engine: Engine = HERE,
 ) -> TermIndex:
     """The index of a collection, made unless it is kept. Parts that an interrupted process finished are used.
 
     Args:
-        collected: gives the collection `docno conclusion premise`; asked only if there is something to build.
+        collection: the docnos.
+        texts: gives `docno conclusion premise` of some of them, in their order; asked only if there is something to build.
         settings: what is indexed.
         kept: where it is kept; it must be of this very collection, these settings and this enrichment.
-        enrich: gives the words of the collection, which it gets by docno; None: they are those of the texts.
+        enrich: gives the words of the collection, in its order; None: they are those of the texts.
         engine: where the parts are computed.
 
     Raises:
         OutputError: that place cannot be written.
     """
-    files = kept.make(NAMES, partial(_build, collected, settings, kept, enrich, engine))
+    files = kept.make(NAMES, partial(_build, collection, texts, settings, kept, enrich, engine))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -164,25 +166,23 @@ class _Counts(msgspec.Struct):
 
 
 def _build(
-    collected: Callable[[], pd.DataFrame],
+    collection: list[str],
+    texts: Callable[[list[str]], pd.DataFrame],
     settings: Settings,
     kept: Kept,
-    enrich: Callable[[pd.DataFrame], Enriched] | None,
+    enrich: Callable[[], Enriched] | None,
     engine: Engine,
     *files: Path,
 ) -> None:
     """Part by part, then all parts under one numbering of terms."""
-    collection = collected().sort_values("docno", ignore_index=True)
-    enriched = enrich(collection) if enrich else None
+    enriched = enrich() if enrich else None
     starts = range(0, len(collection), KEPT_TOGETHER)
 
-    def given(start: int) -> Sequence[Any]:
-        if enriched:
-            return enriched.between(start, start + KEPT_TOGETHER)
-        return texts_of(collection.iloc[start : start + KEPT_TOGETHER], settings.fields)
-
     def part(start: int) -> Part[Sequence[Any]]:
-        return Part(f"{start:09}.msgpack", min(KEPT_TOGETHER, len(collection) - start), partial(given, start))
+        name, docnos = f"{start:09}.msgpack", collection[start : start + KEPT_TOGETHER]
+        if enriched:
+            return Part(name, len(docnos), partial(enriched.between, start, start + KEPT_TOGETHER))
+        return Part(name, len(docnos), lambda: texts_of(texts(docnos), settings.fields), travels=True)
 
     parts, place = [part(start) for start in starts], Kept(kept.directory / PARTS, {})
     count = Counted(_counted_words if enriched else _counted, settings.stemmer)

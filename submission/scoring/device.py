@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 import torch
 from joblib import cpu_count
 
-from submission.engine.engine import HERE, Engine
+from submission.engine.engine import HERE, Engine, one_thread
 from submission.errors import UsageError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # Computed at a time: what a block makes of so many stays in a processor's cache. bfloat16 rounds weights for each batch.
-POSITIONS, POSITIONS_IN_HALF, POSITIONS_ON_GPU = 1024, 4096, 65536
+POSITIONS, POSITIONS_IN_HALF, POSITIONS_ON_GPU = 1024, 2048, 65536
 
 
 def choose_device(name: str, engine: Engine = HERE) -> torch.device:
@@ -40,17 +39,6 @@ def positions(device: torch.device, precision: torch.dtype | None = None) -> int
     if device.type == "cuda":
         return POSITIONS_ON_GPU
     return POSITIONS if precision is None else POSITIONS_IN_HALF
-
-
-@contextmanager
-def one_thread() -> Iterator[int]:
-    """Let torch compute on one thread, so that how many there are changes no bit; gives how many there were."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
 
 
 def in_batches(

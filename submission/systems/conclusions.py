@@ -55,4 +55,4 @@ class Conclusions(Stage):
     @staticmethod
     def _made(execution: Execution) -> ConclusionIndex:
         with execution.stopwatch.stage("index"):
-            return conclusion_index(execution.documents.collected, execution.place("conclusions"))
+            return conclusion_index(execution.documents.conclusions, execution.place("conclusions"))

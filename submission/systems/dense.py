@@ -25,10 +25,15 @@ from submission.retrieval.dense import (
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.neural import NetworkStage
+from submission.systems.remembered import Checkpoints
 
 
 class _Vectors(NetworkStage):
     """A stage whose scores are the cosines of a topic's vector with those of other texts, as an index has them."""
+
+    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
+        """Vectors."""
+        return {repr(self): 0.1}
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
         """Explain the share of each piece of the text, and the effect of keeping vectors in half precision."""
@@ -71,7 +76,7 @@ class DenseConclusions(_Vectors):
     def search(self, execution: Execution) -> pd.DataFrame:
         """The premises of the best conclusions, by the conclusions' cosines."""
         topics, kept = execution.topics, execution.place(f"conclusions-{self.checkpoint}", *self.decided_by(execution))
-        members = conclusions_of(execution.documents.collected, kept)
+        members = conclusions_of(execution.documents.conclusions, kept)
         index, vectors = self._index(execution, titles_of(list(members)), kept), self._titles(execution, topics)
         rows = [
             (qid, docno, score)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -26,20 +27,24 @@ class Enrichment(Component):
     def opened(self, checkpoints: Checkpoints) -> EnricherCheckpoint:
         return checkpoints.network(self.checkpoint, open_enricher)
 
+    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
+        """The words of all documents."""
+        return {repr(self): 0.5}
+
     def decided_by(self, execution: Execution) -> list[str]:
         """Another device or precision gives other bits."""
         return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
 
-    def collection(self, execution: Execution, fields: Fields, collection: pd.DataFrame) -> Enriched:
-        """The words of a whole collection `docno conclusion premise`, in its order, kept in parts."""
+    def collection(self, execution: Execution, fields: Fields, collection: list[str]) -> Enriched:
+        """The words of a whole collection by its docnos, in their order, kept in parts."""
         kept = execution.place(f"enriched-{self.checkpoint}", *self.decided_by(execution), fields)
-        opened, device = self.opened(execution.checkpoints), execution.device
+        opened, device, documents = self.opened(execution.checkpoints), execution.device, execution.documents
 
-        def texts(start: int, end: int) -> list[str]:
-            return texts_of(collection[start:end], fields)
+        def texts(docnos: Sequence[str]) -> list[str]:
+            return texts_of(documents.texts(docnos), fields)
 
         with execution.stopwatch.stage(f"enrichment by {self.checkpoint}"):
-            return enrich(texts, len(collection), opened, device, kept, execution.engine)
+            return enrich(collection, texts, opened, device, kept, execution.engine)
 
     def words(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[Words]:
         """The words of some documents, each computed alone: a document's do not depend on the others."""

@@ -51,6 +51,13 @@ class Component(ABC):
         """Open its checkpoint, if it has one. Raises CheckpointError."""
         return None
 
+    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
+        """Return how many bytes it keeps for each byte of the corpus, by the name of what is kept; as measured on args.me.
+
+        What depends on the topics alone is left out. Raises CheckpointError.
+        """
+        return {}
+
     def decided_by(self, execution: Execution) -> list[str]:
         """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
         opened = self.opened(execution.checkpoints)

@@ -46,6 +46,10 @@ class Lexical(Stage):
             )
         return found
 
+    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
+        """A term index, which stages of the same settings share."""
+        return {f"{self.opened(checkpoints).index} {self.enrichment}": 0.6 if self.enrichment else 1.0}
+
     def search(self, execution: Execution) -> pd.DataFrame:
         """The best documents that have a term of the topic, or of its expansion."""
         parameters, topics = self.opened(execution.checkpoints), execution.topics
@@ -100,7 +104,7 @@ class Lexical(Stage):
     def counted(self, execution: Execution, docnos: list[str]) -> list[Counter[str]]:
         """Count the terms of documents of any length: from the index or, for documents outside it, again."""
         index = self.index(execution)
-        collection = execution.documents.collection if len(index.lengths) else []  # of short documents alone
+        collection = execution.documents.docnos
         counts: dict[str, Counter[str]] = {}
         for docno in docnos:
             number = bisect_left(collection, docno)
@@ -154,13 +158,14 @@ def index_of(execution: Execution, settings: Settings, enrichment: Enrichment | 
 
 def _made(execution: Execution, settings: Settings, enrichment: Enrichment | None) -> TermIndex:
     # A list that was handed over may be of short documents alone: they are ranked, without statistics of any collection.
-    collected = partial(execution.documents.collected, may_be_empty=execution.given is not None)
+    documents, engine = execution.documents, execution.engine
+    collection = documents.collection if execution.given is None else documents.docnos
     with execution.stopwatch.stage("term index"):
         if enrichment is None:
-            return term_index(collected, settings, execution.place("terms", repr(settings)), engine=execution.engine)
+            return term_index(collection, documents.texts, settings, execution.place("terms", repr(settings)), engine=engine)
         place = execution.place(f"terms-{enrichment.checkpoint}", repr(settings), *enrichment.decided_by(execution))
-        enrich = partial(enrichment.collection, execution, settings.fields)
-        return term_index(collected, settings, place, enrich, execution.engine)
+        enrich = partial(enrichment.collection, execution, settings.fields, collection)
+        return term_index(collection, documents.texts, settings, place, enrich, engine)
 
 
 def _words(enrichment: str | None) -> str:

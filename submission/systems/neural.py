@@ -75,6 +75,10 @@ class Latent(NetworkStage):
 
     checkpoint: str
 
+    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
+        """Its index."""
+        return {repr(self): 0.75}
+
     def search(self, execution: Execution) -> pd.DataFrame:
         """The documents with the highest scores above 0."""
         opened, documents = self.opened(execution.checkpoints), execution.documents

@@ -85,6 +85,11 @@ def _training(name: str, at_least: float) -> Callable[[Inputs], list[Result]]:
     return measure
 
 
+def _snrm_training(inputs: Inputs) -> list[Result]:
+    benchmark = training.snrm_training(inputs.directory)
+    return [compare(benchmark, "snrm: training steps of its recipe, CPU", 4, inputs.repetitions)]
+
+
 def _bm25(inputs: Inputs) -> list[Result]:
     return [compare(retrieval.bm25(inputs.full), "BM25 of topics over the large corpus' conclusions", 50, inputs.repetitions)]
 
@@ -131,7 +136,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "knrm_training": _training("knrm", 5),
     "conv_knrm_training": _training("conv_knrm", 2),
     "gru_training": _training("gru", 1.2),
-    "snrm_training": _training("snrm", 4),
+    "snrm_training": _snrm_training,
     "fusion": lambda inputs: fusion.fusion(inputs.full),
     "engine": lambda inputs: engine.engine(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: whole.memory(inputs.full),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,13 @@ def _enrich(parts: int) -> None:
     config = pretrained.config(0)
     opened = _opened(pretrained, {**config, "bert": {**config["bert"], **SMALL}})
     with tempfile.TemporaryDirectory() as folder:
-        enrich(_texts, parts * TOGETHER, opened, CPU, Kept(Path(folder), {}))
+        enrich([str(number) for number in range(parts * TOGETHER)], _texts, opened, CPU, Kept(Path(folder), {}))
 
 
-def _texts(start: int, end: int) -> list[str]:
+def _texts(numbers: Sequence[str]) -> list[str]:
     """Arguments of 317 words, as many as args.me's have on average."""
-    rng = np.random.default_rng(start)
-    return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in range(start, end)]
+    rng = np.random.default_rng(int(numbers[0]))
+    return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in numbers]
 
 
 if __name__ == "__main__":

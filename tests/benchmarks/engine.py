@@ -6,6 +6,8 @@ import pickle
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,10 @@ import torch
 
 from submission.disk.kept import Kept
 from submission.engine.choice import open_engine
+from submission.engine.cluster import Cluster
 from submission.engine.engine import CPU, HERE, Engine
 from submission.engine.parts import Part, kept_parts
+from submission.input.documents import Documents
 from submission.paths import CHECKPOINTS
 from submission.retrieval.dense import KEPT_TOGETHER, Encoded
 from submission.scoring.checkpoint import open_checkpoint
@@ -100,30 +104,40 @@ class Zeros:
 
 
 def _costs(directory: Path, ray: Engine) -> Result:
-    """Seconds and bytes of a part of premises' vectors: for a worker and, without it, for the process that hands parts out."""
-    checkpoint = open_checkpoint(CHECKPOINTS / "sbert")
-    with execution(directory) as running:
+    """Seconds and bytes of a part of premises' vectors: for a worker and, without it, for the process that hands parts out.
+
+    For the latter it is the processor's time: workers on the same machine would be waited for. Where the working directory is
+    shared, the workers read and write.
+    """
+    checkpoint, before = open_checkpoint(CHECKPOINTS / "sbert"), torch.get_num_threads()
+    with execution(directory, lasting=True) as running:
         documents, docnos = running.documents, running.documents.collection
-
-        def texts(start: int) -> list[str]:
-            some = [docnos[number % len(docnos)] for number in range(start, start + KEPT_TOGETHER)]  # a small one's again
-            return documents.texts(set(some)).set_index("docno")["premise"].loc[some].tolist()
-
-        encode, few = Encoded(checkpoint, "premise", CPU), texts(0)[:TEXTS]
-        before = torch.get_num_threads()
+        encode, few = Encoded(checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])
         torch.set_num_threads(1)
         start = time.perf_counter()
         encode(few)
-        worker = (time.perf_counter() - start) * KEPT_TOGETHER / TEXTS
+        worker = (time.perf_counter() - start) * KEPT_TOGETHER / len(few)
         torch.set_num_threads(before)
-        vectors = len(encode(few)) * KEPT_TOGETHER // TEXTS
-        parts = [Part(f"{n}.npy", 1, lambda n=n: texts(n * KEPT_TOGETHER)) for n in range(HANDED_OUT)]  # type: ignore[misc]
-        driver = _seconds_a_part(ray, Zeros(vectors), parts)
-    costs = {"worker": worker, "driver": driver, "sent": len(pickle.dumps(texts(0))), "received": vectors}
+        vectors = len(encode(few)) * KEPT_TOGETHER // len(few)
+        some = [list(islice(cycle(docnos), n * KEPT_TOGETHER, (n + 1) * KEPT_TOGETHER)) for n in range(HANDED_OUT)]
+        parts = [Part(f"{n}.npy", 1, partial(_texts, documents, own), travels=True) for n, own in enumerate(some)]
+        driver, shared = (_own_seconds(engine, Zeros(vectors), parts) for engine in (ray, Cluster(shared=True)))
+        sent, named = len(pickle.dumps(parts[0].given())), len(pickle.dumps(some[0]))
+    costs = {"worker": worker, "driver": driver, "sent": sent, "received": vectors, "shared": shared, "named": named}
     what = f"a part of {KEPT_TOGETHER} premises: computed by a worker"
     sizes = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
     seconds = {name: [float(value)] for name, value in costs.items()}
     return Result("costs", what, "read, sent and kept by the driver", *sizes, worker / driver, None, seconds)
+
+
+def _texts(documents: Documents, docnos: list[str]) -> list[str]:
+    return documents.texts(docnos)["premise"].tolist()
+
+
+def _own_seconds(ray: Engine, function: Zeros, parts: list[Part[object]]) -> float:
+    start = time.process_time()
+    _seconds_a_part(ray, function, parts)
+    return (time.process_time() - start) / len(parts)
 
 
 def _seconds_a_part(ray: Engine, function: Zeros | type[bytes], parts: list[Part[object]]) -> float:

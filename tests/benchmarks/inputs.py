@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,9 +50,9 @@ def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
 
 
 @contextmanager
-def execution(directory: Path) -> Iterator[Execution]:
-    """An execution on an input, on the CPU, which keeps nothing."""
-    with Work(None, directory) as work:
+def execution(directory: Path, lasting: bool = False) -> Iterator[Execution]:
+    """An execution on an input, on the CPU, which keeps nothing, or (lasting) has its documents on disk while it is there."""
+    with tempfile.TemporaryDirectory() as folder, Work(Path(folder) if lasting else None, directory) as work:
         yield Execution(Input(directory), Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
 
 

@@ -16,7 +16,7 @@ from tests.benchmarks.measure import Benchmark
 def bm25(directory: Path) -> Benchmark:
     """Both sides give the same conclusions and scores, which is checked here."""
     with execution(directory) as running:
-        queries, index = running.topics["query"].tolist(), ConclusionIndex.of(running.documents.collected())
+        queries, index = running.topics["query"].tolist(), ConclusionIndex.of(running.documents.conclusions())
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
 
     def baseline() -> list[list[tuple[int, float]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,23 @@ import safetensors.numpy
 import torch
 
 from submission.disk.kept import Kept
+from submission.input.directory import Input
+from submission.paths import CHECKPOINTS
 from submission.scoring.batches import Padded
+from submission.scoring.checkpoint import RANKERS, open_checkpoint
 from submission.text.ids import UNKNOWN
-from submission.text.tokenisers import Lengths
 from submission.text.vocabulary import Vocabulary
 from tests.benchmarks.measure import Benchmark
 from training.data.protocol import CANDIDATES
 from training.data.tables import Queries, TrainingPairs
 from training.data.vectors import VECTORS, VOCABULARY
 from training.data.work import write_text
-from training.fitting.clusters import Clusters
 from training.fitting.loop import take_step
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
-from training.fitting.settings import Optimisation
 from training.fitting.trainee import Trainee
-from training.tasks.contrastive import Contrastive, InBatch
+from training.tasks import read_recipe
+from training.tasks.contrastive import InBatch
 from training.tasks.pairs import Pairs, Pairwise
 
 ROWS, DIMENSIONS = 100_000, 300
@@ -51,34 +51,35 @@ def gru_training(_directory: Path) -> Benchmark:
     return _training("gru", 3)
 
 
-def snrm_training(_directory: Path) -> Benchmark:
-    """SNRM with in-batch negatives: each distinct word of a batch computed once, against the forward over all windows."""
-    batch, steps = 256, 1
-    recipe = Recipe(
-        ranker="snrm",
-        network={"latent": 1000, "padded": True},
-        lengths=Lengths(premise=200),
-        clusters=Clusters(threshold=0.1),  # of random vectors 4 in 100 have a cosine above it
-        training=Optimisation(global_batch_size=batch, micro_batch_size=batch),
-        task=Contrastive(),
+def snrm_training(directory: Path) -> Benchmark:
+    """SNRM's own recipe and texts: each distinct word of a batch computed once, against the forward over all windows."""
+    recipe, checkpoint = read_recipe("snrm"), open_checkpoint(CHECKPOINTS / "snrm")
+    batch = recipe.training.global_batch_size
+    arguments = Input(directory).collection.sample(batch, replace=True, random_state=0)  # a small one's several times
+    reader = checkpoint.tokeniser
+    queries, premises = (
+        Padded.of([read(text) for text in arguments[column]])
+        for column, read in (("conclusion", reader.query), ("premise", reader.premise))
     )
-    trainee = _built(recipe)
-    plain = replace(trainee, network=deepcopy(trainee.network))
-    plain.network.represent_many = plain.network.represent
-    task = InBatch(_pairs(steps * batch, recipe), NO_QUERIES, recipe, CPU)
+    task = InBatch(TrainingPairs(queries, premises, np.roll(np.arange(batch), 1)), NO_QUERIES, recipe, CPU)
 
-    def train(part: Trainee[Any, Any], optimiser: torch.optim.Optimizer) -> None:
-        for rows in np.arange(steps * batch).reshape(steps, batch):
-            take_step(part.network, optimiser, task, rows, batch)
+    def side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+        network = deepcopy(checkpoint.ranker).train()
+        network.embedding.sparse = True  # as where it is built  # type: ignore[union-attr]
+        return network, Trainee(RANKERS, network, reader, None, {}).optimiser(recipe.training, recipe.encoder)
 
-    optimisers = [part.optimiser(recipe.training, recipe.encoder) for part in (trainee, plain)]
+    def train(network: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        take_step(network, optimiser, task, np.arange(batch), batch)
+
+    ours, plain = side(), side()
+    plain[0].represent_many = plain[0].represent
     return Benchmark(
         name="snrm_training",
         against="its forward over all windows",
         unit="steps",
-        units=steps,
-        ours=lambda: train(trainee, optimisers[0]),
-        baseline=lambda: train(plain, optimisers[1]),
+        units=1,
+        ours=lambda: train(*ours),
+        baseline=lambda: train(*plain),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,20 @@ def test_all_systems_give_the_bytes_of_a_local_run(
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert len(contents(tmp_path / "there")) == len(SYSTEMS) + 2
     assert "2 nodes, 2 processors, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
+    monkeypatch.setattr(Kept, "write", refusing_parts(Kept.write))
+    shared = ("--engine", f"ray://{nodes.address}", "--work", str(tmp_path / "work"), "--shared-work")
+    assert rank_all("shared", *shared) == 0
+    assert contents(tmp_path / "shared") == contents(tmp_path / "here")
+
+
+def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
+    """Let a process keep what it has made, but no part: of these the contents must not come back to it."""
+
+    def refuse(kept: Kept, name: str, *rest: Any) -> None:
+        assert not re.match(r"(part-)?[0-9]+\.", name), name
+        write(kept, name, *rest)
+
+    return refuse
 
 
 def waits(folder: Path, part: int) -> bytes:

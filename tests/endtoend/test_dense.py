@@ -33,7 +33,7 @@ def search_premises(checkpoints: Path) -> None:
 def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
     """Of all conclusions with a title, the largest first."""
     assert isinstance(opened, Checkpoint)
-    conclusions = sorted(set(execution.documents.collected()["conclusion"]))
+    conclusions = sorted(set(execution.documents.conclusions()["conclusion"]))
     vectors = represented(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
     found = (vectors * represented([title], opened, torch.device("cpu"))).sum(axis=1)
     order = np.argsort(-found.astype(np.float32), kind="stable")
@@ -46,7 +46,7 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
     monkeypatch.setattr(dense, "CONCLUSIONS", 3)
     execution = execute(topics, checkpoints=everything)
     found, bm25 = execution.lists(STAGE), execution.lists(BM25)
-    collection, opened = execution.documents.collected(), STAGE.opened(execution.checkpoints)
+    collection, opened = execution.documents.texts(execution.documents.collection), STAGE.opened(execution.checkpoints)
     added = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         nearest = cosines(execution, opened, title).index[:3]
@@ -76,7 +76,8 @@ def test_all_premises_and_no_topic_depends_on_the_others(execute: Execute, topic
 def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -> None:
     stage = MEMBERS["sbert_conclusions"]
     execution = execute(topics, checkpoints=everything)
-    found, collection, opened = execution.lists(stage), execution.documents.collected(), stage.opened(execution.checkpoints)
+    found, documents, opened = execution.lists(stage), execution.documents, stage.opened(execution.checkpoints)
+    collection = documents.texts(documents.collection)
     assert found.groupby("qid").size().tolist() == [len(collection)] * 3  # it has a hundred different conclusions
     own = found[found["qid"] == "1"].merge(collection, on="docno")
     expected = own["conclusion"].map(cosines(execution, opened, execution.topics["query"][0]))

@@ -29,7 +29,7 @@ class Longest(Stage):
     checkpoint = None
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        pairs = execution.topics[["qid"]].merge(execution.documents.collected()[["docno"]], how="cross")
+        pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.collection}), how="cross")
         return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:

@@ -265,7 +265,8 @@ def test_lengths_are_those_of_what_is_kept(
     assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]
     assert table.loc["args.me", "thesis mean"] == 317
     assert table.loc["targer_essays", "thesis median"] == 71
-    documents = execute(topics).documents.collected()
+    documents = execute(topics).documents
+    documents = documents.texts(documents.collection)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
     for name in table.index[1:]:

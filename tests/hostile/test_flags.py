@@ -37,6 +37,8 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no checkpoints": (("rank", "--checkpoints", ""), "expected a path"),
     "NUL in a path": (("rank", "-o", "a\0b"), "expected a path"),
     "no run to check": (("check", "--run", ""), "expected a path"),
+    "a shared directory for nobody": (("rank", "--shared-work", "--work", "w"), "give all three"),
+    "a shared directory that is none": (("rank", "--shared-work", "--engine", "ray"), "give all three"),
     "another device": (("rank", "--device", "tpu"), "invalid choice: 'tpu'"),
     "no team": (("rank", "--team", ""), "choose another --team"),
     "a team with a blank": (("rank", "--team", "a b"), "choose another --team"),

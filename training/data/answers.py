@@ -29,8 +29,8 @@ def answers(
         Row numbers of its own, and of the others, the best first.
     """
     places = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # as the index numbers them
-    ordered = arguments.iloc[places]
-    index = term_index(lambda: ordered, settings, kept)
+    ordered = arguments.iloc[places].set_index("docno", drop=False)
+    index = term_index(ordered.index.tolist(), lambda docnos: ordered.loc[docnos], settings, kept)
     groups = ordered.groupby("normalised_conclusion", sort=True).indices
     for own in progress(list(groups.values()), type(model).__name__.lower(), "conclusions"):
         query = query_of(index.read(ordered["conclusion"].iloc[own[0]]))

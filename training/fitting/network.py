@@ -119,7 +119,7 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
         network.load_state_dict({**network.state_dict(), **trained})
         source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": start.fingerprint}
     if recipe.encoder.bfloat16:
-        network.use_precision(torch.bfloat16)
+        network.encoder.autocast = torch.bfloat16
     if isinstance(network, Enricher):
         return Trainee(ENRICHERS, network, network.Reader.load(pretrained.folder, network.config), pretrained, source)
     assert isinstance(network, Ranker)

@@ -40,14 +40,15 @@ def lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
     """
     # Opened before anything else: minutes go by until the last one is needed.
     fields = {name: Enrichment(name).opened(execution.checkpoints).enricher.fields for name in taggers}
-    collection = execution.documents.collected().sort_values("docno", ignore_index=True)
-    rows = [_row(PLAIN, [len(text.split()) for text in texts_of(collection, "conclusion premise")])]
-    rows += [_row(name, _reduced(name, its, execution, collection)) for name, its in fields.items()]
+    texts = texts_of(execution.documents.texts(execution.documents.collection), "conclusion premise")
+    rows = [_row(PLAIN, [len(text.split()) for text in texts])]
+    rows += [_row(name, _reduced(name, its, execution)) for name, its in fields.items()]
     return pd.DataFrame(rows)
 
 
-def _reduced(name: str, fields: Fields, execution: Execution, collection: pd.DataFrame) -> list[int]:
+def _reduced(name: str, fields: Fields, execution: Execution) -> list[int]:
     """Count the words that are left of each document."""
+    collection = execution.documents.collection
     found = Enrichment(name).collection(execution, fields, collection)
     parts = (found.between(start, start + TOGETHER) for start in range(0, len(collection), TOGETHER))
     return [sum(words.values()) for part in parts for words in part]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+import operator
 import pickle
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Barrier
 
 import pytest
+import torch
+from ray import cloudpickle
 
 from submission.disk.kept import Kept
 from submission.engine.engine import CPU, HERE, Here, computed
@@ -16,6 +21,15 @@ from submission.errors import CheckpointError
 from submission.scoring import checkpoint as module
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from tests.conftest import write_tiny
+
+
+@pytest.fixture
+def threads() -> Iterator[int]:
+    """Two threads, however many there are elsewhere."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield 2
+    torch.set_num_threads(before)
 
 
 class Backwards(Here):
@@ -54,6 +68,33 @@ def test_only_what_is_not_there_is_computed(tmp_path: Path) -> None:
     assert len(asked) == 5
 
 
+class Elsewhere(Here):
+    """Another process on the same disk."""
+
+    shared = True
+
+    def map(self, function, parts, device):  # type: ignore[no-untyped-def]
+        for number, part in parts:
+            there = cloudpickle.loads(cloudpickle.dumps((function, part)))
+            sent = cloudpickle.dumps(there[0](there[1]))
+            assert len(sent) < 100  # a hash
+            yield number, pickle.loads(sent)
+
+
+def test_where_a_disk_is_shared_workers_read_and_write_there(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"x" * 1000)
+
+    def part(number: int) -> Part[bytes]:
+        return Part(f"{number}.bin", 1, text.read_bytes, travels=number > 0)
+
+    some, function = [part(number) for number in range(3)], operator.methodcaller("upper")
+    content = kept_parts(function, some, Kept(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
+    text.unlink()  # nobody needs it any more
+    again = kept_parts(function, some, Kept(tmp_path / "kept", {}), HERE, CPU, "texts", "texts")
+    assert [one(number) for one in (content, again) for number in range(3)] == [b"X" * 1000] * 6
+
+
 def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
     content = kept_parts(lambda part: b"%d" % part, parts(2), Kept(tmp_path, {}), HERE, CPU, "numbers", "units")
     (tmp_path / "1.bin").write_bytes(b"damaged")
@@ -69,8 +110,48 @@ def test_progress_counts_what_is_computed(tmp_path: Path, caplog: pytest.LogCapt
     assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == ["numbers: 3 units", "numbers: 7 units"]
 
 
-def test_a_single_part() -> None:
-    assert computed(HERE, abs, -3, CPU) == 3
+def test_a_single_part_has_all_threads_and_each_of_several_one(threads: int) -> None:
+    assert computed(HERE, lambda _: torch.get_num_threads(), None, CPU) == threads
+    met = Barrier(threads, timeout=30)
+
+    def together(part: int) -> tuple[int, int]:
+        met.wait()  # broken where parts are not computed at the same time
+        return part, torch.get_num_threads()
+
+    numbers = range(3 * threads)
+    found = dict(HERE.map(together, ((number, 10 * number) for number in numbers), CPU))
+    assert found == {number: (10 * number, 1) for number in numbers}
+    assert torch.get_num_threads() == threads
+
+
+def test_few_parts_are_read_before_they_are_computed(threads: int) -> None:
+    asked: list[int] = []
+
+    def given() -> Iterator[tuple[int, int]]:
+        for number in range(50):
+            asked.append(number)
+            yield number, number
+
+    made = HERE.map(lambda part: part, given(), CPU)
+    next(made)
+    assert len(asked) <= threads + 2
+    made.close()  # nobody wants the others
+    assert len(asked) <= threads + 2
+
+
+def test_where_a_part_fails_no_other_one_is_begun(threads: int) -> None:
+    begun: list[int] = []
+
+    def fails(part: int) -> int:
+        begun.append(part)
+        if part == 1:
+            raise ValueError("part 1")
+        time.sleep(0.2)
+        return part
+
+    with pytest.raises(ValueError, match="part 1"):
+        dict(HERE.map(fails, ((number, number) for number in range(50)), CPU))
+    assert len(begun) <= threads + 2
 
 
 def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,12 +23,18 @@ from submission.enrichment.enriched import EachAlone, enrich, words_of
 from submission.enrichment.read import read
 from submission.retrieval import terms
 from submission.retrieval.terms import Settings, TermIndex, term_index
-from tests.conftest import contents
+from tests.conftest import contents, texts_in
 
 CPU = torch.device("cpu")
 TEXTS = [" ".join(["Zoos", *["cage"] * (number % 4), f"w{number % 7}.", "Running runs", f"x{number}"]) for number in range(50)]
 TEXTS[13] = ""
-COLLECTION = pd.DataFrame({"docno": [f"d{number:02}" for number in range(50)], "conclusion": "", "premise": TEXTS})
+DOCNOS = [f"d{number:02}" for number in range(50)]
+COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
+
+
+def texts_of(docnos: Sequence[str]) -> list[str]:
+    """The texts of some documents."""
+    return [TEXTS[DOCNOS.index(docno)] for docno in docnos]
 
 
 @dataclass
@@ -73,7 +79,7 @@ def opened() -> EnricherCheckpoint:
 
 
 def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
-    return enrich(lambda start, end: TEXTS[start:end], len(TEXTS), opened, CPU, Kept(directory, {})).between(0, len(TEXTS))
+    return enrich(DOCNOS, texts_of, opened, CPU, Kept(directory, {})).between(0, len(TEXTS))
 
 
 def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
@@ -93,7 +99,7 @@ def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeyp
     for size in (1, 7, 49):
         monkeypatch.setattr(enriched, "TOGETHER", size)
         assert run(opened, tmp_path / f"{size}") == whole
-        found = enrich(lambda start, end: TEXTS[start:end], 50, opened, CPU, Kept(tmp_path / f"{size}", {}))
+        found = enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / f"{size}", {}))
         assert found.between(3, 21) == whole[3:21]
         assert found.between(40, 90) == whole[40:]
 
@@ -106,7 +112,7 @@ def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: Enr
             asked.append(type(function).__name__)
             return ((number, function(part)) for number, part in list(parts)[::-1])
 
-    enrich(lambda start, end: TEXTS[start:end], len(TEXTS), opened, CPU, Kept(tmp_path / "other", {}), Backwards())
+    enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
     files = [{file.name: file.read_bytes() for file in (tmp_path / one).glob("part-*")} for one in ("here", "other")]
     assert files[0] == files[1]
@@ -126,7 +132,7 @@ def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, m
     clock = iter([100.0, 100.0 + 20 * 60])
     monkeypatch.setattr(enriched, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(enriched, "_tell", lambda name, documents, minutes, *rest: said.append(minutes))
-    enrich(lambda start, end: TEXTS[start:end], len(TEXTS), opened, CPU, Kept(tmp_path, {}), Four())
+    enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path, {}), Four())
     assert said == [62.5 / 4]
 
 
@@ -181,14 +187,12 @@ def test_the_index_has_their_terms_added_up(
     monkeypatch.setattr(terms, "KEPT_TOGETHER", 20)
     monkeypatch.setattr(enriched, "TOGETHER", 7)
 
-    def enriching(collection: pd.DataFrame) -> enriched.Enriched:
-        assert collection["docno"].tolist() == COLLECTION["docno"].tolist()
-        texts = collection["premise"].tolist()
-        return enrich(lambda start, end: texts[start:end], len(texts), opened, CPU, Kept(tmp_path / "parts", {}))
+    def enriching() -> enriched.Enriched:
+        return enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "parts", {}))
 
     def build(settings: Settings) -> TermIndex:
         kept = Kept(tmp_path / settings.stemmer, {})
-        return term_index(lambda: COLLECTION.sample(frac=1, random_state=1), settings, kept, enriching)
+        return term_index(COLLECTION["docno"].tolist(), texts_in(COLLECTION), settings, kept, enriching)
 
     index = build(Settings(stemmer="porter"))
     found, frequencies = index.document(1)

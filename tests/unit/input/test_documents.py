@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.errors import OutputError
 from submission.input import documents as module
@@ -35,8 +36,8 @@ def told(directory: Path, kept: Path | None) -> dict[str, object]:
         return {
             "size": found.size,
             "collection": found.collection,
-            "collected": sorted(found.collected()[COLUMNS].to_numpy().tolist()),
-            "texts": sorted(found.texts({"a", "c", "nowhere"})[COLUMNS].to_numpy().tolist()),
+            "conclusions": sorted(found.conclusions()[["docno", "conclusion"]].to_numpy().tolist()),
+            "texts": found.texts(["c", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
             "nothing": found.texts(set())[COLUMNS].to_numpy().tolist(),
             "unknown": found.unknown(["a", "nowhere", "c", "nowhere"]),
         }
@@ -49,10 +50,8 @@ def test_a_second_execution_reads_no_corpus_and_finds_the_same(
     assert plain == {
         "size": 4,
         "collection": ["a", "b", "d"],
-        "collected": [
-            ["a", "Cruel zoos", WORDS], ["b", "Zoos are cruel", f"{WORDS} naïve 東京"], ["d", "Golf is a sport", WORDS],
-        ],
-        "texts": [["a", "Cruel zoos", WORDS], ["c", "golf", "short"]],
+        "conclusions": [["a", "Cruel zoos"], ["b", "Zoos are cruel"], ["d", "Golf is a sport"]],
+        "texts": [["c", "golf", "short"], ["b", "Zoos are cruel", f"{WORDS} naïve 東京"]],
         "nothing": [],
         "unknown": {"nowhere"},
     }  # fmt: skip
@@ -86,7 +85,7 @@ def test_killed_before_the_last_file_was_written(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(module.Kept, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Kept, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             told(directory, tmp_path / "work")
     caplog.set_level(logging.INFO)

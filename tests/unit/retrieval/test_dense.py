@@ -26,7 +26,7 @@ from submission.scoring.batches import Ids, pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.conftest import BERT, contents, tiny_tokenizer
+from tests.conftest import BERT, contents, texts_in, tiny_tokenizer
 
 CPU = torch.device("cpu")
 NAMES = [f"d{number:03}" for number in range(150)]
@@ -52,7 +52,7 @@ def corpus() -> pd.DataFrame:
 
 
 def build(corpus: pd.DataFrame, checkpoint: Checkpoint, directory: Path) -> DenseIndex:
-    premises = premises_of(corpus["docno"].tolist(), lambda docnos: corpus[corpus["docno"].isin(docnos)][::-1])
+    premises = premises_of(corpus["docno"].tolist(), texts_in(corpus))
     return dense_index(premises, checkpoint, CPU, Kept(directory, {}))
 
 

@@ -18,6 +18,7 @@ from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.text.tokenisers import Lengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
+from tests.conftest import texts_in
 from tests.golden.test_snrm import TEXTS, load
 
 CPU = torch.device("cpu")
@@ -48,10 +49,7 @@ def corpus() -> pd.DataFrame:
 
 
 def build(checkpoint: Checkpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
-    def texts(docnos: list[str]) -> pd.DataFrame:
-        return corpus[corpus["docno"].isin(docnos)][::-1]  # in any order
-
-    return latent_index(corpus["docno"].tolist(), texts, checkpoint, CPU, Kept(directory, {}))
+    return latent_index(corpus["docno"].tolist(), texts_in(corpus), checkpoint, CPU, Kept(directory, {}))
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from submission.disk.kept import Kept
 from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, added, expanded, query_of, search, searched
 from submission.retrieval.terms import Settings, TermIndex, term_index
+from tests.conftest import texts_in
 
 SIX = [
     "teacher tenur teacher", "tenur school law", "school school gun gun gun", "gun law", "tax law tax school", "gun tax",
@@ -27,7 +28,7 @@ MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query"), Dirich
 
 def index_of(texts: list[str], directory: Path) -> TermIndex:
     documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
-    return term_index(lambda: documents, Settings(stemmer="none"), Kept(directory, {}))
+    return term_index(documents["docno"].tolist(), texts_in(documents), Settings(stemmer="none"), Kept(directory, {}))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from submission.disk.kept import Kept
 from submission.retrieval import terms
 from submission.retrieval.terms import NAMES, Settings, TermIndex, term_index, texts_of
 from submission.text.terms import Terms
-from tests.conftest import contents
+from tests.conftest import contents, texts_in
 
 DOCUMENTS = pd.DataFrame(
     {
@@ -28,7 +28,8 @@ WORDS = Settings(stemmer="none")
 
 
 def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: Settings = WORDS) -> TermIndex:
-    return term_index(lambda: documents.sample(frac=1, random_state=1), settings, Kept(directory, {}, overwrite=True))
+    kept = Kept(directory, {}, overwrite=True)
+    return term_index(documents["docno"].tolist(), texts_in(documents), settings, kept)
 
 
 def test_it_counts(tmp_path: Path) -> None:

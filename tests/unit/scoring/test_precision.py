@@ -10,6 +10,7 @@ import torch
 
 from submission.errors import UsageError
 from submission.paths import CHECKPOINTS
+from submission.scoring.batches import pad
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.precision import choose_precision
 from submission.systems.remembered import Checkpoints
@@ -42,3 +43,20 @@ def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
     assert again.fingerprint == open_checkpoint(Path(CHECKPOINTS, "sbert")).fingerprint
     plain = Checkpoints(CHECKPOINTS).network("sbert", open_checkpoint)
     assert pickle.loads(pickle.dumps(plain)).on(CPU).encoder.precision is None
+
+
+@pytest.mark.parametrize("longest", [5, 63, 64, 65, 96, 100])
+@torch.inference_mode()
+def test_half_precision_is_near_whatever_the_length_and_changes_no_weight(longest: int) -> None:
+    encoder = open_checkpoint(CHECKPOINTS / "sbert").ranker.encoder.eval()
+    ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
+    expected, inside = encoder(ids, mask)
+    encoder.round(torch.bfloat16)
+    found, also_inside = encoder(ids, mask)
+    assert (found.dtype, found.shape) == (torch.float32, expected.shape)
+    torch.testing.assert_close(also_inside, inside)
+    assert 0 < (found - expected)[inside].abs().max() < 0.1  # of values up to 3
+    alone, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
+    torch.testing.assert_close(found[0], alone[0], rtol=0, atol=0.05)
+    encoder.round(None)
+    assert torch.equal(encoder(ids, mask)[0], expected)

@@ -23,6 +23,7 @@ from submission.scoring.batches import pad
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
+from tests.conftest import texts_in
 from training.__main__ import main
 from training.augmented.arguments import arguments, gold, sampled
 from training.augmented.collection import Dev
@@ -121,7 +122,8 @@ def test_silver_pairs_are_the_best_premises_of_other_conclusions(train: pd.DataF
     again = sampled(shuffled, shuffled.iloc[:0].assign(first="", second=""), 3, Kept(tmp_path / "again", {}))
     assert {*again.itertuples(index=False)} == {*everything.itertuples(index=False)}
     ordered = train.sort_values("docno", ignore_index=True)
-    index = term_index(lambda: ordered, TermSettings(fields="premise"), Kept(tmp_path / "index", {}))
+    kept = Kept(tmp_path / "index", {})
+    index = term_index(ordered["docno"].tolist(), texts_in(ordered), TermSettings(fields="premise"), kept)
     for conclusion, rows in list(ordered.groupby("conclusion").indices.items())[::7]:
         query, values = query_of(index.read(conclusion)), np.zeros(len(ordered))
         statistics = index.statistics(list(query))

@@ -1,0 +1,47 @@
+"""How much room an execution's kept files will take, said before it starts."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from submission.errors import CheckpointError
+from submission.systems.execution import Execution, Stage, walk
+
+log = logging.getLogger(__name__)
+
+DOCUMENTS = 1.0  # bytes for each byte of the corpus, as is said of the components
+COMPRESSED = 3.0  # times that a compressed corpus grows
+BUILDING = 2.0  # an index and its parts are there together while it is put together
+
+
+def say_room(execution: Execution, stages: Iterable[Stage], directory: Path) -> None:
+    """Log how large the kept files of stages become, about; warn where the disk has no room for them.
+
+    Args:
+        execution: of the input.
+        stages: what is going to be asked for.
+        directory: of the kept files, some of which may be there.
+    """
+    corpus = sum(
+        file.stat().st_size * (COMPRESSED if file.suffix == ".gz" else 1.0) for file in execution.input.form.corpus_files
+    )
+    most = corpus * expected(execution, stages) / 1e9
+    there = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file()) / 1e9
+    free = shutil.disk_usage(directory).free / 1e9
+    log.info("%s: up to %.1f GB will be kept there, %.1f GB are there, %.1f GB free", directory, most, there, free)
+    if most > there + free:
+        log.warning("that may be too little room: a full disk stops an execution; with --work it goes on once there is room")
+
+
+def expected(execution: Execution, stages: Iterable[Stage]) -> float:
+    """Return how many bytes are kept, at most at a time, for each byte of the corpus."""
+    shares: dict[str, float] = {}
+    for component in dict.fromkeys(part for stage in stages for part in walk(stage)):
+        try:
+            shares |= component.keeps(execution.checkpoints)
+        except CheckpointError:  # said where it is needed
+            continue
+    return DOCUMENTS * execution.work.lasting + sum(shares.values()) + (BUILDING - 1) * max(shares.values(), default=0.0)
