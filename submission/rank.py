@@ -81,8 +81,8 @@ def _rank(job: Job, engine: Engine) -> None:
     failed: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as work:
         execution = Execution(source, checkpoints, device, work, engine)
-        say_room(execution, [system.stage for system in chosen], work.directory)
         settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
+        say_room(execution, [system.stage for system in chosen], work.directory)
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         earlier = earlier_entries(job.output)
         entries = {tag: entry for tag, entry in earlier.items() if output.holds(f"{tag}.txt")}
