@@ -28,10 +28,10 @@ def say_room(execution: Execution, stages: Iterable[Stage], directory: Path) -> 
     corpus = sum(
         file.stat().st_size * (COMPRESSED if file.suffix == ".gz" else 1.0) for file in execution.input.form.corpus_files
     )
-    most = corpus * expected(execution, stages) / 1e9
-    there = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file()) / 1e9
-    free = shutil.disk_usage(directory).free / 1e9
-    log.info("%s: up to %.1f GB will be kept there, %.1f GB are there, %.1f GB free", directory, most, there, free)
+    most = corpus * expected(execution, stages)
+    there = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+    free = shutil.disk_usage(directory).free
+    log.info("%s: about %.0f MB at most; there now: %.0f MB, free: %.0f MB", directory, most / 1e6, there / 1e6, free / 1e6)
     if most > there + free:
         log.warning("that may be too little room: a full disk stops an execution; with --work it goes on once there is room")
 

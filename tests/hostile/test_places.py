@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -189,3 +190,35 @@ def test_a_limit_of_file_sizes_leaves_nothing(program: Program) -> None:
     assert "cannot be written (File too large)" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(program.output.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(program: Program) -> Iterator[Callable[[str], None]]:
+    """The working directory on a disk of its own, whose size can be set."""
+
+    def mount(*arguments: str) -> None:
+        subprocess.run(["mount", *arguments, str(program.work)], check=True, capture_output=True)
+
+    program.work.mkdir()
+    try:
+        mount("-t", "tmpfs", "-o", "size=40k", "tmpfs")
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no disk can be mounted here: that takes root, and a container more than that")
+    yield lambda size: mount("-o", f"remount,size={size}")
+    subprocess.run(["umount", "--lazy", str(program.work)], check=True)
+
+
+def test_a_full_disk_stops_an_execution_which_goes_on_when_there_is_room(
+    program: Program, small_disk: Callable[[str], None]
+) -> None:
+    systems, codes = ("bm25", "knrm", "dirichlet_rm3"), []
+    for size in ("40k", "60k", "80k", "64m"):
+        small_disk(size)
+        code, said = program.rank("--work", str(program.work), systems=systems)
+        codes.append(code)
+        assert code == 0 or re.search(r"(No space left on device|disk is full)\); free space or choose another", said), said
+    assert (codes[0], codes[1], codes[-1]) == (5, 5, 0)
+    found = contents(program.output)
+    shutil.rmtree(program.output)
+    assert program.rank(systems=systems)[0] == 0
+    assert {name for name, content in contents(program.output).items() if content != found[name]} <= {"ir-metadata.yml"}

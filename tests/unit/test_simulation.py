@@ -37,7 +37,7 @@ def test_the_network_is_the_limit_of_large_parts() -> None:
 
 
 def test_the_table_is_of_what_was_measured() -> None:
-    costs = {"worker": 60.0, "driver": 0.0, "sent": 1e6, "received": 0.0}
+    costs = {"worker": 60.0, "driver": 0.0, "sent": 1e6, "received": 0.0, "shared": 0.01, "named": 900.0}
     results: dict[str, list[dict[str, Any]]] = {
         "corpus": [{"what": "peak memory", "ours": "2.00 GB"}],
         "engine": [
@@ -52,4 +52,5 @@ def test_the_table_is_of_what_was_measured() -> None:
     )
     lines = table(results).splitlines()
     assert lines[2] == "| 387,740 | 1 | 76 s | 0.4 GB, 5 MB/s | 2 GB | workers, busy 100% |"
+    assert lines[6] == "| 50,000,000 | 64, `--shared-work` | 8 min | 0.0 GB, 0 MB/s | 258 GB | driver, busy 100% |"
     assert lines[-1] == checked(results)

@@ -44,7 +44,7 @@ def test_a_small_disk(
         monkeypatch.setattr(room.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
         caplog.clear()
         say_room(execution, [SYSTEMS["dirichlet"].stage], execution.work.directory)
-        assert "up to 0.0 GB will be kept there" in caplog.text
+        assert "about 0 MB at most; there now: 0 MB" in caplog.text
         assert ("too little room" in caplog.text) == warned
 
 
