@@ -1,6 +1,6 @@
 """Build the Dockerfile and run what it makes, without a container engine: buildah builds, the kernel's namespaces isolate.
 
-    python -m tests.container.image WORK     # builds into WORK and prints the layers
+    python -m tests.container.image WORK [ray]     # builds into WORK, with Ray or without, and prints the layers
 
 Needs root, buildah, debootstrap and unshare. The base image comes from debootstrap: Debian bookworm with its own Python 3.11
 in the place of python:3.11-slim, which takes a registry. pip's configuration of this machine is mounted while building.
@@ -24,6 +24,9 @@ ROOT = Path(__file__).parent.parent.parent
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TOOLS = ("buildah", "debootstrap", "unshare", "chroot")
 USER = 12345  # of no account
+LOOPBACK = (  # up, as without a network in a container: flags IFF_UP and IFF_RUNNING by SIOCSIFFLAGS
+    'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
+)
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -38,25 +41,26 @@ def missing() -> str:
 class Image:
     """A built image, unpacked."""
 
-    def __init__(self, work: Path, index: str | None = None, layers: bool = False) -> None:
+    def __init__(self, work: Path, index: str | None = None, layers: bool = False, ray: bool = False) -> None:
         """Build it; what is in work already is used again.
 
         Args:
             work: an empty directory, or one of an earlier build.
             index: the build argument TORCH_INDEX; None: that of the CPU builds.
             layers: one layer an instruction, as docker does; takes several times the disk.
+            ray: the build argument RAY=yes.
         """
-        self._work = work
+        self._work, name = work, "aragorn-ray" if ray else "aragorn"
         self._make_base()
         index = index or _cpu_index(work)
         mounts = [flag for path in [*_pip_mounts(work), *_local([index])] for flag in ("--volume", f"{path}:{path}:ro")]
         mounts += ["--volume", f"{work / 'pip.conf'}:/etc/pip.conf:ro"]
-        arguments = [f"BASE={self._base}", f"TORCH_INDEX={index}", f"REVISION={revision()}"]
+        arguments = [f"BASE={self._base}", f"TORCH_INDEX={index}", f"REVISION={revision()}", *(["RAY=yes"] if ray else [])]
         flags = [flag for argument in arguments for flag in ("--build-arg", argument)]
         shape = ["--layers"] if layers else []
-        self._buildah("bud", "--isolation", "chroot", "--network", "host", *shape, *mounts, *flags, "-t", "aragorn", str(ROOT))
-        self.config = json.loads(self._buildah("inspect", "--type", "image", "aragorn"))
-        container = self._buildah("from", "--pull-never", "aragorn").strip()
+        self._buildah("bud", "--isolation", "chroot", "--network", "host", *shape, *mounts, *flags, "-t", name, str(ROOT))
+        self.config = json.loads(self._buildah("inspect", "--type", "image", name))
+        container = self._buildah("from", "--pull-never", name).strip()
         self.root = Path(self._buildah("mount", container).strip())
 
     def layers(self) -> list[tuple[str, int]]:
@@ -86,7 +90,7 @@ class Image:
             mounts: place in the image → directory here and "ro" or "rw".
             environment: all variables but PATH and HOME.
         """
-        steps = [f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
+        steps = [f"{sys.executable} -c '{LOOPBACK}'", f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
         for place, (directory, mode) in mounts.items():
             (self.root / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
             steps += [f"mount --bind {directory} .{place}", f"mount -o remount,bind,{mode} .{place}"]
@@ -177,7 +181,7 @@ def _local(words: list[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    image = Image(Path(sys.argv[1]).resolve(), layers=True)
+    image = Image(Path(sys.argv[1]).resolve(), layers=True, ray=sys.argv[2:] == ["ray"])
     for made_by, size in image.layers():
         print(f"{size:13,} {made_by[:150]}")
     print(f"{image.bytes():13,} in all")

@@ -24,10 +24,15 @@ LARGEST = 2.5e9  # bytes of the CPU image
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Built anew, or kept between test runs in the directory that ARAGORN_IMAGE names."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where images are built: anew, or kept between test runs in the directory that ARAGORN_IMAGE names."""
     kept = os.environ.get("ARAGORN_IMAGE")
-    return Image(Path(kept) if kept else tmp_path_factory.mktemp("image"))
+    return Path(kept) if kept else tmp_path_factory.mktemp("image")
+
+
+@pytest.fixture(scope="session")
+def image(place: Path) -> Image:
+    return Image(place)
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +118,16 @@ def test_an_organisers_one_command_writes_all_runs(image: Image, directory: Path
     assert code == 0, said
     assert runs(output) == runs(expected)
     assert len(runs(output)) == len(SYSTEMS) + 1
+
+
+def test_an_image_with_ray_uses_all_processors(place: Path, directory: Path, expected: Path, tmp_path: Path) -> None:
+    image, (output, temporary) = Image(place, ray=True), (writable(tmp_path / name) for name in ("out", "tmp"))
+    assert image.bytes() < LARGEST + 0.3e9
+    mounts = {"/in": (directory, "ro"), "/out": (output, "rw"), "/tmp": (temporary, "rw")}
+    code, said = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out", "--engine", "ray"], mounts, {})
+    assert code == 0, said
+    assert "parts in Ray" in said
+    assert runs(output) == runs(expected)
 
 
 def test_tirexs_form_and_an_earlier_stage(image: Image, tmp_path: Path) -> None:
