@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -83,6 +85,8 @@ class Input:
         """Give the memory of documents and collection back; they are read again when they are asked for."""
         for name in ("documents", "collection"):
             self.__dict__.pop(name, None)
+        with suppress(OSError, AttributeError):  # not every C library has it: the freed texts lie among others
+            ctypes.CDLL(None).malloc_trim(0)
 
     @cached_property
     def listed(self) -> pd.DataFrame | None:
