@@ -60,6 +60,14 @@ def test_a_second_execution_reads_no_corpus_and_finds_the_same(
     assert told(directory, tmp_path / "work") == plain
 
 
+def test_what_is_on_disk_is_in_memory_no_longer(directory: Path, tmp_path: Path) -> None:
+    source = Input(directory)
+    with Work(tmp_path / "work", directory) as work:
+        found = open_documents(source, work)
+        assert not {"documents", "collection"} & source.__dict__.keys()
+        assert found.texts(["a"])["premise"].tolist() == [WORDS]
+
+
 def test_another_corpus_is_read(directory: Path, tmp_path: Path, make_input: Callable[..., Path]) -> None:
     told(directory, tmp_path / "work")
     other = make_input(arguments=[*ARGUMENTS, argument("z", conclusion="golf clubs")], name="other")
