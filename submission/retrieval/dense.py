@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 
 from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import HERE, Engine, computed, one_thread
+from submission.engine.engine import HERE, Engine, computed
 from submission.engine.parts import Part, kept_parts
 from submission.rankers.base import DenseRanker
 from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches, positions
+from submission.scoring.device import in_batches, one_thread, positions
 from submission.scoring.precision import on_device
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"

@@ -19,16 +19,16 @@ import torch
 from torch import Tensor
 
 from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import HERE, Engine, one_thread
+from submission.engine.engine import HERE, Engine
 from submission.engine.parts import Part, kept_parts
 from submission.errors import short
 from submission.lists import DEEPEST
 from submission.rankers.base import LatentRanker
 from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import FILES, Rows, write_rows
-from submission.scoring.batches import batches, pad
+from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches
+from submission.scoring.device import in_batches, one_thread
 from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,9 @@ def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tok
     def vectors(rows: np.ndarray) -> Tensor:
         return ranker.represent_many(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
 
-    parts, work = [], batches([len(sequence) for sequence in ids], BATCH)
+    # Short and long texts in each batch, ordered: a thread that had the long ones alone would be waited for.
+    order, number = np.argsort([len(sequence) for sequence in ids], kind="stable"), -(-len(ids) // BATCH)
+    parts, work = [], [order[first::number] for first in range(number)]
     for rows, batch in zip(work, in_batches(vectors, work, device, torch.cat), strict=True):
         values = batch.numpy()
         document, term = values.nonzero()

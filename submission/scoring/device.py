@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 import torch
 from joblib import cpu_count
 
-from submission.engine.engine import HERE, Engine, one_thread
+from submission.engine.engine import HERE, Engine
 from submission.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,17 @@ def positions(device: torch.device, precision: torch.dtype | None = None) -> int
     if device.type == "cuda":
         return POSITIONS_ON_GPU
     return POSITIONS if precision is None else POSITIONS_IN_HALF
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Let torch compute on one thread, so that how many there are changes no bit; gives how many there were."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
 
 
 def in_batches(

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import Engine, computed, one_thread
+from submission.engine.engine import Engine, computed
 from submission.engine.parts import Part, kept_parts
 from submission.rankers.base import Ranker, SiameseRanker, TopicRanker
 from submission.scoring.batches import Padded, PaddedPairs, batches
-from submission.scoring.device import in_batches
+from submission.scoring.device import in_batches, one_thread
 
 BATCH_ON_GPU = 512
 
