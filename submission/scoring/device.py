@@ -18,7 +18,7 @@ from submission.errors import UsageError
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Computed at a time: what a block makes of so many stays in a processor's cache. bfloat16 rounds weights for each batch.
+# Computed at a time: what a block makes of so many stays in a processor's cache, in bfloat16 of twice as many.
 POSITIONS, POSITIONS_IN_HALF, POSITIONS_ON_GPU = 1024, 2048, 65536
 
 

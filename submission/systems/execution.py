@@ -52,7 +52,7 @@ class Component(ABC):
         return None
 
     def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
-        """Return how many bytes it keeps for each byte of the corpus, by the name of what is kept; as measured on args.me.
+        """Return about how many bytes it keeps for each byte of the corpus, by the name of what is kept.
 
         What depends on the topics alone is left out. Raises CheckpointError.
         """

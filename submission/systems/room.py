@@ -14,7 +14,6 @@ log = logging.getLogger(__name__)
 
 DOCUMENTS = 1.0  # bytes for each byte of the corpus, as is said of the components
 COMPRESSED = 3.0  # times that a compressed corpus grows
-BUILDING = 2.0  # an index and its parts are there together while it is put together
 
 
 def say_room(execution: Execution, stages: Iterable[Stage], directory: Path) -> None:
@@ -44,4 +43,5 @@ def expected(execution: Execution, stages: Iterable[Stage]) -> float:
             shares |= component.keeps(execution.checkpoints)
         except CheckpointError:  # said where it is needed
             continue
-    return DOCUMENTS * execution.work.lasting + sum(shares.values()) + (BUILDING - 1) * max(shares.values(), default=0.0)
+    most = max(shares.values(), default=0.0)  # while an index is put together, its parts are there too
+    return DOCUMENTS * execution.work.lasting + sum(shares.values()) + most

@@ -87,7 +87,7 @@ def _training(name: str, at_least: float) -> Callable[[Inputs], list[Result]]:
 
 def _snrm_training(inputs: Inputs) -> list[Result]:
     benchmark = training.snrm_training(inputs.directory)
-    return [compare(benchmark, "snrm: training steps of its recipe, CPU", 4, inputs.repetitions)]
+    return [compare(benchmark, "snrm: arguments trained on by its recipe, CPU", 4, inputs.repetitions)]
 
 
 def _bm25(inputs: Inputs) -> list[Result]:

@@ -76,8 +76,8 @@ def snrm_training(directory: Path) -> Benchmark:
     return Benchmark(
         name="snrm_training",
         against="its forward over all windows",
-        unit="steps",
-        units=1,
+        unit="arguments",
+        units=batch,
         ours=lambda: train(*ours),
         baseline=lambda: train(*plain),
     )
