@@ -24,7 +24,8 @@ from submission.enrichment.read import read
 log = logging.getLogger(__name__)
 
 TOGETHER = 256  # documents of a part: a kill costs so many, and no more of them are in memory
-TRIED = 16  # documents, spread over all, by which time and size are estimated
+TRIED = 16  # documents at least, spread over all, by which time and size are estimated: of many, one in SHARE, up to a part
+SHARE = 64
 LONG = 60  # minutes
 
 Words = Mapping[str, int]
@@ -73,7 +74,8 @@ def enrich(
     parts, name = [part(start) for start in range(0, len(docnos), TOGETHER)], opened.enricher.name()
     missing = sum(part.size for part in parts if part.name not in kept)
     if missing:
-        some = texts([docnos[number] for number in sorted({place * len(docnos) // TRIED for place in range(TRIED)})])
+        tried = max(TRIED, min(TOGETHER, missing // SHARE))
+        some = texts([docnos[number] for number in sorted({place * len(docnos) // tried for place in range(tried)})])
         seconds, size = (one * missing / len(some) for one in computed(engine, Tried(opened, device), some, device))
         _tell(name, missing, seconds / engine.workers(device) / 60, size / 1e6, device)
     content = kept_parts(Packed(opened, device), parts, kept, engine, device, name, "documents")

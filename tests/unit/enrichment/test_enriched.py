@@ -163,8 +163,14 @@ def test_killed_three_times_it_goes_on(
     assert len(made) == 8
 
 
+@pytest.mark.parametrize(("share", "minutes"), [(64, 62.5), (1, 25.0)])  # 20 minutes for 16 of 50, and for the 40 of a part
 def test_time_and_size_are_said_before(
-    opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    opened: EnricherCheckpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    share: int,
+    minutes: float,
 ) -> None:
     clock, before, parts = iter([100.0, 100.0 + 20 * 60]), [], enriched.kept_parts
 
@@ -174,11 +180,13 @@ def test_time_and_size_are_said_before(
 
     monkeypatch.setattr(enriched, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(enriched, "kept_parts", begins)
+    monkeypatch.setattr(enriched, "TOGETHER", 40)
+    monkeypatch.setattr(enriched, "SHARE", share)
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path)
-    said, warned = before
-    assert "50 documents to enrich, about 62.5 minutes and 0.0 MB" in said  # 20 minutes for 16 of them
-    assert "--work DIR keeps what is finished" in warned
+    said, *warned = before
+    assert f"50 documents to enrich, about {minutes} minutes and 0.0 MB" in said
+    assert ["--work DIR keeps what is finished" in warning for warning in warned] == [True] * (minutes > enriched.LONG)
 
 
 def test_the_index_has_their_terms_added_up(
