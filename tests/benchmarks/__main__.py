@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from submission.errors import UsageError
 from submission.output.metadata import processor
 from submission.paths import SAMPLE
 from submission.scoring.device import limit_threads
@@ -27,6 +28,7 @@ from tests.benchmarks import (
     engine,
     fusion,
     growth,
+    half,
     precision,
     rankers,
     readme,
@@ -94,6 +96,18 @@ def _bm25(inputs: Inputs) -> list[Result]:
     return [compare(retrieval.bm25(inputs.full), "BM25 of topics over the large corpus' conclusions", 50, inputs.repetitions)]
 
 
+def _half(inputs: Inputs) -> list[Result]:
+    try:
+        benchmarks = half.halves(inputs.directory)
+    except UsageError as error:
+        print(f"whole collections in bfloat16: not measured, {error}")
+        return []
+    return [
+        compare(benchmark, f"{benchmark.name}: {benchmark.unit} of a collection, CPU, bfloat16", 2, inputs.repetitions)
+        for benchmark in benchmarks
+    ]
+
+
 def _precision(inputs: Inputs) -> list[Result]:
     if not inputs.qrels:
         print("BERT in bfloat16 and int8: not measured, --qrels names no judgments")
@@ -131,6 +145,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         deepct.memory(),
     ],
     "targer": lambda inputs: targer.results(inputs.directory, inputs.repetitions),
+    "half": _half,
     "precision": _precision,
     "gpu": _gpu,
     "knrm_training": _training("knrm", 5),
@@ -141,6 +156,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "engine": lambda inputs: engine.engine(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: whole.memory(inputs.full),
     "second": lambda inputs: [whole.second(inputs.full)],
+    "default": lambda inputs: whole.default(inputs.full),
     "whole": lambda inputs: [whole.all_systems(inputs.directory)],
 }
 
