@@ -15,10 +15,11 @@ import pandas as pd
 
 from submission.errors import InputError, short
 from submission.input import arguments_lines
-from submission.input.arguments import Argument, Corpus
+from submission.input.arguments import Argument, Corpus, Places
 from submission.input.arguments_faults import file_faults
 from submission.input.collection import SHORTEST_PREMISE
-from submission.input.files import BOM, content, named, unfit
+from submission.input.files import BOM, content, named, parts_of, reading, unfit
+from submission.input.json_places import Data
 from submission.input.other_forms import other_corpus
 from submission.input.topics import read_topics, topic_files
 
@@ -46,6 +47,18 @@ class ArgsMe:
     def documents(self) -> tuple[pd.DataFrame, list[str]]:
         """`docno conclusion premise`, and all that is wrong with them."""
         return read_documents(self.corpus_files)
+
+    def parts(self) -> Iterator[pd.DataFrame]:
+        """The same documents, some at a time. Raises InputError: something is wrong, but for ids that are repeated."""
+        for file in self.corpus_files:
+            number = 0
+            for part in parts_of(arguments_lines.each(file) if arguments_lines.has_lines(file) else _each(file)):
+                documents = _frame(part)
+                if _have_unfit(documents["docno"].tolist()):
+                    raise InputError(f"{file}: an id that cannot stand in a run")
+                number += len(documents)
+                yield documents
+            log.info("%s: %d arguments", file.name, number)
 
     def listed(self) -> None:
         """There is no such list."""
@@ -98,14 +111,20 @@ def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
         faults += own
     documents = _frame(arguments)
     docnos = documents["docno"].tolist()
-    together, unique = "".join(docnos), set(docnos)  # one text of all ids shows whether there is a blank in any
-    if not together.isprintable() or " " in together or "" in unique or len(unique) < len(docnos):
+    unique = set(docnos)
+    if len(unique) < len(docnos) or _have_unfit(docnos):
         owners = np.repeat(np.arange(len(files)), sizes)
         faults += _id_faults(documents, [str(file) for file in files], owners)
         documents = documents.drop_duplicates("docno", ignore_index=True)
         if not faults and len(docnos) > len(unique):
             log.warning("%d arguments are repeated with the same text: dropped", len(docnos) - len(unique))
     return documents, faults
+
+
+def _have_unfit(docnos: list[str]) -> bool:
+    """Tell whether some of the ids may be unfit: one text of all shows whether there is a blank in any."""
+    together = "".join(docnos)
+    return not together.isprintable() or " " in together or "" in docnos
 
 
 def _frame(arguments: list[Argument]) -> pd.DataFrame:
@@ -126,15 +145,27 @@ def _frame(arguments: list[Argument]) -> pd.DataFrame:
 def _arguments(file: Path) -> tuple[list[Argument], list[str]]:
     """The arguments of a file, or all that is wrong with it."""
     try:
-        data = content(file)
-        if data[:3] == BOM:
-            data = data[3:]
+        data = _without_bom(content(file))
     except InputError as error:
         return [], [str(error)]
     try:
         return msgspec.json.decode(data, type=Corpus).arguments, []
     except (ValueError, RecursionError, MemoryError) as error:
         return [], file_faults(file, data, error)
+
+
+def _each(file: Path) -> Iterator[Argument]:
+    """The arguments of a file one by one: only their places are in memory. Raises InputError."""
+    decoder = msgspec.json.Decoder(Argument)
+    with reading(file):
+        with _no_garbage_collection():
+            places = msgspec.json.decode(_without_bom(content(file)), type=Places).arguments
+        for place in places:
+            yield decoder.decode(place)
+
+
+def _without_bom(data: Data) -> Data:
+    return data[len(BOM) :] if data[: len(BOM)] == BOM else data
 
 
 def _id_faults(documents: pd.DataFrame, files: list[str], owners: np.ndarray) -> Iterator[str]:

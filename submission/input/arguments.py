@@ -25,3 +25,9 @@ class Corpus(msgspec.Struct, gc=False):
     """A corpus file: its arguments."""
 
     arguments: list[Argument]
+
+
+class Places(msgspec.Struct, gc=False):
+    """A corpus file: where its arguments are in it."""
+
+    arguments: list[msgspec.Raw]

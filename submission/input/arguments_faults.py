@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from submission.errors import short
-from submission.input.arguments import EXPECTED, Argument
+from submission.input.arguments import EXPECTED, Argument, Places
 from submission.input.json_places import (
     NO_CONSTANTS,
     Broken,
@@ -21,12 +21,6 @@ from submission.input.json_places import (
 )
 
 FIRST = 1 << 24  # bytes in which the first line of a file is looked for
-
-
-class _Loose(msgspec.Struct):
-    """A corpus whose arguments are looked at one by one."""
-
-    arguments: list[msgspec.Raw]
 
 
 class _Named(msgspec.Struct):
@@ -45,7 +39,7 @@ def file_faults(file: Path, data: Data, error: BaseException) -> list[str]:
 def _faults(file: Path, data: Data) -> list[str]:
     constants: list[Constant] = []
     try:
-        arguments = msgspec.json.decode(data, type=_Loose).arguments
+        arguments = msgspec.json.decode(data, type=Places).arguments
     except msgspec.ValidationError as error:
         return [f"{file}: {short(str(error), 200)}; {EXPECTED}{_advice(data)}"]
     except (ValueError, RecursionError):
@@ -54,7 +48,7 @@ def _faults(file: Path, data: Data) -> list[str]:
             return [*_of_constants(file, seen.constants, []), _malformed(file, data, not_utf8(data) or seen.broken)]
         constants = seen.constants
         try:
-            arguments = msgspec.json.decode(seen.text, type=_Loose).arguments
+            arguments = msgspec.json.decode(seen.text, type=Places).arguments
         except msgspec.ValidationError:
             arguments = []
     having = {_number(constant.steps) for constant in constants}

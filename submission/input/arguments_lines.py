@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from submission.errors import InputError, short
 from submission.input.arguments import Argument, Premise
-from submission.input.files import BOM, content, lines, unfit
+from submission.input.files import BOM, content, lines, reading, unfit
 from submission.input.json_places import line_fault, survey
 
 T = TypeVar("T")
@@ -67,6 +68,14 @@ def read(file: Path) -> tuple[list[Argument], list[str]]:
     except InputError as error:
         faults.append(str(error))
     return found, faults
+
+
+def each(file: Path) -> Iterator[Argument]:
+    """The arguments of a file one by one. Raises InputError: something is wrong with it; `read` says all that is."""
+    decoder = msgspec.json.Decoder(_Line)
+    with reading(file):
+        for _, text in lines(file):
+            yield _argument(decoder.decode(text))
 
 
 class _RefusedError(ValueError):

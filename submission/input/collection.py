@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -16,17 +17,25 @@ SHORTEST_PREMISE = 15  # whitespace tokens, of args.me; thesis 3.3: shorter ones
 
 def long_enough(documents: pd.DataFrame, shortest: int = SHORTEST_PREMISE) -> pd.DataFrame:
     """The documents whose premise has at least so many whitespace tokens; 0: all, if any has a text. Logs what is left out."""
-    if not shortest:
-        without = empty(documents)
-        log.info("collection: all %d documents (%d texts empty)", len(documents), without)
-        return documents[: 0 if without == len(documents) else None].reset_index(drop=True)
-    tokens = np.array([_tokens(premise, shortest) for premise in documents["premise"]], dtype=int)
-    collection = documents[tokens >= shortest].reset_index(drop=True)
-    log.info(
-        "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)",
-        len(collection), len(documents), (tokens == 0).sum(), ((tokens > 0) & (tokens < shortest)).sum(), shortest,
-    )  # fmt: skip
-    return collection
+    counted = counts(documents["premise"], shortest)
+    without, short = int((counted == 0).sum()), int(((counted > 0) & (counted < shortest)).sum())
+    tell(len(documents), without, short, shortest)
+    return documents[(counted >= shortest) & bool(counted.any())].reset_index(drop=True)
+
+
+def counts(premises: Iterable[str], shortest: int) -> np.ndarray:
+    """The number of whitespace tokens of each premise (N,), counted up to the shortest, but at least to 1."""
+    return np.array([_tokens(premise, max(1, shortest)) for premise in premises], dtype=int)
+
+
+def tell(documents: int, without: int, short: int, shortest: int) -> None:
+    """Log how many of so many documents are left out: those without a premise, and those with a shorter one."""
+    if shortest:
+        left = documents - without - short
+        told = "collection: %d of %d arguments (%d premises empty, %d shorter than %d words)"
+        log.info(told, left, documents, without, short, shortest)
+    else:
+        log.info("collection: all %d documents (%d texts empty)", documents, without)
 
 
 def empty(documents: pd.DataFrame) -> int:

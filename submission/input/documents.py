@@ -1,6 +1,6 @@
 """The documents of an input: read from its files, or found in the working directory where an earlier execution kept them.
 
-documents.sqlite    documents(docno, conclusion, premise), all lengths
+documents.sqlite    documents(docno, conclusion, premise, words), all lengths; words of the premise, counted to the shortest
 collection.msgpack  the docnos of the collection, ascending
 """
 
@@ -12,14 +12,15 @@ from collections.abc import Collection, Iterable
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
 
 from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
-from submission.errors import OutputError
-from submission.input.collection import refuse_empty
+from submission.errors import InputError, OutputError
+from submission.input.collection import counts, refuse_empty, tell
 from submission.input.directory import Input
 
 DOCUMENTS, COLLECTION = "documents.sqlite", "collection.msgpack"
@@ -135,12 +136,7 @@ class KeptDocuments(Documents):
         return {row[0] for row in rows}
 
     def _query(self, statement: str, *values: str) -> list[tuple[str, ...]]:
-        file = self._directory / DOCUMENTS
-        try:
-            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
-                return database.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
-            raise OutputError(f"{file}: cannot be read ({error}); remove {self._directory}") from None
+        return _asked(self._directory / DOCUMENTS, statement, *values)
 
 
 def open_documents(source: Input, work: Work) -> Documents:
@@ -154,22 +150,61 @@ def open_documents(source: Input, work: Work) -> Documents:
     if not work.lasting:
         return ReadDocuments(source)
     kept = work.place("documents", f"{source.corpus_fingerprint} {code_fingerprint()}")
+    shortest = source.form.shortest_premise
     if kept.key(DOCUMENTS) is None or kept.key(COLLECTION) is None:
-        kept.make([DOCUMENTS], lambda file: _write(source.documents, file))
-        kept.write(COLLECTION, msgspec.msgpack.encode(ReadDocuments(source).docnos))
+        kept.make([DOCUMENTS], lambda file: _write(source, file))
+        kept.write(COLLECTION, msgspec.msgpack.encode(_long_enough(kept.directory / DOCUMENTS, shortest)))
         source.forget_documents()
-    return KeptDocuments(kept.directory, source.form.shortest_premise)
+    return KeptDocuments(kept.directory, shortest)
 
 
-def _write(documents: pd.DataFrame, file: Path) -> None:
-    """Raises OSError."""
+def _write(source: Input, file: Path) -> None:
+    """Write an input's documents as they are read, some at a time; where that is refused, as they are read together.
+
+    Raises:
+        InputError: they cannot be read. OSError.
+    """
+    shortest = source.form.shortest_premise
+    try:
+        with source.stopwatch.stage("documents"):
+            _write_parts(source.form.parts(), shortest, file)
+    except (InputError, sqlite3.IntegrityError):  # the whole tells what is wrong, and which repetitions are harmless
+        file.unlink()
+        _write_parts([source.documents], shortest, file)
+
+
+def _write_parts(parts: Iterable[pd.DataFrame], shortest: int, file: Path) -> None:
+    """Raises what reading parts raises; sqlite3.IntegrityError: a docno is repeated. OSError."""
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma page_size = 16384")
-            database.execute("create table documents (docno text, conclusion text, premise text)")
-            rows = zip(*(documents[column] for column in COLUMNS), strict=True)
-            database.executemany("insert into documents values (?, ?, ?)", rows)
+            database.execute("create table documents (docno text, conclusion text, premise text, words integer)")
+            for part in parts:
+                words = counts(part["premise"], shortest).tolist()
+                rows = zip(*(part[column] for column in COLUMNS), words, strict=True)
+                database.executemany("insert into documents values (?, ?, ?, ?)", rows)
             database.execute("create unique index docnos on documents (docno)")  # at the end: sorted once
             database.commit()
+    except sqlite3.IntegrityError:
+        raise
     except sqlite3.Error as error:
         raise OSError(str(error)) from None
+
+
+def _long_enough(file: Path, shortest: int) -> list[str]:
+    """The docnos of the collection, ascending, as `collection.long_enough` chooses; logs what is left out."""
+    numbers = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
+    [(documents, without, short)] = _asked(file, f"select {numbers} from documents", shortest)
+    tell(documents, without, short, shortest)
+    if without == documents:
+        return []
+    return [docno for (docno,) in _asked(file, "select docno from documents where words >= ? order by docno", shortest)]
+
+
+def _asked(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """The rows of an answer. Raises OutputError: the file cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            return database.execute(statement, values).fetchall()
+    except sqlite3.Error as error:
+        raise OutputError(f"{file}: cannot be read ({error}); remove {file.parent}") from None

@@ -7,15 +7,18 @@ import mmap
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from submission.disk.files import open_regular
 from submission.errors import InputError, short, unreadable
 
+T = TypeVar("T")
+TOGETHER = 1 << 14  # items of a part
 BOM = b"\xef\xbb\xbf"
 PART = 1 << 24  # bytes unpacked at a time
 UNPACKED, FREE = 200, 1 << 26  # a .gz may unpack to so many times its size, and to so many bytes in any case
@@ -99,6 +102,13 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
                 line = line.removeprefix(BOM) if number == 1 else line
                 if line.strip():
                     yield number, line
+
+
+def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
+    """Items in lists of so many that the frames made of them cost little, and few of them are in memory."""
+    left = iter(items)
+    while part := list(islice(left, TOGETHER)):
+        yield part
 
 
 def unfit(identifier: str) -> bool:

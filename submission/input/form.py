@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +26,13 @@ class Form(Protocol):
 
     def documents(self) -> tuple[pd.DataFrame, list[str]]:
         """`docno conclusion premise`, and all that is wrong with them."""
+
+    def parts(self) -> Iterator[pd.DataFrame]:
+        """The documents some at a time; of a repeated one each, in any order.
+
+        Raises:
+            InputError: something is wrong; `documents` says what.
+        """
 
     def listed(self) -> pd.DataFrame | None:
         """`qid docno rank score line` of that list in the order of its lines; NaN: it has none. Raises InputError."""

@@ -11,16 +11,16 @@ conclusion in one and cannot be taken apart: it stands for both.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
 from submission.errors import InputError, short
-from submission.input.files import named
+from submission.input.files import named, parts_of
 from submission.input.other_forms import BEIR_DOCUMENTS, BEIR_QUERIES, begins_as_beir
-from submission.input.tirex_lines import DOCNO, LISTED_QUERY, QID, QUERY, RANK, SCORE, TEXT, read
+from submission.input.tirex_lines import DOCNO, LISTED_QUERY, QID, QUERY, RANK, SCORE, TEXT, read, rows
 from submission.input.topics import in_order
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,18 @@ class Tirex:
             log.warning("%d documents are repeated with the same text: dropped", len(lines) - len(documents))
         texts = documents.sort_values("docno", ignore_index=True)
         return pd.DataFrame({"docno": texts["docno"], "conclusion": texts["text"], "premise": texts["text"]}), []
+
+    def parts(self) -> Iterator[pd.DataFrame]:
+        """The same documents, some at a time, and of a repeated one each line. Raises InputError."""
+        if self._documents == self.reranking:
+            documents, faults = self.documents()
+            if faults:
+                raise InputError(faults[0])
+            yield documents
+            return
+        for part in parts_of(rows(self._documents, [DOCNO, TEXT])):
+            docnos, texts, _ = zip(*part, strict=True)
+            yield pd.DataFrame({"docno": docnos, "conclusion": texts, "premise": texts}, dtype=object)
 
     def listed(self) -> pd.DataFrame | None:
         """The list to be re-ranked, `qid docno rank score line` in the order of its lines; None: there is none.

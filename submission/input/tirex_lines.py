@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,23 +112,8 @@ SCORE = Field("score", ("score",), _score, optional=True)
 
 
 def read(file: Path, fields: Sequence[Field]) -> pd.DataFrame:
-    """A row for each line, with a column for each field, and `line`, its number; NaN stands for an optional field.
-
-    Raises:
-        InputError: a line that is no object in JSON, lacks a field, or holds something else than expected.
-    """
-    decoder, rows = msgspec.json.Decoder(_Line), []
-    for number, text in lines(file):
-        try:
-            line = decoder.decode(text)
-        except (ValueError, RecursionError) as error:
-            place = f"{file}, line {number}{_name(text)}"
-            raise InputError(f"{place}: {line_fault(text, error)}; {_expected(fields)}") from None
-        try:
-            rows.append((*(_held(line, field) for field in fields), number))
-        except _ExpectedError as error:
-            raise InputError(f"{file}, line {number}{_name(text)}: {_explained(text, str(error), fields)}") from None
-    frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
+    """A row for each line as a frame, with a column for each field and `line`. Raises InputError, as `rows` does."""
+    frame = pd.DataFrame(list(rows(file, fields)), columns=[*(field.name for field in fields), "line"])
     for field in fields:
         if field.optional:
             frame[field.name] = frame[field.name].astype(float)
@@ -136,6 +121,25 @@ def read(file: Path, fields: Sequence[Field]) -> pd.DataFrame:
         else:
             frame[field.name] = frame[field.name].astype(object)
     return frame
+
+
+def rows(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...]]:
+    """What each line has in some fields, and its number; NaN stands for an optional field.
+
+    Raises:
+        InputError: a line that is no object in JSON, lacks a field, or holds something else than expected.
+    """
+    decoder = msgspec.json.Decoder(_Line)
+    for number, text in lines(file):
+        try:
+            line = decoder.decode(text)
+        except (ValueError, RecursionError) as error:
+            place = f"{file}, line {number}{_name(text)}"
+            raise InputError(f"{place}: {line_fault(text, error)}; {_expected(fields)}") from None
+        try:
+            yield (*(_held(line, field) for field in fields), number)
+        except _ExpectedError as error:
+            raise InputError(f"{file}, line {number}{_name(text)}: {_explained(text, str(error), fields)}") from None
 
 
 def _held(line: _Line, field: Field) -> str | float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.disk.fingerprint import fingerprint, input_hashes
-from submission.input.args_me import corpus_files, read_documents
+from submission.input.args_me import ArgsMe, corpus_files
 from submission.input.collection import SHORTEST_PREMISE
 from submission.input.directory import Input
 from submission.input.form import Form
@@ -60,12 +60,8 @@ class Corpus(Input):
         return _Framed(_Frame(documents), Path("arguments"))
 
 
-class _ArgsMe:
+class _ArgsMe(ArgsMe):
     """The args.me corpus, whether or not topics are beside it."""
-
-    name = "Touché's form"
-    reranking: Path | None = None
-    shortest_premise = SHORTEST_PREMISE
 
     def __init__(self, directory: Path) -> None:
         """Find the files. Raises InputError: there are none."""
@@ -74,12 +70,6 @@ class _ArgsMe:
 
     def topics(self) -> tuple[pd.DataFrame, list[str]]:
         return NO_TOPICS, []
-
-    def documents(self) -> tuple[pd.DataFrame, list[str]]:
-        return read_documents(self.corpus_files)
-
-    def listed(self) -> None:
-        """There is no such list."""
 
 
 class _Frame:
@@ -99,6 +89,9 @@ class _Frame:
 
     def documents(self) -> tuple[pd.DataFrame, list[str]]:
         return self._documents, []
+
+    def parts(self) -> Iterator[pd.DataFrame]:
+        yield self._documents
 
     def listed(self) -> None:
         """There is no such list."""

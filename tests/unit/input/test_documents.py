@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from submission.disk.kept import Kept
 from submission.disk.work import Work
-from submission.errors import OutputError
+from submission.errors import InputError, OutputError
 from submission.input import documents as module
 from submission.input.directory import Input
 from submission.input.documents import COLUMNS, open_documents
@@ -43,6 +45,13 @@ def told(directory: Path, kept: Path | None) -> dict[str, object]:
         }
 
 
+def docnos_and_texts(directory: Path, kept: Path | None) -> tuple[list[str], list[list[str]]]:
+    """Those of the collection, which may be empty, and those of all documents."""
+    with Work(kept, directory) as work:
+        found = open_documents(Input(directory), work)
+        return found.docnos, found.texts(["d", "c", "b", "a"])[COLUMNS].to_numpy().tolist()
+
+
 def test_a_second_execution_reads_no_corpus_and_finds_the_same(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +66,44 @@ def test_a_second_execution_reads_no_corpus_and_finds_the_same(
     }  # fmt: skip
     assert told(directory, tmp_path / "work") == plain
     monkeypatch.setattr("submission.input.args_me.read_documents", None)  # calling it fails
+    monkeypatch.setattr("submission.input.args_me.ArgsMe.parts", None)
     assert told(directory, tmp_path / "work") == plain
+
+
+LINES = "".join(f"{json.dumps(line)}\n" for line in ARGUMENTS)
+TEXTS = "".join(f"{json.dumps({'docno': line['id'], 'text': line['conclusion']})}\n" for line in ARGUMENTS)
+FORMS = {
+    "args-me.json": json.dumps({"arguments": ARGUMENTS}).encode(),
+    "args-me.json, a byte order mark": b"\xef\xbb\xbf" + json.dumps({"arguments": ARGUMENTS}).encode(),
+    "args-me.json.gz": gzip.compress(json.dumps({"arguments": ARGUMENTS}).encode()),
+    "args-me.jsonl": LINES.encode(),
+    "args-me.jsonl.gz": gzip.compress(LINES.encode()),
+    "documents.jsonl": TEXTS.encode(),
+    "documents.jsonl, no texts": "".join(f'{{"docno": "{name}", "text": " "}}\n' for name in "ab").encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_kept_documents_are_read_a_part_at_a_time(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "input"
+    directory.mkdir()
+    (directory / form.partition(",")[0]).write_bytes(FORMS[form])
+    (directory / "topics.xml").write_text("<topics><topic><number>1</number><title>Zoos?</title></topic></topics>")
+    if form.startswith("documents"):
+        (directory / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n')
+    caplog.set_level(logging.INFO)
+    plain = docnos_and_texts(directory, None)
+    said = [message for message in caplog.messages if message.startswith("collection: ")]
+    caplog.clear()
+    monkeypatch.setattr("submission.input.files.TOGETHER", 3)
+    monkeypatch.setattr(Input, "documents", property(lambda _: pytest.fail("read as a whole")))
+    assert [len(part) for part in Input(directory).form.parts()] == ([2] if form.endswith("no texts") else [3, 1])
+    caplog.clear()
+    assert docnos_and_texts(directory, tmp_path / "work") == plain
+    assert [message for message in caplog.messages if message.startswith("collection: ")] == said
+    assert len(said) == 1
 
 
 def test_what_is_on_disk_is_in_memory_no_longer(directory: Path, tmp_path: Path) -> None:
@@ -66,6 +112,23 @@ def test_what_is_on_disk_is_in_memory_no_longer(directory: Path, tmp_path: Path)
         found = open_documents(source, work)
         assert not {"documents", "collection"} & source.__dict__.keys()
         assert found.texts(["a"])["premise"].tolist() == [WORDS]
+
+
+def test_what_is_refused_or_repeated_is_said_as_it_is_of_the_whole(
+    tmp_path: Path, make_input: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    again = make_input(arguments=[*ARGUMENTS, ARGUMENTS[0]], name="again")
+    assert told(again, tmp_path / "work")["size"] == 4
+    assert "1 arguments are repeated with the same text: dropped" in caplog.text
+    others = [argument("b", "golf"), argument("b b"), {"id": "b"}]
+    for number, other in enumerate(others):
+        directory = make_input(arguments=[*ARGUMENTS, other], name=f"other-{number}")
+        with pytest.raises(InputError) as whole:
+            told(directory, None)
+        with pytest.raises(InputError) as parts:
+            told(directory, tmp_path / "work")
+        assert str(parts.value) == str(whole.value)
+    assert not [*(tmp_path / "work").rglob("*.sqlite")][1:]
 
 
 def test_another_corpus_is_read(directory: Path, tmp_path: Path, make_input: Callable[..., Path]) -> None:
