@@ -49,7 +49,7 @@ def write_metadata(
     resources: dict[str, Any] = {
         "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
         "stages": {name: f"{value:.1f} s" for name, value in seconds.items()},
-        "ram": {"peak": _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)},
+        "ram": {"peak": _megabytes(peak_memory())},
     }
     if device.type == "cuda" and torch.cuda.is_available():  # it may be elsewhere in a cluster
         resources["gpu"] = {"peak": _megabytes(torch.cuda.max_memory_allocated(device))}
@@ -187,6 +187,15 @@ def _together(parts: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dic
             own = found.setdefault(name, {"licence": data["licence"], "files": {}})
             own["files"] |= data["files"]
     return found
+
+
+def peak_memory() -> int:
+    """This process's peak memory in bytes; not getrusage's, which on Linux begins with what the parent had in memory."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:  # another system than Linux, which counts in bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def _megabytes(size: int) -> str:

@@ -124,7 +124,7 @@ def _gpu(inputs: Inputs) -> list[Result]:
 
 
 BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
-    "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.repetitions),
+    "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.folder, inputs.repetitions),
     "run": lambda inputs: [runs.reading(inputs.repetitions)],
     "bm25": _bm25,
     "terms": lambda inputs: terms.terms(inputs.full, inputs.folder),

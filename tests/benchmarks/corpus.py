@@ -1,23 +1,29 @@
-"""Reading the corpus against the standard library's json: time and peak memory, each in a process of its own."""
+"""Reading the corpus against the standard library's json, and into --work: time and peak memory, each in its own process."""
 
 from __future__ import annotations
 
 import json
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pandas as pd
 
+from submission.disk.work import Work
 from submission.input.args_me import corpus_files, read_documents
+from submission.input.documents import open_documents
+from submission.search.corpus import Corpus
+from tests.benchmarks.inputs import lines_of
 from tests.benchmarks.measure import Process, Result, execute
 
 AGAINST = "json.load and DataFrame"
+SHARE = 10  # of the arguments, a small corpus has one of so many
 
 
-def corpus_reading(directory: Path, repetitions: int) -> list[Result]:
-    """Two lines: how fast, and with how much memory."""
+def corpus_reading(directory: Path, folder: Path, repetitions: int) -> list[Result]:
+    """Three lines: how fast, with how much memory, and with how much from files of lines into --work."""
     found: dict[str, list[Process]] = {"ours": [], "baseline": []}
     for _ in range(repetitions):
         for how, processes in found.items():
@@ -32,7 +38,22 @@ def corpus_reading(directory: Path, repetitions: int) -> list[Result]:
     return [
         Result("corpus", what, AGAINST, *rates, speed["baseline"] / speed["ours"], 4, times),
         Result("corpus memory", f"{what}: peak memory", AGAINST, *peaks, peak["baseline"] / peak["ours"], 2),
+        _kept(directory, folder, size, peak["ours"]),
     ]
+
+
+def _kept(directory: Path, folder: Path, size: float, frame: float) -> Result:
+    """The peaks of a corpus with an argument a line and of a small one like it; and how many arguments they have."""
+    peaks, arguments = [], []
+    for share in (SHARE, 1):
+        lines = folder / f"lines-{share}"
+        arguments.append(float(lines_of(directory, lines, share)))
+        process = execute("-m", "tests.benchmarks.corpus", "kept", lines)
+        peaks.append(process.peak / 1e9)
+    found = {"peaks": peaks, "arguments": arguments}
+    sizes = [f"{peaks[1]:.2f} GB", f"{frame:.2f} GB"]
+    what = f"corpus of {size:.2f} GB, an argument a line, into --work: peak memory"
+    return Result("corpus kept", what, "to a frame", *sizes, frame / peaks[1], 4, found)
 
 
 def _baseline(files: list[Path]) -> pd.DataFrame:
@@ -49,8 +70,14 @@ def _baseline(files: list[Path]) -> pd.DataFrame:
     )
 
 
+def _keep(files: list[Path]) -> list[str]:
+    directory = files[0].parent
+    with tempfile.TemporaryDirectory(dir=directory) as folder, Work(Path(folder), directory) as work:
+        return open_documents(Corpus.of_directory(directory), work).docnos
+
+
 if __name__ == "__main__":
-    read = {"ours": read_documents, "baseline": _baseline}[sys.argv[1]]
+    read = {"ours": read_documents, "baseline": _baseline, "kept": _keep}[sys.argv[1]]
     start = time.perf_counter()
-    frame = read(corpus_files(Path(sys.argv[2])))  # kept: to free it is no part of reading
+    found = read(corpus_files(Path(sys.argv[2])))  # kept: to free it is no part of reading
     print(time.perf_counter() - start)

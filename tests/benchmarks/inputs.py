@@ -67,6 +67,16 @@ def part_of(directory: Path, into: Path, share: float) -> Path:
     return into
 
 
+def lines_of(directory: Path, into: Path, share: int) -> int:
+    """Write every so many-th argument of an input as a corpus with an argument a line; how many."""
+    into.mkdir(parents=True, exist_ok=True)
+    corpus = Input(directory).documents.iloc[::share]
+    with (into / "args-me.jsonl").open("w", encoding="utf-8") as file:
+        for docno, conclusion, premise in zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True):
+            file.write(json.dumps({"id": docno, "conclusion": conclusion, "premises": [{"text": premise}]}) + "\n")
+    return len(corpus)
+
+
 def halves_of_topics(directory: Path, into: Path) -> list[Path]:
     """Two inputs with the corpus of another and every second topic of it."""
     topics, inputs = Input(directory).topics, []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from submission.progress import progress
+from tests.benchmarks import alone
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -81,14 +81,11 @@ class Process:
 
 def execute(*arguments: str | Path) -> Process:
     """Run this Python with arguments in the project's root. Raises RuntimeError: it failed."""
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    with tempfile.NamedTemporaryFile() as peak:
         start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, *map(str, arguments)], cwd=ROOT, stdout=output, stderr=errors)
-        _, status, usage = os.wait4(process.pid, 0)  # the peak of this very child, not of the largest so far
+        command = [sys.executable, "-S", alone.__file__, peak.name, *map(str, arguments)]
+        process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         elapsed = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        errors.seek(0)
         if process.returncode:
-            raise RuntimeError(f"{arguments}: exit code {process.returncode}\n{errors.read()}")
-        return Process(elapsed, usage.ru_maxrss * 1024, output.read())
+            raise RuntimeError(f"{arguments}: exit code {process.returncode}\n{process.stderr}")
+        return Process(elapsed, int(peak.read()), process.stdout)

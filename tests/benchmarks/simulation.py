@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from heapq import heapreplace
 from statistics import median
@@ -77,19 +78,25 @@ def costs_of(results: Results, shared: bool = False) -> Costs:
 
 def table(results: Results) -> str:
     """The README's, in Markdown, from the results of all benchmarks."""
-    [memory] = [line for line in results["corpus"] if "memory" in line["what"]]
-    of_argument = 1e9 * float(memory["ours"].removesuffix(" GB")) / ARGUMENTS
+    memory = _memory(results)
     lines = ["| premises | GPUs | time | network | driver's memory | limit |", "|---|---|---|---|---|---|"]
     for arguments, gpus, shared in CASES:
         parts, measured = -(-arguments // KEPT_TOGETHER), costs_of(results, shared)
         found = simulated(parts, gpus, replace(measured, worker=measured.worker / GPU))
         sent, busy = (measured.sent + measured.received) * parts, getattr(found, found.limit) / found.seconds
         network = f"{sent / 1e9:.1f} GB, {sent / found.seconds / 1e6:.0f} MB/s"
-        memory = f"{of_argument * arguments / 1e9:.0f} GB"
         how = f"{gpus}, `--shared-work`" if shared else f"{gpus}"
-        cells = f"{arguments:,}", how, _time(found.seconds), network, memory, f"{found.limit}, busy {busy:.0%}"
+        needed = f"{memory(arguments):.1f} GB"
+        cells = f"{arguments:,}", how, _time(found.seconds), network, needed, f"{found.limit}, busy {busy:.0%}"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", checked(results)]) + "\n"
+
+
+def _memory(results: Results) -> Callable[[int], float]:
+    """What the driver needs for so many arguments whose texts are in --work, in GB: a line through the two corpora measured."""
+    [line] = [line for line in results["corpus"] if line["name"] == "corpus kept"]
+    (less, more), (few, many) = line["seconds"]["peaks"], line["seconds"]["arguments"]
+    return lambda arguments: more + (arguments - many) * (more - less) / (many - few)
 
 
 def checked(results: Results) -> str:

@@ -39,7 +39,10 @@ def test_the_network_is_the_limit_of_large_parts() -> None:
 def test_the_table_is_of_what_was_measured() -> None:
     costs = {"worker": 60.0, "driver": 0.0, "sent": 1e6, "received": 0.0, "shared": 0.01, "named": 900.0}
     results: dict[str, list[dict[str, Any]]] = {
-        "corpus": [{"what": "peak memory", "ours": "2.00 GB"}],
+        "corpus": [
+            {"name": "corpus"},
+            {"name": "corpus kept", "seconds": {"peaks": [0.25, 0.5], "arguments": [100_000.0, 350_000.0]}},
+        ],
         "engine": [
             {"name": "engine", "against": "this process, 1 thread", "seconds": {"ours": [8.5, 1, 9], "baseline": [16, 1, 40]}},
             {"name": "many", "against": "of 2,000", "seconds": {"ours": [0.004], "baseline": [0.005]}},
@@ -51,6 +54,6 @@ def test_the_table_is_of_what_was_measured() -> None:
         "20,000 empty parts, from the cost of 2,000: simulated 100 s, measured 80 s."
     )
     lines = table(results).splitlines()
-    assert lines[2] == "| 387,740 | 1 | 76 s | 0.4 GB, 5 MB/s | 2 GB | workers, busy 100% |"
-    assert lines[6] == "| 50,000,000 | 64, `--shared-work` | 8 min | 0.0 GB, 0 MB/s | 258 GB | driver, busy 100% |"
+    assert lines[2] == "| 387,740 | 1 | 76 s | 0.4 GB, 5 MB/s | 0.5 GB | workers, busy 100% |"
+    assert lines[6] == "| 50,000,000 | 64, `--shared-work` | 8 min | 0.0 GB, 0 MB/s | 50.1 GB | driver, busy 100% |"
     assert lines[-1] == checked(results)
