@@ -67,7 +67,7 @@ def fuse(
     features = [*recipe.features, *recipe.tried]
     if name in {*recipe.baselines, *features}:
         raise UsageError(f"{name}: has the name of one of its baselines or features; rename the fusion")
-    documents = set(execution.input.documents["docno"])
+    documents = execution.documents.all_docnos()
     judged = {label: read_qrels(file, documents) for label, file in files.items()}
     for label, qrels in judged.items():
         require_overlap(execution.input, qrels, label)

@@ -157,7 +157,7 @@ def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
     Raises:
         InputError: malformed files, topics that are judged twice, none that the input has.
     """
-    documents = set(execution.input.documents["docno"])
+    documents = execution.documents.all_docnos()
     judged = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(judged.values(), ignore_index=True)
     if qrels.duplicated(["qid", "docno"]).any():

@@ -50,11 +50,6 @@ class Work:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._open.close()
 
-    @property
-    def lasting(self) -> bool:
-        """Whether it outlives the process."""
-        return self._given is not None
-
     def place(self, name: str, key: str) -> Kept:
         """The place for what `key` decides. Raises OutputError."""
         place = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pandas as pd
 from submission.disk.files import file_name
 from submission.disk.fingerprint import fingerprint, input_hashes
 from submission.errors import InputError, UsageError, nearest, short
-from submission.input.collection import long_enough
 from submission.input.form import find_form
 from submission.input.given import given_lists
 from submission.input.order import Order
@@ -69,24 +66,6 @@ class Input:
             documents, faults = self.form.documents()
         refuse(faults)
         return documents
-
-    @cached_property
-    def collection(self) -> pd.DataFrame:
-        """`docno conclusion premise`: what is retrieved from, premises that the form takes for long enough; it may be empty.
-
-        Raises:
-            InputError: the documents cannot be read.
-        """
-        documents = self.documents
-        with self.stopwatch.stage("collection"):
-            return long_enough(documents, self.form.shortest_premise)
-
-    def forget_documents(self) -> None:
-        """Give the memory of documents and collection back; they are read again when they are asked for."""
-        for name in ("documents", "collection"):
-            self.__dict__.pop(name, None)
-        with suppress(OSError, AttributeError):  # not every C library has it: the freed texts lie among others
-            ctypes.CDLL(None).malloc_trim(0)
 
     @cached_property
     def listed(self) -> pd.DataFrame | None:

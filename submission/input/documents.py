@@ -1,4 +1,4 @@
-"""The documents of an input: read from its files, or found in the working directory where an earlier execution kept them.
+"""The documents of an input: written to the working directory as they are read, or found there.
 
 documents.sqlite    documents(docno, conclusion, premise, words), all lengths; words of the premise, counted to the shortest
 collection.msgpack  the docnos of the collection, ascending
@@ -7,7 +7,6 @@ collection.msgpack  the docnos of the collection, ascending
 from __future__ import annotations
 
 import sqlite3
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from contextlib import closing
 from functools import cached_property
@@ -21,141 +20,81 @@ from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
 from submission.errors import InputError, OutputError
 from submission.input.collection import counts, refuse_empty, tell
-from submission.input.directory import Input
+from submission.input.directory import Input, refuse
 
 DOCUMENTS, COLLECTION = "documents.sqlite", "collection.msgpack"
 COLUMNS = ["docno", "conclusion", "premise"]
 
 
-class Documents(ABC):
-    """All documents, and which of them belong to the collection."""
+class Documents:
+    """All documents of an input, in files of the working directory; pickled, their place."""
 
-    shortest: int  # words that a premise in the collection has at least, see `Form`
+    def __init__(self, directory: Path, shortest: int) -> None:
+        """Both files must be there.
 
-    @property
-    @abstractmethod
+        Args:
+            directory: of the files.
+            shortest: words that a premise in the collection has at least, see `Form`.
+        """
+        self._directory, self._shortest = directory.absolute(), shortest
+
+    def __reduce__(self) -> tuple[type[Documents], tuple[Path, int]]:
+        return Documents, (self._directory, self._shortest)
+
+    @cached_property
     def size(self) -> int:
         """The number of documents, of all lengths."""
+        return int(self._query("select count(*) from documents")[0][0])
 
     @cached_property
     def docnos(self) -> list[str]:
         """The docnos of the collection, the documents that are long enough, ascending; none if it is empty."""
-        return self._docnos()
+        return msgspec.msgpack.decode((self._directory / COLLECTION).read_bytes(), type=list[str])
 
     @property
     def collection(self) -> list[str]:
         """The docnos of what is retrieved from, ascending. Raises InputError: there are none, or none has a conclusion."""
         if not self.docnos:
-            refuse_empty(self._conclusions(), self.size, self.shortest)
+            self.conclusions()
         return self.docnos
 
     def conclusions(self) -> pd.DataFrame:
-        """Return `docno conclusion` of the collection, in any order. Raises InputError: there are none but empty ones."""
-        found = self._conclusions()
-        refuse_empty(found, self.size, self.shortest)
+        """Return `docno conclusion` of the collection, by docno. Raises InputError: there are none but empty ones."""
+        found = self._some(["docno", "conclusion"], self.docnos)
+        refuse_empty(found, self.size, self._shortest)
         return found
 
-    @abstractmethod
-    def _docnos(self) -> list[str]:
-        """The docnos of the collection, ascending; none if it is empty."""
-
-    @abstractmethod
-    def _conclusions(self) -> pd.DataFrame:
-        """The collection's `docno conclusion`, empty or not."""
-
-    @abstractmethod
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
         """Return `docno conclusion premise` of those of some docnos that exist, in their order."""
+        return self._some(COLUMNS, docnos)
+
+    def all_docnos(self) -> set[str]:
+        """Return the docnos of all documents, of all lengths."""
+        return {row[0] for row in self._query("select docno from documents")}
 
     def unknown(self, docnos: Iterable[str]) -> set[str]:
         """Return the docnos that no document has."""
-        asked = set(docnos)
-        return asked - set(self.texts(asked)["docno"])
-
-
-class ReadDocuments(Documents):
-    """Documents read from the input's files."""
-
-    def __init__(self, source: Input) -> None:
-        """Open the input; files are read when they are needed."""
-        self._source, self.shortest = source, source.form.shortest_premise
-
-    @property
-    def size(self) -> int:
-        return len(self._source.documents)
-
-    def _docnos(self) -> list[str]:
-        return sorted(self._source.collection["docno"])
-
-    def _conclusions(self) -> pd.DataFrame:
-        return self._source.collection[["docno", "conclusion"]]
-
-    def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        rows = self._rows.get_indexer(pd.Index(list(docnos), dtype=object))
-        return self._source.documents.iloc[rows[rows >= 0]]
-
-    @cached_property
-    def _rows(self) -> pd.Index:
-        """Where a docno is: without it, the few documents of a part would be looked for among all, part by part."""
-        docnos: pd.Index = pd.Index(self._source.documents["docno"])
-        return docnos
-
-
-class KeptDocuments(Documents):
-    """Documents kept in the working directory; pickled, its place."""
-
-    def __init__(self, directory: Path, shortest: int) -> None:
-        """Both files must be there."""
-        self._directory, self.shortest = directory.absolute(), shortest
-
-    def __reduce__(self) -> tuple[type[KeptDocuments], tuple[Path, int]]:
-        return KeptDocuments, (self._directory, self.shortest)
-
-    @cached_property
-    def size(self) -> int:
-        return int(self._query("select count(*) from documents")[0][0])
-
-    def _docnos(self) -> list[str]:
-        return msgspec.msgpack.decode((self._directory / COLLECTION).read_bytes(), type=list[str])
-
-    def _conclusions(self) -> pd.DataFrame:
-        return self._some(["docno", "conclusion"], self.docnos)
-
-    def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        return self._some(COLUMNS, docnos)
+        asked = msgspec.json.encode(list(docnos)).decode()
+        rows = self._query("select value from json_each(?) where value not in (select docno from documents)", asked)
+        return {row[0] for row in rows}
 
     def _some(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
         asked = msgspec.json.encode(list(docnos)).decode()
         joined = "json_each(?) as asked join documents on docno = asked.value order by asked.key"
         return pd.DataFrame(self._query(f"select {', '.join(columns)} from {joined}", asked), columns=columns, dtype=object)
 
-    def unknown(self, docnos: Iterable[str]) -> set[str]:
-        """The texts stay where they are."""
-        asked = msgspec.json.encode(list(docnos)).decode()
-        rows = self._query("select value from json_each(?) where value not in (select docno from documents)", asked)
-        return {row[0] for row in rows}
-
     def _query(self, statement: str, *values: str) -> list[tuple[str, ...]]:
         return _asked(self._directory / DOCUMENTS, statement, *values)
 
 
 def open_documents(source: Input, work: Work) -> Documents:
-    """The documents of an input: from the working directory if it has them, else from the files, and then kept there.
-
-    A lasting directory has them from then on, and memory no longer.
-
-    Raises:
-        InputError: they cannot be read. OutputError: the directory cannot be written.
-    """
-    if not work.lasting:
-        return ReadDocuments(source)
+    """The documents of an input, in the working directory. Raises InputError: they cannot be read. OutputError."""
     kept = work.place("documents", f"{source.corpus_fingerprint} {code_fingerprint()}")
     shortest = source.form.shortest_premise
     if kept.key(DOCUMENTS) is None or kept.key(COLLECTION) is None:
         kept.make([DOCUMENTS], lambda file: _write(source, file))
         kept.write(COLLECTION, msgspec.msgpack.encode(_long_enough(kept.directory / DOCUMENTS, shortest)))
-        source.forget_documents()
-    return KeptDocuments(kept.directory, shortest)
+    return Documents(kept.directory, shortest)
 
 
 def _write(source: Input, file: Path) -> None:
@@ -164,13 +103,15 @@ def _write(source: Input, file: Path) -> None:
     Raises:
         InputError: they cannot be read. OSError.
     """
-    shortest = source.form.shortest_premise
-    try:
-        with source.stopwatch.stage("documents"):
-            _write_parts(source.form.parts(), shortest, file)
-    except (InputError, sqlite3.IntegrityError):  # the whole tells what is wrong, and which repetitions are harmless
-        file.unlink()
-        _write_parts([source.documents], shortest, file)
+    form = source.form
+    with source.stopwatch.stage("documents"):
+        try:
+            _write_parts(form.parts(), form.shortest_premise, file)
+        except (InputError, sqlite3.IntegrityError):  # the whole tells what is wrong, and which repetitions are harmless
+            file.unlink()
+            documents, faults = form.documents()
+            refuse(faults)
+            _write_parts([documents], form.shortest_premise, file)
 
 
 def _write_parts(parts: Iterable[pd.DataFrame], shortest: int, file: Path) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -250,40 +250,74 @@ def _counted(texts: list[str], terms_of: Terms) -> bytes:
     numbers.default_factory = numbers.__len__
     end = numbers[END]
     tokenised = [_numbered(tokens(texts[first : first + AT_A_TIME]), numbers) for first in range(0, len(texts), AT_A_TIME)]
-    of_token = [terms_of[one] for one in numbers]
-    terms = sorted({*chain.from_iterable(of_token)})
-    number_of = {term: number for number, term in enumerate(terms)}
-    flat = np.array([number_of[term] for term in chain.from_iterable(of_token)], dtype=np.int64)
-    sizes = np.array([len(its) for its in of_token])
-    first = sizes.cumsum() - sizes  # where a token's terms begin in `flat`
+    flat = _Flat.of([terms_of[one] for one in numbers])
     arrays: list[tuple[np.ndarray, ...]] = []
     for token in tokenised:  # a few documents' numbers stay in the processor's cache, and no memory is asked of the system
         ends = np.flatnonzero(token == end)
         # An entry is its document and its term in one number, which is sorted several times as fast as two.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
-        its = sizes[token]
-        of_flat = np.repeat(first[token] - (its.cumsum() - its), its) + np.arange(its.sum())
-        place = np.repeat(document, its) + flat[of_flat]
+        place = np.repeat(document, flat.sizes[token]) + flat.numbers(token)
         place.sort()
         starts = np.flatnonzero(np.diff(place, prepend=-1))
-        frequency = np.diff(starts, append=len(place))
-        document, term = place[starts] >> 32, place[starts] & 0xFFFFFFFF
-        lengths = np.bincount(document, weights=frequency, minlength=len(ends))
-        arrays.append((lengths, np.bincount(document, minlength=len(ends)), term, frequency))
-    made = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
-    return msgspec.msgpack.encode(_Counts(terms, *made))
+        arrays.append(_entries(place[starts], np.diff(starts, append=len(place)), len(ends)))
+    return _packed(flat.terms, arrays)
 
 
 def _counted_words(documents: Sequence[Mapping[str, int]], terms_of: Terms) -> bytes:
     """The part of some documents that are words with frequencies."""
-    counts = [_added_up(words, terms_of) for words in documents]
-    terms = sorted({*chain.from_iterable(counts)})
-    number_of = {term: number for number, term in enumerate(terms)}
-    ordered = [sorted((number_of[term], frequency) for term, frequency in count.items()) for count in counts]
-    entries = np.array(list(chain.from_iterable(ordered)), dtype=np.int32).reshape(-1, 2)
-    lengths, distinct = ([size(count) for count in counts] for size in (Counter.total, len))
-    arrays = lengths, distinct, entries[:, 0], entries[:, 1]
-    return msgspec.msgpack.encode(_Counts(terms, *(np.array(array, dtype=np.int32).tobytes() for array in arrays)))
+    numbers: defaultdict[str, int] = defaultdict()  # of words, as they are met
+    numbers.default_factory = numbers.__len__
+    parts = [documents[first : first + AT_A_TIME] for first in range(0, len(documents), AT_A_TIME)]
+    numbered = [_numbered([*chain.from_iterable(part)], numbers) for part in parts]
+    flat = _Flat.of([terms_of.of(word) for word in numbers])
+    arrays: list[tuple[np.ndarray, ...]] = []
+    for part, word in zip(parts, numbered, strict=True):
+        document = np.repeat(np.arange(len(part)) << 32, [len(words) for words in part])
+        frequency = np.fromiter(chain.from_iterable(words.values() for words in part), np.int64, len(word))
+        its = flat.sizes[word]
+        place = np.repeat(document, its) + flat.numbers(word)
+        order = np.argsort(place)
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        summed = np.add.reduceat(np.repeat(frequency, its)[order], starts) if len(starts) else starts
+        arrays.append(_entries(place[order][starts], summed, len(part)))
+    return _packed(flat.terms, arrays)
+
+
+class _Flat(NamedTuple):
+    """The index terms of numbered tokens, one token's behind the other's."""
+
+    terms: list[str]  # ascending
+    number: np.ndarray  # of a token's terms among these
+    sizes: np.ndarray  # (tokens,) how many terms each has
+    first: np.ndarray  # (tokens,) where they begin in `number`
+
+    @classmethod
+    def of(cls, of_token: Sequence[Sequence[str]]) -> _Flat:
+        """From the terms of each token."""
+        terms = sorted({*chain.from_iterable(of_token)})
+        number_of = {term: number for number, term in enumerate(terms)}
+        number = np.array([number_of[term] for term in chain.from_iterable(of_token)], dtype=np.int64)
+        sizes = np.array([len(its) for its in of_token], dtype=np.int64)
+        return cls(terms, number, sizes, sizes.cumsum() - sizes)
+
+    def numbers(self, token: np.ndarray) -> np.ndarray:
+        """The numbers of the terms of some tokens, in their order."""
+        its = self.sizes[token]
+        place = np.repeat(self.first[token] - (its.cumsum() - its), its) + np.arange(its.sum())
+        return np.asarray(self.number[place])
+
+
+def _entries(place: np.ndarray, frequency: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
+    """The arrays of `_Counts` of entries that are document and term in one number, ascending, and how often."""
+    document, term = place >> 32, place & 0xFFFFFFFF
+    lengths = np.bincount(document, weights=frequency, minlength=documents)
+    return lengths, np.bincount(document, minlength=documents), term, frequency
+
+
+def _packed(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:
+    """The content of a part's file, from the arrays of a few documents each."""
+    made = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
+    return msgspec.msgpack.encode(_Counts(terms, *made))
 
 
 def _added_up(words: Mapping[str, int], terms_of: Terms) -> Counter[str]:
@@ -295,7 +329,7 @@ def _added_up(words: Mapping[str, int], terms_of: Terms) -> Counter[str]:
     return count
 
 
-def _numbered(found: list[bytes], numbers: defaultdict[bytes, int]) -> np.ndarray:
+def _numbered(found: list[Any], numbers: defaultdict[Any, int]) -> np.ndarray:
     return np.fromiter(map(numbers.__getitem__, found), np.int32, len(found))
 
 

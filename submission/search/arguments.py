@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from submission.input.files import unfit
 from submission.search.corpus import Corpus
 from submission.search.question import clean
 
+SURROGATE = re.compile("[\ud800-\udfff]")
 Arguments = pd.DataFrame | Iterable[str] | Path
 Questions = pd.DataFrame | Iterable[str] | str
 
@@ -24,7 +26,8 @@ def corpus_of(arguments: Arguments) -> Corpus:
             directory. A text without a conclusion stands for both, as in TIREx's form.
 
     Raises:
-        InputError: no such directory, no such columns, an id that a run cannot have, or one that occurs twice.
+        InputError: no such directory, no such columns, an id that a run cannot have, or one that occurs twice; a text that no
+            file can hold.
     """
     if isinstance(arguments, Path):
         return Corpus.of_directory(arguments)
@@ -41,6 +44,7 @@ def corpus_of(arguments: Arguments) -> Corpus:
     _refuse_ids(frame["docno"], "arguments")
     for column in ("premise", "conclusion"):
         _refuse_no_text(frame, "arguments", column)
+        _refuse_halves(frame, column)
     return Corpus.of_frame(frame)
 
 
@@ -87,3 +91,11 @@ def _refuse_no_text(frame: pd.DataFrame, what: str, column: str) -> None:
     for name, one in zip(frame[frame.columns[0]], frame[column], strict=True):
         if not isinstance(one, str):
             raise InputError(f"{what}: {column} of {short(name)} is {short(repr(one))}; expected a text")
+
+
+def _refuse_halves(frame: pd.DataFrame, column: str) -> None:
+    """Refuse half a character: a Python string may have such, no file may."""
+    for docno, text in zip(frame["docno"], frame[column], strict=True):
+        if not text.isascii() and (found := SURROGATE.search(text)):
+            what = f"{column} of {short(docno)} has a lone surrogate at character {found.start()}"
+            raise InputError(f"arguments: {what}; expected a text that UTF-8 can write")

@@ -44,4 +44,4 @@ def expected(execution: Execution, stages: Iterable[Stage]) -> float:
         except CheckpointError:  # said where it is needed
             continue
     most = max(shares.values(), default=0.0)  # while an index is put together, its parts are there too
-    return DOCUMENTS * execution.work.lasting + sum(shares.values()) + most
+    return DOCUMENTS + sum(shares.values()) + most

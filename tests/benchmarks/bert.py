@@ -20,6 +20,7 @@ from submission.scoring.documents import score
 from submission.scoring.tokens import ReadTokens
 from submission.stopwatch import Stopwatch
 from submission.text.tokenisers import PieceTokeniser
+from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark
 
 PAIRS = 640  # at most: evenly spread over the candidates of all topics
@@ -34,8 +35,7 @@ def bert(name: str, directory: Path) -> Benchmark:
     tokeniser = checkpoint.tokeniser
     assert isinstance(tokeniser, PieceTokeniser)
     tokenizer, lengths = Tokenizer.from_str(tokeniser.dumps().decode()), tokeniser.lengths
-    source = Input(directory)
-    topics, collection = source.topics.copy(), source.collection
+    topics, collection = Input(directory).topics.copy(), collection_of(directory)
     everything = retrieve(topics, ConclusionIndex.of(collection))
     few = np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))
     chosen = everything.iloc[few].reset_index(drop=True)

@@ -16,9 +16,9 @@ from submission.disk.kept import Kept
 from submission.enrichment.checkpoint import EnricherCheckpoint
 from submission.enrichment.deepct import DeepCT
 from submission.enrichment.enriched import TOGETHER, enrich, words_of
-from submission.input.directory import Input
 from submission.scoring.pretrained import Pretrained
 from submission.text.passages import PassageReader
+from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark, Result, execute
 
 ARGUMENTS = 200  # at most: evenly spread over the collection
@@ -34,7 +34,7 @@ def encoding(directory: Path) -> Benchmark:
     opened.enricher.load_state_dict({**opened.enricher.state_dict(), **pretrained.tensors()})
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     model.max_seq_length = opened.enricher.config.pieces + 2
-    premises = Input(directory).collection["premise"].tolist()
+    premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, ARGUMENTS).astype(int))]
     passages = [passage.text for text in texts for passage in opened.reader.passages(text)]
     return Benchmark(

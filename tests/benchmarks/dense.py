@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from submission.input.directory import Input
 from submission.lists import DEEPEST
 from submission.rankers.sbert import SBERT
 from submission.retrieval.dense import DenseIndex, encoded
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
+from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark, Result
 
 TEXTS = 512  # at most: evenly spread over the collection
@@ -30,7 +30,7 @@ def encoding(directory: Path) -> Benchmark:
     ranker = SBERT(SBERT.Config(**pretrained.config(6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.tensors()})
     tokeniser = PieceTokeniser.load(pretrained.folder, Lengths(20, model.max_seq_length - 2))
-    premises = Input(directory).collection["premise"].tolist()
+    premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
 
     def ours() -> None:

@@ -110,7 +110,7 @@ def _costs(directory: Path, ray: Engine) -> Result:
     shared, the workers read and write.
     """
     checkpoint, before = open_checkpoint(CHECKPOINTS / "sbert"), torch.get_num_threads()
-    with execution(directory, lasting=True) as running:
+    with execution(directory) as running:
         documents, docnos = running.documents, running.documents.collection
         encode, few = Encoded(checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])
         torch.set_num_threads(1)

@@ -20,7 +20,7 @@ from submission.scoring.batches import pad
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.documents import score
 from submission.systems.catalogue import CONCLUSIONS
-from tests.benchmarks.inputs import execution, part_of
+from tests.benchmarks.inputs import collection_of, execution, part_of
 from tests.benchmarks.rankers import candidates_of
 
 CPU = torch.device("cpu")
@@ -78,21 +78,21 @@ def _by_topics(directory: Path) -> Curves:
 
 def _by_candidates(directory: Path) -> Curves:
     """Scoring so many documents of one topic, ids to scores."""
-    source, curves = Input(directory), Curves()
-    premises = source.collection["premise"].tolist()[: max(CANDIDATES)]
+    [query, *_], curves = Input(directory).topics["query"], Curves()
+    premises = collection_of(directory)["premise"].tolist()[: max(CANDIDATES)]
     for name in [*_networks("words"), *_networks("bert")]:
         checkpoint = open_checkpoint(CHECKPOINTS / name)
         texts = [checkpoint.tokeniser.premise(premise) for premise in premises]
-        query = pad([checkpoint.tokeniser.query(source.topics["query"][0])])
+        asked = pad([checkpoint.tokeniser.query(query)])
         for number in CANDIDATES:
             if checkpoint.ranker.reads == "pieces" and number > BERT_CANDIDATES:
                 continue
             documents = pad((texts * (1 + number // len(texts)))[:number])
             with torch.inference_mode():
-                score_documents = checkpoint.ranker.prepare(query[0])
-                score_documents(*query, *documents)
+                score_documents = checkpoint.ranker.prepare(asked[0])
+                score_documents(*asked, *documents)
                 start = time.perf_counter()
-                score_documents(*query, *documents)
+                score_documents(*asked, *documents)
             curves.setdefault(name, []).append((number, time.perf_counter() - start))
     return curves
 
@@ -104,8 +104,8 @@ def _by_corpus(directory: Path) -> Curves:
         with tempfile.TemporaryDirectory() as folder, execution(part_of(directory, Path(folder), share)) as running:
             running.lists(CONCLUSIONS)
             size, stages = running.documents.size, running.stopwatch.seconds
-        for name, stage in (("read", "documents"), ("short premises out", "collection"), ("BM25 index", "index"),
-                            ("BM25, all topics", "candidates"), ("hashes", "hashes")):  # fmt: skip
+        for name, stage in (("read", "documents"), ("BM25 index", "index"), ("BM25, all topics", "candidates"),
+                            ("hashes", "hashes")):  # fmt: skip
             curves.setdefault(name, []).append((size, stages[stage]))
     return curves
 

@@ -10,13 +10,13 @@ import torch
 
 from submission.enrichment.checkpoint import open_enricher
 from submission.enrichment.enriched import words_of
-from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers.sbert import SBERT
 from submission.retrieval.dense import encoded
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.precision import choose_precision, on_device
 from submission.scoring.stored import in_precision
+from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark
 
 DOCUMENTS, PREMISES = 200, 512  # at most: evenly spread over the collection
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 def halves(directory: Path) -> list[Benchmark]:
     """Checkpoints are opened once for each precision. Raises UsageError: this processor does not compute in bfloat16."""
-    premises = Input(directory).collection["premise"].tolist()
+    premises = collection_of(directory)["premise"].tolist()
     return [
         _benchmark("deepct", "documents", _spread(premises, DOCUMENTS), _deepct),
         _benchmark("sbert", "premises", _spread(premises, PREMISES), _sbert),

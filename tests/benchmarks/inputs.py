@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 
 from submission.disk.work import Work
 from submission.input.args_me import corpus_files
+from submission.input.collection import long_enough
 from submission.input.directory import Input
 from submission.input.topics import topic_files
 from submission.paths import CHECKPOINTS
@@ -50,10 +50,15 @@ def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
 
 
 @contextmanager
-def execution(directory: Path, lasting: bool = False) -> Iterator[Execution]:
-    """An execution on an input, on the CPU, which keeps nothing, or (lasting) has its documents on disk while it is there."""
-    with tempfile.TemporaryDirectory() as folder, Work(Path(folder) if lasting else None, directory) as work:
+def execution(directory: Path) -> Iterator[Execution]:
+    """An execution on an input, on the CPU, which keeps nothing."""
+    with Work(None, directory) as work:
         yield Execution(Input(directory), Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
+
+
+def collection_of(directory: Path) -> pd.DataFrame:
+    """The documents `docno conclusion premise` that are long enough to be retrieved."""
+    return long_enough(Input(directory).documents)
 
 
 def part_of(directory: Path, into: Path, share: float) -> Path:

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.disk.kept import Kept
-from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers.base import LatentRanker
 from submission.scoring.batches import pad
@@ -25,7 +24,7 @@ from submission.scoring.documents import score
 from submission.scoring.tokens import Tokens
 from submission.systems.catalogue import CONCLUSIONS
 from submission.text.tokenisers import Tokeniser
-from tests.benchmarks.inputs import execution
+from tests.benchmarks.inputs import collection_of, execution
 from tests.benchmarks.measure import Benchmark
 
 BATCH = 32
@@ -113,7 +112,7 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
 
 def snrm_index(directory: Path) -> Benchmark:
     """The vectors of documents for an index; texts are ids already on neither side."""
-    checkpoint, collection = open_checkpoint(CHECKPOINTS / "snrm"), Input(directory).collection
+    checkpoint, collection = open_checkpoint(CHECKPOINTS / "snrm"), collection_of(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.premise(text), dtype=np.int32) for text in premises]
     ranker = _latent(checkpoint)

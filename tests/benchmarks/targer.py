@@ -11,8 +11,8 @@ import torch
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import open_enricher
 from submission.enrichment.read import read
-from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
+from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark, Result, compare
 
 TEXTS = 512  # at most: evenly spread over the collection
@@ -21,7 +21,7 @@ ASKED = 15_000  # words a second
 
 def tagging(directory: Path) -> Benchmark:
     """The shipped tagger; both sides begin with texts and give every word its tag."""
-    premises = Input(directory).collection["premise"].tolist()
+    premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
     opened = open_enricher(CHECKPOINTS / "targer_essays")
     tagger, reader = opened.enricher, opened.reader

@@ -12,12 +12,12 @@ import safetensors.numpy
 import torch
 
 from submission.disk.kept import Kept
-from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.scoring.batches import Padded
 from submission.scoring.checkpoint import RANKERS, open_checkpoint
 from submission.text.ids import UNKNOWN
 from submission.text.vocabulary import Vocabulary
+from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark
 from training.data.protocol import CANDIDATES
 from training.data.tables import Queries, TrainingPairs
@@ -55,7 +55,7 @@ def snrm_training(directory: Path) -> Benchmark:
     """SNRM's own recipe and texts: each distinct word of a batch computed once, against the forward over all windows."""
     recipe, checkpoint = read_recipe("snrm"), open_checkpoint(CHECKPOINTS / "snrm")
     batch = recipe.training.global_batch_size
-    arguments = Input(directory).collection.sample(batch, replace=True, random_state=0)  # a small one's several times
+    arguments = collection_of(directory).sample(batch, replace=True, random_state=0)  # a small one's several times
     reader = checkpoint.tokeniser
     queries, premises = (
         Padded.of([read(text) for text in arguments[column]])

@@ -56,7 +56,7 @@ def test_all_that_made_the_runs(
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
     stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
-    shared = {"hashes", "topics", "documents", "collection", "index", "candidates", "term index", "tokens"}
+    shared = {"hashes", "topics", "documents", "index", "candidates", "term index", "tokens"}
     assert set(stages) == {*shared, *SYSTEMS, "enrichment by deepct", "enrichment by targer_essays"}
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)

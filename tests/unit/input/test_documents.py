@@ -14,6 +14,7 @@ from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.errors import InputError, OutputError
 from submission.input import documents as module
+from submission.input.collection import long_enough
 from submission.input.directory import Input
 from submission.input.documents import COLUMNS, open_documents
 from tests.conftest import WORDS, argument
@@ -38,36 +39,33 @@ def told(directory: Path, kept: Path | None) -> dict[str, object]:
         return {
             "size": found.size,
             "collection": found.collection,
-            "conclusions": sorted(found.conclusions()[["docno", "conclusion"]].to_numpy().tolist()),
+            "conclusions": found.conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
             "texts": found.texts(["c", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
             "nothing": found.texts(set())[COLUMNS].to_numpy().tolist(),
+            "all": found.all_docnos(),
             "unknown": found.unknown(["a", "nowhere", "c", "nowhere"]),
         }
 
 
-def docnos_and_texts(directory: Path, kept: Path | None) -> tuple[list[str], list[list[str]]]:
-    """Those of the collection, which may be empty, and those of all documents."""
-    with Work(kept, directory) as work:
-        found = open_documents(Input(directory), work)
-        return found.docnos, found.texts(["d", "c", "b", "a"])[COLUMNS].to_numpy().tolist()
+EXPECTED = {
+    "size": 4,
+    "collection": ["a", "b", "d"],
+    "conclusions": [["a", "Cruel zoos"], ["b", "Zoos are cruel"], ["d", "Golf is a sport"]],
+    "texts": [["c", "golf", "short"], ["b", "Zoos are cruel", f"{WORDS} naïve 東京"]],
+    "nothing": [],
+    "all": {"a", "b", "c", "d"},
+    "unknown": {"nowhere"},
+}  # fmt: skip
 
 
-def test_a_second_execution_reads_no_corpus_and_finds_the_same(
+def test_documents_are_found_and_a_second_execution_reads_no_corpus(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = told(directory, None)
-    assert plain == {
-        "size": 4,
-        "collection": ["a", "b", "d"],
-        "conclusions": [["a", "Cruel zoos"], ["b", "Zoos are cruel"], ["d", "Golf is a sport"]],
-        "texts": [["c", "golf", "short"], ["b", "Zoos are cruel", f"{WORDS} naïve 東京"]],
-        "nothing": [],
-        "unknown": {"nowhere"},
-    }  # fmt: skip
-    assert told(directory, tmp_path / "work") == plain
+    assert told(directory, None) == EXPECTED
+    assert told(directory, tmp_path / "work") == EXPECTED
     monkeypatch.setattr("submission.input.args_me.read_documents", None)  # calling it fails
     monkeypatch.setattr("submission.input.args_me.ArgsMe.parts", None)
-    assert told(directory, tmp_path / "work") == plain
+    assert told(directory, tmp_path / "work") == EXPECTED
 
 
 LINES = "".join(f"{json.dumps(line)}\n" for line in ARGUMENTS)
@@ -84,34 +82,28 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_kept_documents_are_read_a_part_at_a_time(
+def test_documents_are_read_a_part_at_a_time(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory = tmp_path / "input"
-    directory.mkdir()
-    (directory / form.partition(",")[0]).write_bytes(FORMS[form])
-    (directory / "topics.xml").write_text("<topics><topic><number>1</number><title>Zoos?</title></topic></topics>")
+    (tmp_path / form.partition(",")[0]).write_bytes(FORMS[form])
+    (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>Zoos?</title></topic></topics>")
     if form.startswith("documents"):
-        (directory / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n')
+        (tmp_path / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n')
+    source = Input(tmp_path)
+    whole = source.documents[COLUMNS].to_numpy().tolist()
     caplog.set_level(logging.INFO)
-    plain = docnos_and_texts(directory, None)
+    collection = long_enough(source.documents, source.form.shortest_premise)["docno"].tolist()
     said = [message for message in caplog.messages if message.startswith("collection: ")]
     caplog.clear()
     monkeypatch.setattr("submission.input.files.TOGETHER", 3)
-    monkeypatch.setattr(Input, "documents", property(lambda _: pytest.fail("read as a whole")))
-    assert [len(part) for part in Input(directory).form.parts()] == ([2] if form.endswith("no texts") else [3, 1])
-    caplog.clear()
-    assert docnos_and_texts(directory, tmp_path / "work") == plain
+    monkeypatch.setattr(type(source.form), "documents", lambda _: pytest.fail("read as a whole"))
+    with Work(None, tmp_path) as work:
+        found = open_documents(Input(tmp_path), work)
+        assert found.docnos == sorted(collection)
+        assert found.texts([row[0] for row in whole]).to_numpy().tolist() == whole
     assert [message for message in caplog.messages if message.startswith("collection: ")] == said
     assert len(said) == 1
-
-
-def test_what_is_on_disk_is_in_memory_no_longer(directory: Path, tmp_path: Path) -> None:
-    source = Input(directory)
-    with Work(tmp_path / "work", directory) as work:
-        found = open_documents(source, work)
-        assert not {"documents", "collection"} & source.__dict__.keys()
-        assert found.texts(["a"])["premise"].tolist() == [WORDS]
+    assert [len(part) for part in source.form.parts()] == ([2] if form.endswith("no texts") else [3, 1])
 
 
 def test_what_is_refused_or_repeated_is_said_as_it_is_of_the_whole(
@@ -123,12 +115,11 @@ def test_what_is_refused_or_repeated_is_said_as_it_is_of_the_whole(
     others = [argument("b", "golf"), argument("b b"), {"id": "b"}]
     for number, other in enumerate(others):
         directory = make_input(arguments=[*ARGUMENTS, other], name=f"other-{number}")
-        with pytest.raises(InputError) as whole:
-            told(directory, None)
-        with pytest.raises(InputError) as parts:
+        _, [fault, *_] = Input(directory).form.documents()
+        with pytest.raises(InputError) as refused:
             told(directory, tmp_path / "work")
-        assert str(parts.value) == str(whole.value)
-    assert not [*(tmp_path / "work").rglob("*.sqlite")][1:]
+        assert str(refused.value) == fault
+    assert len([*(tmp_path / "work").rglob("*.sqlite")]) == 1
 
 
 def test_another_corpus_is_read(directory: Path, tmp_path: Path, make_input: Callable[..., Path]) -> None:
@@ -139,16 +130,16 @@ def test_another_corpus_is_read(directory: Path, tmp_path: Path, make_input: Cal
 
 @pytest.mark.parametrize("name", ["collection.msgpack", "documents.sqlite"])
 def test_damaged_files_are_made_again(directory: Path, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    plain = told(directory, tmp_path / "work")
+    told(directory, tmp_path / "work")
     [file] = (tmp_path / "work").glob(f"documents-*/{name}")
     whole = file.read_bytes()
     for damaged in (whole[:-1], b"", bytes([whole[0] ^ 1]) + whole[1:]):
         file.write_bytes(damaged)
         caplog.clear()
-        assert told(directory, tmp_path / "work") == plain
+        assert told(directory, tmp_path / "work") == EXPECTED
         assert f"{name}: not as it was written; made again" in caplog.text
         caplog.clear()
-        assert told(directory, tmp_path / "work") == plain
+        assert told(directory, tmp_path / "work") == EXPECTED
         assert "made again" not in caplog.text
 
 
@@ -160,7 +151,7 @@ def test_killed_before_the_last_file_was_written(
         with pytest.raises(KeyboardInterrupt):
             told(directory, tmp_path / "work")
     caplog.set_level(logging.INFO)
-    assert told(directory, tmp_path / "work") == told(directory, None)
+    assert told(directory, tmp_path / "work") == EXPECTED
     assert "collection: 3 of 4" in caplog.text  # read again
 
 

@@ -41,6 +41,7 @@ def test_the_fingerprint_is_of_all_texts() -> None:
         ("one text", "arguments are one text; expected a frame, several texts in a list, or the Path of a directory"),
         ([], "arguments: there are none"),
         (["a", None], "arguments: premise of 2 is None; expected a text"),
+        (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at character 1; expected a text that UTF-8 can write"),
         (pd.DataFrame({"docno": ["a"]}), "arguments: no column premise; expected docno, premise, there are docno"),
         (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: docno a occurs twice"),
         (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: docno 'a b'; expected a text without blanks"),

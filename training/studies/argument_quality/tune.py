@@ -72,7 +72,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     assert isinstance(network, Checkpoint)
     quality = network.scores(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
     on_webis = rerank.values(judged, quality)[:, :ALONE]
-    qrels = read_qrels(qrels_file, set(execution.input.documents["docno"]))
+    qrels = read_qrels(qrels_file, execution.documents.all_docnos())
     require_overlap(execution.input, qrels, qrels_file.name)
     on_topics, qids = _on_topics(stage, qrels, execution)
 
