@@ -1,6 +1,6 @@
 """The documents of an input: written to the working directory as they are read, or found there.
 
-documents.sqlite    documents(docno, conclusion, premise, words), all lengths; words of the premise, counted to the shortest
+documents.sqlite    documents(docno, words, conclusion, premise), all lengths; words of the premise, counted to the shortest
 collection.msgpack  the docnos of the collection, ascending
 """
 
@@ -119,10 +119,10 @@ def _write_parts(parts: Iterable[pd.DataFrame], shortest: int, file: Path) -> No
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma page_size = 16384")
-            database.execute("create table documents (docno text, conclusion text, premise text, words integer)")
+            database.execute("create table documents (docno text, words integer, conclusion text, premise text)")
             for part in parts:
                 words = counts(part["premise"], shortest).tolist()
-                rows = zip(*(part[column] for column in COLUMNS), words, strict=True)
+                rows = zip(part["docno"], words, part["conclusion"], part["premise"], strict=True)
                 database.executemany("insert into documents values (?, ?, ?, ?)", rows)
             database.execute("create unique index docnos on documents (docno)")  # at the end: sorted once
             database.commit()
