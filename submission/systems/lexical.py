@@ -48,7 +48,7 @@ class Lexical(Stage):
 
     def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
         """A term index, which stages of the same settings share."""
-        return {f"{self.opened(checkpoints).index} {self.enrichment}": 0.6 if self.enrichment else 1.0}
+        return {f"{self.opened(checkpoints).index} {self.enrichment}": 0.75 if self.enrichment else 1.0}
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """The best documents that have a term of the topic, or of its expansion."""

@@ -25,9 +25,9 @@ def test_what_systems_share_is_counted_once(execute: Execute, make_input: Callab
 
     assert of("bm25", "knrm") == 0  # nothing of the collection but conclusions
     assert of("dirichlet") == of("dirichlet", "bm25") == 2 * 1.0
-    assert of("deepct_dirichlet") == pytest.approx(0.5 + 2 * 0.6)
+    assert of("deepct_dirichlet") == pytest.approx(0.5 + 2 * 0.75)
     both = of("deepct_dirichlet", "deepct_bm25_rm3")  # one index or two, of one enrichment
-    assert both in (pytest.approx(0.5 + 2 * 0.6), pytest.approx(0.5 + 3 * 0.6))
+    assert both in (pytest.approx(0.5 + 2 * 0.75), pytest.approx(0.5 + 3 * 0.75))
     assert of("snrm", "dirichlet") == pytest.approx(0.75 + 2 * 1.0)
 
 
