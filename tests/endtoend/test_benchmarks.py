@@ -13,7 +13,7 @@ import torch
 
 from submission.input.topics import topic_files
 from submission.scoring.batches import pad
-from tests.benchmarks import bert, corpus, deepct, fusion, precision, rankers, readme, retrieval, targer, training, whole
+from tests.benchmarks import bert, corpus, deepct, fusion, half, precision, rankers, readme, retrieval, targer, training, whole
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.growth import steepness
 from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
@@ -94,9 +94,11 @@ def test_inputs_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
     full = full_size(SAMPLE, tmp_path / "full", 1200)
     benchmark = retrieval.bm25(full)
     assert benchmark.units == 15
-    speed, memory = corpus.corpus_reading(full, 1)
+    speed, memory, kept = corpus.corpus_reading(full, tmp_path, 1)
     assert speed.ratio == pytest.approx(speed.seconds["baseline"][0] / speed.seconds["ours"][0])
     assert 0.5 < memory.ratio < 2
+    assert kept.seconds["arguments"] == [120, 1200]
+    assert all(0.1 < peak < 1 for peak in kept.seconds["peaks"])
     half = part_of(full, tmp_path / "half", 0.5)
     assert len(json.loads((half / "args-me.json").read_text())["arguments"]) == 600
     topics = [set(topics_of(topic_files(place))["qid"]) for place in halves_of_topics(full, tmp_path / "halves")]
@@ -119,6 +121,28 @@ def test_a_fusion_of_words_is_measured_with_its_indexes_kept() -> None:
     assert set(times) == {"indexes kept", "indexes made"}
     assert speed.ratio == pytest.approx(180 / times["indexes kept"])
     assert 1 < memory.ratio < 60
+
+
+@pytest.mark.slow
+def test_the_default_is_measured_cold_and_kept() -> None:
+    cold, kept = whole.default(SAMPLE)
+    assert [line.what.rpartition(", ")[2] for line in (cold, kept)] == ["nothing kept", "all kept"]
+    assert "term index" in cold.seconds
+    assert "term index" not in kept.seconds
+    assert (cold.baseline, kept.baseline) == ("240 s", "60 s")
+
+
+@pytest.mark.slow
+def test_both_sides_of_half_precision_encode_the_same_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr(half, "DOCUMENTS", 3)
+    monkeypatch.setattr(half, "PREMISES", 4)
+    words, vectors = half.halves(SAMPLE)
+    assert (words.units, vectors.units) == (3, 4)
+    assert len(words.ours()) == len(words.baseline()) == 3  # type: ignore[arg-type]
+    ours, baseline = vectors.ours(), vectors.baseline()
+    assert ours.shape == baseline.shape == (4, 384)  # type: ignore[attr-defined]
+    assert 1e-5 < abs(ours - baseline).max() < 0.05  # type: ignore[operator]
 
 
 @pytest.mark.slow
