@@ -63,7 +63,7 @@ def test_the_order_of_a_run_and_what_it_kept_is_read_again(asked: Any, tmp_path:
         run = read_run(tmp_path / "runs" / f"aragorn-{one['system']}.txt")
         assert [found["docno"] for found in one["results"]] == run[run["qid"] == "1"]["docno"].tolist()
     size = sorted((tmp_path / "work").rglob("*"))
-    for made in ("input.args_me.read_documents", "search.corpus.read_documents", "search.origins.arguments_as"):
+    for made in ("input.args_me.read_documents", "input.args_me.ArgsMe.parts", "search.origins.arguments_as"):
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be read again
     assert json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"] == first
     asked(*flags, "another question about zoos")
