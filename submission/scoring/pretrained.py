@@ -61,8 +61,8 @@ class Pretrained:
         return int(json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))["num_hidden_layers"])
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its weights under the names they have in a ranker; pooler and position numbers are not used."""
-        used = {name: tensor for name, tensor in self._plain().items() if name.split(".")[0] != "pooler"}
+        """Its weights under the names they have in a ranker; pooler, classifier and position numbers are not used."""
+        used = {name: tensor for name, tensor in self._plain().items() if name.split(".")[0] in ("embeddings", "encoder")}
         return {f"encoder.bert.{name}": t for name, t in used.items() if name != "embeddings.position_ids"}
 
     def pooler(self) -> dict[str, Tensor]:

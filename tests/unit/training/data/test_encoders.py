@@ -41,6 +41,14 @@ def network(work: Path, name: str) -> Any:
     return opened.eval()
 
 
+def test_a_ranker_takes_of_a_cross_encoder_what_is_the_encoder_s(work: Path) -> None:
+    tensors = Pretrained(str(work / "encoders" / PAIRS)).tensors()
+    assert {name.split(".")[2] for name in tensors} == {"embeddings", "encoder"}
+    state = network(work, PAIRS).state_dict()
+    assert len(tensors) == len(state) - 4  # pooler and classifier have a weight and a bias each
+    assert all(torch.equal(value, state[name.removeprefix("encoder.")]) for name, value in tensors.items())
+
+
 def off(weight: torch.Tensor, expected: np.ndarray) -> float:
     """The largest difference, of weights above 1 relative to them: they are float32."""
     difference: np.ndarray = np.abs(weight.double().numpy() - expected) / np.maximum(1, np.abs(expected))
