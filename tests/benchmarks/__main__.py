@@ -119,8 +119,11 @@ def _gpu(inputs: Inputs) -> list[Result]:
     if not torch.cuda.is_available():
         print("BERT networks on a GPU: not measured, this machine has no CUDA device")
         return []
-    benchmarks = [rankers.on_gpu(name, inputs.directory) for name in BERT_NETWORKS]
-    return [compare(benchmark, f"{benchmark.name}: {ALL_CANDIDATES}", 4, inputs.repetitions) for benchmark in benchmarks]
+    benchmarks = {name: rankers.on_gpu(name, inputs.directory) for name in BERT_NETWORKS}
+    return [
+        compare(benchmark, f"{name}: {ALL_CANDIDATES}, GPU, float16", 4, inputs.repetitions)
+        for name, benchmark in benchmarks.items()
+    ]
 
 
 BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {

