@@ -22,7 +22,7 @@ from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import PieceTokeniser
 from training.augmented.arguments import arguments, gold, sampled
 from training.augmented.collection import Dev
-from training.augmented.models import Loss, Model, Training, built, encoder_of, restore, scores, trained
+from training.augmented.models import Loss, Model, Training, built, encoder_of, labels, restore, trained
 from training.augmented.runs import Run
 from training.augmented.sampling import thinned
 from training.data.protocol import TRAIN, VALIDATION
@@ -179,8 +179,7 @@ class Students(Experiment[Network, Result]):
         found = found.iloc[thinned(np.arange(len(found)), self._settings.silver, self._rng(SILVER))].reset_index(drop=True)
 
         def labelled() -> np.ndarray:
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._recipe.encoder.bfloat16):
-                return scores(self.model(TEACHER), found)
+            return labels(self.model(TEACHER), found, self._training(TEACHER))
 
         return found.assign(label=self._kept.array("silver.npy", labelled))
 

@@ -27,7 +27,7 @@ from tests.conftest import texts_in
 from training.__main__ import main
 from training.augmented.arguments import arguments, gold, sampled
 from training.augmented.collection import Dev
-from training.augmented.models import Training, built, scores, vectors
+from training.augmented.models import Training, built, scores, trained, vectors
 from training.augmented.students import LOSSES, NETWORKS, TEACHER, UNTRAINED, Network, Students
 from training.data.tables import load_validation
 from training.fitting.cosine import by_cosine
@@ -114,6 +114,22 @@ def test_gold_has_for_each_of_some_conclusions_its_own_premise_and_an_unrelated_
     assert gold(train, 50, np.random.default_rng(0)).equals(pairs)
     assert not gold(train, 50, np.random.default_rng(1)).equals(pairs)
     assert len(gold(train, 10**6, np.random.default_rng(0))) == 2 * len(train)
+
+
+def test_the_teacher_is_the_same_whether_it_or_its_labels_are_asked_for_first(
+    mine: str, prepared: Path, tmp_path: Path
+) -> None:
+    recipe = read_recipe(mine)
+    assert isinstance(recipe.task, Student)
+    recipe, pairs = replace(recipe, encoder=replace(recipe.encoder, bfloat16=True)), replace(recipe.task, arguments=200)
+    one, other = (
+        Students(shutil.copytree(prepared, tmp_path / name), recipe, pairs, CPU) for name in ("teacher first", "labels first")
+    )
+    learned = trained(one.model(TEACHER))
+    labels = other.silver["label"]
+    assert np.ptp(labels) > 0
+    assert trained(other.model(TEACHER)) == learned
+    assert one.silver["label"].equals(labels)
 
 
 def test_silver_pairs_are_the_best_premises_of_other_conclusions(train: pd.DataFrame, tmp_path: Path) -> None:
