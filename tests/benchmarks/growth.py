@@ -8,25 +8,24 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.ticker import NullFormatter
 
 from submission.disk.kept import Kept
-from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.rankers import names
 from submission.rankers.base import LatentRanker
-from submission.scoring.batches import pad
-from submission.scoring.checkpoint import open_checkpoint
+from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.documents import score
 from submission.systems.catalogue import CONCLUSIONS
-from tests.benchmarks.inputs import collection_of, execution, part_of
-from tests.benchmarks.rankers import candidates_of
+from tests.benchmarks.inputs import execution, part_of
+from tests.benchmarks.rankers import Ids, candidates_of
 
 CPU = torch.device("cpu")
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 CANDIDATES = (16, 64, 256, 1024)
-BERT_CANDIDATES = 64  # at most: a second for 25
+BERT_CANDIDATES = (16, 64)  # a second for 25
 
 Curves = dict[str, list[tuple[float, float]]]  # by name: (size, seconds)
 
@@ -69,31 +68,20 @@ def _by_topics(directory: Path) -> Curves:
         qids = list(ids.of_topics)
         for number in sorted({max(1, len(qids) * part // 8) for part in (1, 2, 4, 8)}):
             chosen = candidates[candidates["qid"].isin(qids[:number])].reset_index(drop=True)
-            with tempfile.TemporaryDirectory() as folder:
-                start = time.perf_counter()
-                score(chosen, ids, checkpoint, CPU, Kept(Path(folder), {}))
-                curves.setdefault(name, []).append((number, time.perf_counter() - start))
+            curves.setdefault(name, []).append((number, _seconds(chosen, ids, checkpoint)))
     return curves
 
 
 def _by_candidates(directory: Path) -> Curves:
-    """Scoring so many documents of one topic, ids to scores."""
-    [query, *_], curves = Input(directory).topics["query"], Curves()
-    premises = collection_of(directory)["premise"].tolist()[: max(CANDIDATES)]
-    for name in [*_networks("words"), *_networks("bert")]:
+    """Scoring so many documents of one topic."""
+    curves = Curves()
+    for name in [*_networks("words"), *_networks("pieces")]:
         checkpoint = open_checkpoint(CHECKPOINTS / name)
-        texts = [checkpoint.tokeniser.premise(premise) for premise in premises]
-        asked = pad([checkpoint.tokeniser.query(query)])
-        for number in CANDIDATES:
-            if checkpoint.ranker.reads == "pieces" and number > BERT_CANDIDATES:
-                continue
-            documents = pad((texts * (1 + number // len(texts)))[:number])
-            with torch.inference_mode():
-                score_documents = checkpoint.ranker.prepare(asked[0])
-                score_documents(*asked, *documents)
-                start = time.perf_counter()
-                score_documents(*asked, *documents)
-            curves.setdefault(name, []).append((number, time.perf_counter() - start))
+        _, ids = candidates_of(directory, checkpoint.tokeniser)
+        qid, docnos = next(iter(ids.of_topics)), list(ids.of_premises)
+        for number in CANDIDATES if checkpoint.ranker.reads == "words" else BERT_CANDIDATES:
+            chosen = pd.DataFrame({"qid": qid, "docno": docnos[:number]})
+            curves.setdefault(name, []).append((len(chosen), _seconds(chosen, ids, checkpoint)))
     return curves
 
 
@@ -110,13 +98,21 @@ def _by_corpus(directory: Path) -> Curves:
     return curves
 
 
-def _networks(form: str) -> list[str]:
-    """Those with a checkpoint that score candidates."""
+def _seconds(candidates: pd.DataFrame, ids: Ids, checkpoint: Checkpoint) -> float:
+    """The time that scoring takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        score(candidates, ids, checkpoint, CPU, Kept(Path(folder), {}))
+        return time.perf_counter() - start
+
+
+def _networks(reads: str) -> list[str]:
+    """Those with a checkpoint that score candidates by words, or by pieces."""
     found = []
     for name in names():
         if (CHECKPOINTS / name).is_dir():
             ranker = open_checkpoint(CHECKPOINTS / name).ranker
-            if ranker.form == form and not isinstance(ranker, LatentRanker):
+            if ranker.reads == reads and not isinstance(ranker, LatentRanker):
                 found.append(name)
     return found
 

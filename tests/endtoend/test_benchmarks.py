@@ -13,9 +13,22 @@ import torch
 
 from submission.input.topics import topic_files
 from submission.scoring.batches import pad
-from tests.benchmarks import bert, corpus, deepct, fusion, half, precision, rankers, readme, retrieval, targer, training, whole
+from tests.benchmarks import (
+    bert,
+    corpus,
+    deepct,
+    fusion,
+    growth,
+    half,
+    precision,
+    rankers,
+    readme,
+    retrieval,
+    targer,
+    training,
+    whole,
+)
 from tests.benchmarks.__main__ import BENCHMARKS
-from tests.benchmarks.growth import steepness
 from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
 from tests.benchmarks.measure import Benchmark, Result, compare, seconds
 from tests.conftest import ROOT, SAMPLE, topics_of
@@ -155,7 +168,21 @@ def test_training_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_straight_line_has_its_slope() -> None:
-    assert steepness([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
+    assert growth.steepness([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
+
+
+@pytest.mark.slow
+def test_growth_draws_what_it_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, sizes in (("SHARES", (0.5, 1)), ("CANDIDATES", (2, 8)), ("BERT_CANDIDATES", (2,))):
+        monkeypatch.setattr(growth, name, sizes)
+    panels = growth.draw(SAMPLE, SAMPLE, tmp_path / "growth.png")
+    sizes = {what: {name: [size for size, _ in points] for name, points in own.items()} for what, own in panels.items()}
+    assert [*sizes] == ["topics", "candidates of one topic", "arguments in the corpus"]
+    assert sizes["topics"] == {name: [1, 3, 7, 15] for name in ("conv_knrm", "drmm", "gru", "knrm")}
+    assert sizes["candidates of one topic"]["gru"] == [2, 8]
+    assert sizes["candidates of one topic"]["vanilla_bert"] == [2]
+    assert all(seconds > 0 for own in panels.values() for points in own.values() for _, seconds in points)
+    assert (tmp_path / "growth.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_readmes_table_is_that_of_the_results(tmp_path: Path) -> None:
