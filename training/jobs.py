@@ -1,4 +1,4 @@
-"""Train all recipes: each is a `fit` in a process of its own, one a GPU; without a GPU one after another."""
+"""Train all recipes, each in its own `fit` process: one per GPU, or sequentially on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from submission.disk.files import make_directory
-from submission.errors import InputError, SystemsFailedError
+from submission.errors import InputError, OutputError, SystemsFailedError
 from submission.interrupted import when_stopped
 from submission.paths import ROOT
 from submission.rankers.bert import BERTNetwork
@@ -29,84 +29,103 @@ log = logging.getLogger(__name__)
 
 
 def recipes() -> dict[str, Recipe]:
-    """Read the recipes of the systems' networks and of all that these start from, each behind the one that it starts from."""
-    needed = dict.fromkeys(part.checkpoint for system in SYSTEMS.values() for part in walk(system.stage) if part.checkpoint)
-    waiting = [name for name in needed if (RECIPES / f"{name}.toml").is_file()]
-    found: dict[str, Recipe] = {}
-    for name in waiting:
-        found[name] = read_recipe(name)
-        waiting += [start for start in [found[name].start] if start and start not in waiting]
-    starts = {name: [recipe.start] if recipe.start else [] for name, recipe in found.items()}
-    return {name: found[name] for name in TopologicalSorter(starts).static_order()}
+    """Load the recipes of all systems' networks and of their initial checkpoints, in dependency order."""
+    required = dict.fromkeys(
+        stage.checkpoint for system in SYSTEMS.values() for stage in walk(system.stage) if stage.checkpoint
+    )
+    queue = [name for name in required if (RECIPES / f"{name}.toml").is_file()]
+    loaded: dict[str, Recipe] = {}
+    for name in queue:
+        loaded[name] = read_recipe(name)
+        queue += [initial for initial in [loaded[name].start] if initial and initial not in queue]
+    dependencies = {name: [recipe.start] if recipe.start else [] for name, recipe in loaded.items()}
+    return {name: loaded[name] for name in TopologicalSorter(dependencies).static_order()}
 
 
 def lacking(recipe: Recipe, work: Path, vectors: Path | None) -> str:
-    """Say which prepared data or vectors a recipe lacks, with the verb that makes them; nothing where it lacks none."""
+    """Return which prepared data or vectors are missing and the command that creates them; empty if none."""
     try:
         recipe.task.require(work)
         if not issubclass(recipe.network_class, BERTNetwork):
-            written = recipe.task.written
+            method = recipe.task.written
             dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-            require_vectors(vectors or work / folder_of(written), work, written, dimensions)
+            require_vectors(vectors or work / folder_of(method), work, method, dimensions)
     except InputError as error:
         return str(error)
     return ""
 
 
 def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vectors: Path | None, gpus: int) -> None:
-    """Run `fit` with every recipe, each resumed where it was stopped; its log goes to `work`/fit/<name>.log.
+    """Run `fit` for every recipe, resuming interrupted ones; logs go to `work`/fit/<name>.log.
 
-    A recipe whose data are not prepared, or whose start failed, is not begun; that is said before any is begun.
+    Recipes with missing inputs or a failed initial checkpoint are skipped; missing inputs are reported first.
 
     Args:
-        found: recipes by their names, each behind the one that it starts from.
-        flags: of `fit`.
-        work: the working directory.
-        vectors: what `prepare vectors` wrote; None: where it writes.
-        gpus: how many there are; so many at a time, each with one of its own.
+        found: recipes by name, in dependency order.
+        flags: further flags of `fit`.
+        work: working directory.
+        vectors: word vectors; None: the default of `prepare vectors`.
+        gpus: number of GPUs; one process runs on each.
 
     Raises:
-        SystemsFailedError: some failed or were not begun; the others are done.
+        SystemsFailedError: a recipe failed or was skipped; all others have finished.
     """
-    free: SimpleQueue[dict[str, str]] = SimpleQueue()  # the environment that tells a job which GPU is its own
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
-    for own in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in seen[:gpus]] or [{}]:
-        free.put(own)
-    unprepared = {name: words for name, recipe in found.items() if (words := lacking(recipe, work, vectors))}
-    for name, words in unprepared.items():
-        log.error("%s: not begun: %s", name, words)
+    unprepared = {name: cause for name, recipe in found.items() if (cause := lacking(recipe, work, vectors))}
+    for name, cause in unprepared.items():
+        log.error("%s: skipped: %s", name, cause)
+    free_gpus = _free_gpus(gpus)
     jobs: dict[str, Future[int]] = {}
     running: set[subprocess.Popen[bytes]] = set()
 
-    def fit(name: str) -> int:
+    def run_fit(name: str) -> int:
         """Return the exit code."""
-        start, began, file = found[name].start, time.monotonic(), work / "fit" / f"{name}.log"
+        initial, log_path = found[name].start, work / "fit" / f"{name}.log"
         if name in unprepared:
             return InputError.exit_code
-        if start and (code := jobs[start].result()):
-            log.error("%s: not begun: it starts from %s", name, start)
+        if initial and (code := jobs[initial].result()):
+            log.error("%s: skipped: initial checkpoint %s failed", name, initial)
             return code
-        own = free.get()
-        log.info("%s: begun, see %s", name, file)
-        with file.open("wb") as said:
+        gpu_env = free_gpus.get()
+        try:
             command = [sys.executable, "-m", "training", "fit", name, "--work", str(work), *flags]
-            job = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)} | own, stderr=said)
-            running.add(job)
-            code = job.wait()
-            running.remove(job)
-        free.put(own)
-        how = f"failed with exit code {code}, see {file}" if code else "done"
-        log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, how, time.monotonic() - began)
-        return code
+            return _run(name, command, gpu_env, log_path, running)
+        except OSError as error:  # the remaining recipes still run
+            log.error("%s: cannot be started (%s)", name, error)
+            return OutputError.exit_code
+        finally:
+            free_gpus.put(gpu_env)
 
-    def stop() -> None:
-        for job in list(running):
-            job.terminate()
+    def terminate_running() -> None:
+        for process in list(running):
+            process.terminate()
 
     make_directory(work / "fit")
-    with when_stopped(stop), ThreadPoolExecutor(free.qsize()) as pool:
-        for name in found:  # a recipe behind the one that it waits for
-            jobs[name] = pool.submit(fit, name)
+    with when_stopped(terminate_running), ThreadPoolExecutor(free_gpus.qsize()) as pool:
+        for name in found:  # dependencies first, or `result` above deadlocks
+            jobs[name] = pool.submit(run_fit, name)
     failed = [name for name, job in jobs.items() if job.result()]
     if failed:
-        raise SystemsFailedError(f"failed or not begun: {', '.join(failed)}; the others are done")
+        raise SystemsFailedError(f"failed or skipped: {', '.join(failed)}; all others finished")
+
+
+def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
+    """Return a queue of environments, each of which assigns a GPU to a process; without GPUs of one empty environment."""
+    free_gpus: SimpleQueue[dict[str, str]] = SimpleQueue()
+    visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
+    for gpu_env in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in visible_gpus[:count]] or [{}]:
+        free_gpus.put(gpu_env)
+    return free_gpus
+
+
+def _run(name: str, command: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
+    """Run a process, listed in `running` meanwhile, and return its exit code. Raises OSError: it cannot be started."""
+    started = time.monotonic()
+    log.info("%s: started, log: %s", name, log_path)
+    with log_path.open("wb") as log_file:
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)} | gpu_env, stderr=log_file)
+        running.add(process)
+        code = process.wait()
+        running.remove(process)
+    outcome = f"failed with exit code {code}, log: {log_path}" if code else "finished"
+    log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, outcome, time.monotonic() - started)
+    return code

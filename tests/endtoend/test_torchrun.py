@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -24,6 +25,7 @@ from tests.endtoend.conftest import Command, Log, Refused, write_encoder
 from training import jobs
 from training.__main__ import main
 from training.fitting import state
+from training.fitting.recipe import Recipe
 from training.tasks import read_recipe
 
 STEPS = 20
@@ -184,24 +186,45 @@ def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkey
     assert lines[0].endswith(f"--work {work} --restart")
 
 
+def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
+    recipes = {name: read_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
+    encoder = replace(recipes["cedr_drmm"].encoder, start="drmm")
+    return recipes | {"cedr_drmm": replace(recipes["cedr_drmm"], encoder=encoder)}
+
+
 def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
     work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
-    found = {name: read_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
-    found["cedr_drmm"] = replace(found["cedr_drmm"], encoder=replace(found["cedr_drmm"].encoder, start="drmm"))
-    with pytest.raises(SystemsFailedError, match="failed or not begun: drmm, cedr_drmm; the others are done"):
-        jobs.fit_all(found, [], work, None, 0)
+    with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
+        jobs.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)
     assert [line.strip() for line in said()] == [
         f"begin drmm  --work {work}", "end drmm", f"begin knrm  --work {work}", "end knrm"
     ]  # fmt: skip
-    assert f"drmm: failed with exit code 7, see {work / 'fit' / 'drmm.log'}" in caplog.text
+    assert f"drmm: failed with exit code 7, log: {work / 'fit' / 'drmm.log'}" in caplog.text
     assert (work / "fit" / "drmm.log").read_text() == "error: dead\n"
+
+
+def test_a_process_that_cannot_be_started_fails_alone(
+    work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
+) -> None:
+    def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        if "drmm" in command:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return popen(command, **options)
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
+        jobs.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)  # one process at a time: the next one needs its place
+    assert [line.strip() for line in said()] == [f"begin knrm  --work {work}", "end knrm"]
+    assert "drmm: cannot be started ([Errno 11] Resource temporarily unavailable)" in caplog.text
+    assert "cedr_drmm: skipped: initial checkpoint drmm failed" in caplog.text
 
 
 @pytest.mark.slow
 def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     monkeypatch.setattr(jobs, "recipes", lambda: {"knrm": read_recipe("knrm")})
-    refused(6, "failed or not begun: knrm", "fit", "--all", "--work", work, "--device", "cpu")
+    refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work, "--device", "cpu")
     assert "the recipe's network has 300 dimensions, the word vectors 20" in (work / "fit" / "knrm.log").read_text()
 
 
@@ -220,7 +243,7 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
         "knrm": "pairs", "vanilla_bert_dirichlet": "pairs", "tfr_bert": "lists", "deepct": "passages",
         "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distilled",
     }  # fmt: skip
-    with pytest.raises(SystemsFailedError, match=f"failed or not begun: {', '.join(kinds)}; the others are done"):
+    with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(kinds)}; all others finished"):
         jobs.fit_all({name: read_recipe(name) for name in kinds}, [], tmp_path, None, 0)
     assert not (tmp_path / "log").exists()  # no job
     told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
