@@ -1,4 +1,4 @@
-"""The systems: the one list of them. A new system is one entry."""
+"""Catalogue of retrieval systems; a new system is one entry in `SYSTEMS`."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from submission.systems.remembered import Checkpoints
 
 @dataclass(frozen=True)
 class System:
-    """A name for a stage, and a line on what it is."""
+    """A named stage with a one-line description."""
 
     name: str
     stage: Stage
     about: str
 
     def __post_init__(self) -> None:
-        """Raises ValueError: a name that cannot end a tag."""
+        """Validate the name. Raises ValueError if it contains anything but lower-case letters, digits and underscores."""
         if not re.fullmatch(r"[a-z0-9_]+", self.name):
-            raise ValueError(f"system {self.name!r}: expected small letters, digits and _ in its name")
+            raise ValueError(f"invalid system name {self.name!r}: use lower-case letters, digits and underscores")
 
     def missing(self, checkpoints: Checkpoints) -> list[str]:
-        """The checkpoints that it needs and that are not there."""
+        """Return the names of required checkpoints that are missing."""
         return missing(self.stage, checkpoints)
 
 
 def missing(stage: Stage, checkpoints: Checkpoints) -> list[str]:
-    """The checkpoints that a stage needs and that are not there."""
-    needed = dict.fromkeys(part.checkpoint for part in walk(stage) if part.checkpoint)
+    """Return the names of required checkpoints that are missing."""
+    needed = dict.fromkeys(component.checkpoint for component in walk(stage) if component.checkpoint)
     return [name for name in needed if not checkpoints.has(name)]
 
 
 def named(*systems: System) -> dict[str, System]:
-    """Systems by their names. Raises ValueError: two of one name."""
-    found = {system.name: system for system in systems}
-    if len(found) < len(systems):
-        raise ValueError("two systems of one name")
-    return found
+    """Index systems by name. Raises ValueError if a name occurs twice."""
+    by_name = {system.name: system for system in systems}
+    if len(by_name) < len(systems):
+        raise ValueError("duplicate system name")
+    return by_name
 
 
 CONCLUSIONS = Conclusions()
@@ -59,7 +59,7 @@ ENSEMBLE: dict[str, Stage] = {**NETWORKS, "snrm": Latent("snrm")}
 LEXICAL = {name: Lexical(name) for name in ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")}
 DEEPCT = {name: Lexical(name, Enrichment("deepct")) for name in ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")}
 TARGER = Lexical("targer_dirichlet", Enrichment("targer_essays"))
-MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the names that it knows them by
+MEMBERS: dict[str, Stage] = {  # stages that a learned fusion may combine, by the names stored in its checkpoint
     "bm25": CONCLUSIONS,
     **ENSEMBLE,
     "gru_interaction": Rerank(CONCLUSIONS, "gru_interaction"),
@@ -77,92 +77,110 @@ MEMBERS: dict[str, Stage] = {  # what a learned fusion may be made of, by the na
 FUSED = ("bm25_arguments", "debates", "dirichlet", "dirichlet_rm3", "dirichlet_thesis", "sbert")
 
 SYSTEMS = named(
-    System("bm25", CONCLUSIONS, "BM25 over the conclusions, with all their premises: the candidates of the networks."),
+    System(
+        "bm25",
+        CONCLUSIONS,
+        "BM25 over conclusions, returning all premises of each; the candidate set of the neural re-rankers.",
+    ),
     System(
         "gru",
         NETWORKS["gru"],
-        "GRU: a siamese recurrent network that reads query and premise apart and adds their parts: no topic changes its order.",
+        "GRU: siamese bidirectional GRU; its score adds a query and a premise term, so the topic does not affect the ranking.",
     ),
     System(
         "gru_interaction",
         MEMBERS["gru_interaction"],
-        "GRU with interaction: the same, with the difference and the product of the two vectors beside them.",
+        "GRU with interaction features: absolute difference and element-wise product of the query and premise vectors.",
     ),
-    System("drmm", NETWORKS["drmm"], "DRMM: a network reads, for each query word, a histogram of the similarities to it."),
-    System("knrm", NETWORKS["knrm"], "KNRM: kernels count the similarities between query words and premise words softly."),
-    System("conv_knrm", NETWORKS["conv_knrm"], "Conv-KNRM: KNRM over word n-grams that a convolution composes."),
-    System("snrm", MEMBERS["snrm"], "SNRM: sparse vectors of latent terms, looked up in an inverted index of all premises."),
-    System("vanilla_bert", NETWORKS["vanilla_bert"], "Vanilla BERT: a linear layer over BERT's reading of query and premise."),
-    System("cedr_drmm", NETWORKS["cedr_drmm"], "CEDR-DRMM: histograms over BERT's vectors in every layer, beside [CLS]."),
-    System("cedr_knrm", NETWORKS["cedr_knrm"], "CEDR-KNRM: kernels over BERT's vectors in every layer, beside [CLS]."),
-    System("sbert", MEMBERS["sbert"], "SBERT: the cosine of topic and premise, each a vector made by a BERT encoder."),
-    System("bm25_arguments", LEXICAL["bm25_arguments"], "BM25 over whole arguments, conclusion and premise."),
-    System("bm25_rm3", LEXICAL["bm25_rm3"], "BM25 over whole arguments, the query expanded by RM3."),
-    System("dirichlet", LEXICAL["dirichlet"], "Query likelihood over whole arguments, Dirichlet smoothing."),
+    System(
+        "drmm", NETWORKS["drmm"], "DRMM: feed-forward network over the matching histogram of each query term, with term gating."
+    ),
+    System("knrm", NETWORKS["knrm"], "KNRM: kernel pooling over the cosine similarities of query and premise terms."),
+    System("conv_knrm", NETWORKS["conv_knrm"], "Conv-KNRM: kernel pooling over convolutional n-gram embeddings."),
+    System(
+        "snrm",
+        MEMBERS["snrm"],
+        "SNRM: learned sparse representations, retrieved from an inverted index of latent terms over all premises.",
+    ),
+    System("vanilla_bert", NETWORKS["vanilla_bert"], "Vanilla BERT: cross-encoder with a linear layer over [CLS]."),
+    System(
+        "cedr_drmm",
+        NETWORKS["cedr_drmm"],
+        "CEDR-DRMM: DRMM histograms over the contextual embeddings of all BERT layers, combined with [CLS].",
+    ),
+    System(
+        "cedr_knrm",
+        NETWORKS["cedr_knrm"],
+        "CEDR-KNRM: kernel pooling over the contextual embeddings of all BERT layers, combined with [CLS].",
+    ),
+    System("sbert", MEMBERS["sbert"], "SBERT: bi-encoder, ranking premises by cosine similarity to the topic."),
+    System("bm25_arguments", LEXICAL["bm25_arguments"], "BM25 over full arguments (conclusion and premise)."),
+    System("bm25_rm3", LEXICAL["bm25_rm3"], "BM25 with RM3 query expansion over full arguments."),
+    System("dirichlet", LEXICAL["dirichlet"], "Query likelihood with Dirichlet smoothing over full arguments."),
     System(
         "dirichlet_rm3",
         LEXICAL["dirichlet_rm3"],
-        "Query likelihood over whole arguments, Dirichlet smoothing, the query expanded by RM3.",
+        "Query likelihood with Dirichlet smoothing and RM3 query expansion over full arguments.",
     ),
     System(
         "deepct_dirichlet",
         DEEPCT["deepct_dirichlet"],
-        "Query likelihood over premises, term frequencies by DeepCT.",
+        "Query likelihood with Dirichlet smoothing over premises with DeepCT weights.",
     ),
     System(
         "deepct_dirichlet_rm3",
         DEEPCT["deepct_dirichlet_rm3"],
-        "Query likelihood with RM3 over premises, term frequencies by DeepCT (the thesis' best by nDCG@5).",
+        "Query likelihood with Dirichlet smoothing and RM3 over premises with DeepCT weights (best nDCG@5 in Hollatz 2022).",
     ),
     System(
         "deepct_bm25_rm3",
         DEEPCT["deepct_bm25_rm3"],
-        "BM25 with RM3 over premises, term frequencies by DeepCT (the thesis' best by Bpref).",
+        "BM25 with RM3 over premises with DeepCT weights (best Bpref in Hollatz 2022).",
     ),
     System(
         "targer_dirichlet",
         TARGER,
-        "Query likelihood over the words that TARGER tags as claim or premise.",
+        "Query likelihood with Dirichlet smoothing over the tokens that TARGER tags as claim or premise.",
     ),
     System(
         "tfr_bert",
         QualityReranking(LEXICAL["dirichlet"], Rerank(LEXICAL["dirichlet"], "tfr_bert"), "quality"),
-        "TFR-BERT: the first arguments of the language model, by relevance and by their quality together.",
+        "TFR-BERT: re-ranks the top documents of `dirichlet` by a weighted sum of relevance and predicted argument quality.",
     ),
     System(
         "ensemble",
         Ensemble(tuple(ENSEMBLE.items()), "ensemble"),
-        "Ensemble: a linear regression over eight networks' scores.",
+        "Ensemble: linear regression over the scores of eight neural rankers.",
     ),
     System(
         "fusion",
         LearnedFusion(tuple((name, MEMBERS[name]) for name in FUSED), "fusion"),
-        "Four searches by words, one of them averaged over debates too, and SBERT's cosine, weighed by judgments of 2020.",
+        "Learned fusion: weighted sum of four lexical rankers, debate cluster scores and SBERT, fitted to Touché 2020 qrels.",
     ),
 )
-PRIMARY_SYSTEM = "fusion"  # whose run is run.txt where no system was asked for
+PRIMARY_SYSTEM = "fusion"  # its run is run.txt unless --system is given
 
 
 def find(name: str) -> System:
-    """The system of that name. Raises UsageError: there is none."""
+    """Return the system with this name. Raises UsageError if there is none."""
     if name not in SYSTEMS:
         raise UsageError(f"unknown system '{short(name)}'; {nearest(name, SYSTEMS)}")
     return SYSTEMS[name]
 
 
 def choose(names: list[str], checkpoints: Checkpoints) -> list[System]:
-    """The systems of those names in that order, each once; when no name is given, all that can run and the primary one.
+    """Return the named systems in order, without duplicates; without names, all runnable systems and the primary one.
 
     Raises:
-        UsageError: an unknown name.
+        UsageError: a name is unknown.
     """
     if names:
         return [find(name) for name in dict.fromkeys(names)]
-    return [
-        system for system in SYSTEMS.values() if system.name == PRIMARY_SYSTEM or not system.missing(checkpoints)
-    ]  # without the primary one there would be no run.txt
+    # The primary system is always included, because run.txt is its run.
+    return [system for system in SYSTEMS.values() if system.name == PRIMARY_SYSTEM or not system.missing(checkpoints)]
 
 
 def name_of(stage: Stage) -> str:
-    """The name of a stage's system; of one that is no system, what it is."""
-    return next((system.name for system in SYSTEMS.values() if system.stage == stage), repr(stage))
+    """Return the name of a stage as a system, else as a fusion member, else its repr."""
+    names = {member: name for name, member in MEMBERS.items()} | {system.stage: system.name for system in SYSTEMS.values()}
+    return names.get(stage) or repr(stage)
