@@ -25,7 +25,6 @@ from submission.systems import catalogue
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
-from submission.systems.room import say_room
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +81,6 @@ def _rank(job: Job, engine: Engine) -> None:
     with Output(job.output) as output, Work(job.work, job.output) as work:
         execution = Execution(source, checkpoints, device, work, engine)
         settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
-        say_room(execution, [system.stage for system in chosen], work.directory)
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
         earlier = earlier_entries(job.output)
         entries = {tag: entry for tag, entry in earlier.items() if output.holds(f"{tag}.txt")}

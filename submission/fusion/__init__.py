@@ -1,3 +1,3 @@
-"""Several lists → one."""
+"""Fusion of rankings."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A weighted sum of what is known of a pair: its members' scores and the document's length, each standardised by topic.
+"""Linear fusion: a weighted sum of member scores and document length, standardised per topic.
 
-Its checkpoint: config.json (what `Linear` holds), metrics.json, provenance.json (hashes), README.md.
+Checkpoint files: config.json (`Linear`), metrics.json, provenance.json (hashes), README.md.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -16,27 +15,25 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from submission.disk.provenance import read_config
-from submission.fusion.members import MadeWith, refuse_others
 from submission.fusion.zscores import zscores
 from submission.lists import DEEPEST
 
-LENGTH = "length"  # the name of that feature; no member has it
-LARGE = 1e9  # no number is
+LENGTH = "length"  # name of the length feature, reserved
+LARGE = 1e9  # exclusive bound of all parameters
 Number = Annotated[float, Meta(gt=-LARGE, lt=LARGE)]
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member: the checkpoints that it is made with, how many documents it proposes, and its weight."""
+    """A member: its checkpoints, pool depth and weight."""
 
     name: str
-    checkpoints: dict[str, str]  # names and fingerprints
-    best: Annotated[int, Meta(ge=0, le=DEEPEST)]  # documents a topic that join the pool; 0: it only scores those of others
+    checkpoints: dict[str, str]  # fingerprints by name
+    best: Annotated[int, Meta(ge=0, le=DEEPEST)]  # top documents per topic added to the pool; 0: only scores other members'
     weight: Number
 
 
 class Length(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The logarithm of the number of words: how much of it counts, and its weight."""
+    """Log document length in words: cap and weight."""
 
     most: Annotated[float, Meta(gt=0, lt=LARGE)]
     weight: Number
@@ -45,80 +42,76 @@ class Length(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Linear(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """score = intercept + Σ weight · standardised feature."""
 
-    version: str  # of the code that fitted it
+    version: str  # version of the code that fitted it
     intercept: Number
     members: tuple[Member, ...]
     length: Length | None
 
     def __post_init__(self) -> None:
-        """Raises ValueError: two features of one name, or nothing that proposes documents."""
+        """Validate the features. Raises ValueError for duplicate names or if no member adds documents to the pool."""
         names = [member.name for member in self.members]
         if len({*names, LENGTH}) <= len(names):
-            raise ValueError(f"members {', '.join(names)}: expected different names, and none of them {LENGTH}")
+            raise ValueError(f"members {', '.join(names)}: names must be unique and different from '{LENGTH}'")
         if not any(member.best for member in self.members):
-            raise ValueError("no member proposes documents: expected a `best` above 0")
+            raise ValueError("no member adds documents to the pool; set `best` above 0 for at least one")
 
     @cached_property
     def fingerprint(self) -> str:
-        """The hash of all its numbers and of its members' checkpoints."""
-        decisive = (self.intercept, self.members, self.length)
-        return hashlib.sha256(msgspec.json.encode(decisive, order="sorted")).hexdigest()
+        """Hash all parameters and the members' checkpoints."""
+        fingerprint_source = (self.intercept, self.members, self.length)
+        return hashlib.sha256(msgspec.json.encode(fingerprint_source, order="sorted")).hexdigest()
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """Of the features by their names, in the order in which they are added up."""
+        """Return the feature weights by name, in summation order."""
         weights = {member.name: member.weight for member in self.members}
         return weights if self.length is None else {**weights, LENGTH: self.length.weight}
 
     @property
     def added(self) -> str:
-        """What is added up, in words."""
-        length = self.length and f" and the logarithm of the number of words, up to {self.length.most:g}"
+        """Describe the summed features."""
+        length = self.length and f" and the log document length, capped at {self.length.most:g}"
         return f"the members' scores{length or ''}"
 
     def formula(self) -> str:
-        """The sum in words."""
-        return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} {name}" for name, weight in self.weights.items())
+        """Return the formula as text; z: z-score over the topic's pool."""
+        return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} z({name})" for name, weight in self.weights.items())
 
     def parts(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What each standardised feature (N,) adds to the scores."""
+        """Return each standardised feature's contribution (N,) to the scores."""
         return {name: weight * features[name] for name, weight in self.weights.items()}
 
     def scores(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The scores (N,) of standardised features: the parts, added to the intercept one by one in their order."""
-        # A matrix product may round a row differently from its equal.
+        """Score documents (N,) from standardised features, adding contributions to the intercept in a fixed order."""
+        # A matrix product may round equal rows differently.
         return np.asarray(sum(self.parts(features).values(), start=np.float64(self.intercept)))
 
-    def refuse_others(self, made_with: MadeWith) -> None:
-        """Check that the members and their checkpoints are those of the fit. Raises CheckpointError."""
-        refuse_others({member.name: member.checkpoints for member in self.members}, made_with, "fuse")
+    @property
+    def member_checkpoints(self) -> dict[str, dict[str, str]]:
+        """Return the fingerprints of each member's checkpoints by member name."""
+        return {member.name: member.checkpoints for member in self.members}
 
 
 def standardised(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Features less their means over the topic's pool, divided by their deviations there.
+    """Standardise features by mean and standard deviation over the topic's pool.
 
     Args:
-        features: `qid docno` and a column a feature.
-        pool: the same of the pools' documents; their order changes no bit.
+        features: `qid docno` and one column per feature.
+        pool: the same for the pooled documents; their order does not affect results.
 
     Returns:
-        By the features' names, an array (N,); 0 where all of a pool have one value, or there is none.
+        Arrays (N,) by feature name; 0 if the pool is constant or empty.
     """
     names = [name for name in features.columns if name not in ("qid", "docno")]
-    found = {name: np.zeros(len(features)) for name in names}
-    places, of_pool = (frame.groupby("qid").indices for frame in (features, pool))
+    standard = {name: np.zeros(len(features)) for name in names}
+    rows, pool_rows = (frame.groupby("qid").indices for frame in (features, pool))
     for name in names:
         values, pooled = features[name].to_numpy(), pool[name].to_numpy()
-        for qid in places.keys() & of_pool.keys():
-            found[name][places[qid]] = zscores(values[places[qid]], pooled[of_pool[qid]])
-    return found
+        for qid in rows.keys() & pool_rows.keys():
+            standard[name][rows[qid]] = zscores(values[rows[qid]], pooled[pool_rows[qid]])
+    return standard
 
 
 def log_lengths(texts: Iterable[str], most: float) -> np.ndarray:
-    """The natural logarithms of the numbers of words, at most so much; of a text without any, 0."""
+    """Compute the natural logarithm of word counts, capped at `most`; 0 for empty texts."""
     return np.minimum(np.log([max(1, len(text.split())) for text in texts]), most)
-
-
-def open_linear(directory: Path) -> Linear:
-    """Read such a directory. Raises CheckpointError: it is missing or damaged."""
-    return read_config(directory, Linear)

@@ -1,4 +1,4 @@
-"""Normalise scores to z-scores, so that scores of different systems can be added."""
+"""Z-score normalisation, which makes the scores of different systems comparable."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 def zscores(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """Values (N,) less the mean of a pool (M,), divided by its deviation; 0 where all of the pool are the same.
+    """Standardise values (N,) by the mean and standard deviation of a pool (M,); 0 if the pool is constant.
 
-    The pool's order changes no bit.
+    The pool's order does not affect the result.
     """
     ordered = np.sort(pool)
-    # Of equal values, rounding may leave a deviation above 0.
+    # Rounding can give equal values a deviation above 0.
     deviation = ordered.std() if ordered[0] < ordered[-1] else 0.0
     return np.asarray((values - ordered.mean()) / deviation) if deviation else np.zeros(len(values))

@@ -1,3 +1,3 @@
-"""First stage: topic → candidates."""
+"""First-stage retrieval."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Systems, the stages that they are made of, and their execution."""
+"""Retrieval systems, their stages, and their execution."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Score whole debates by a search: the mean score of a debate's best arguments (cluster score)."""
+"""Cluster score (Kurland and Lee 2004): the mean retrieval score of a debate's top-ranked arguments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from submission import lists
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 
-BEST = 200  # documents of a search that speak for their debates, a topic
+BEST = 200  # top documents per topic that contribute to their debates' scores
 KEY = ["qid", "debate"]
-IDS = re.compile(  # of args.me, by version; they begin with a hash of the debate's address
+IDS = re.compile(  # args.me ids by corpus version; each starts with a hash of the debate's URL
     r"(S[0-9a-f]{1,8})-A[0-9a-f]{1,8}"  # 2020-04-01
     r"|([0-9a-f]{8})-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9]+-[0-9]+"  # 1
 )
@@ -24,11 +24,11 @@ IDS = re.compile(  # of args.me, by version; they begin with a hash of the debat
 
 @dataclass(frozen=True)
 class ClusterScore(Stage):
-    """A document's score is the mean of a search's scores over the document and those of its debate that are among the best.
+    """The mean retrieval score of a document and the top-ranked documents of its debate.
 
-    It is the score of the document's cluster (Kurland and Lee 2004), the clusters being the debates that people held. Added to
-    the search's, arguments of one debate are relevant together; subtracted from it, one stands out among them. A document that
-    is the only one of its debate has the search's score.
+    This is the document's cluster score (Kurland and Lee 2004), with debates as clusters. In a fusion its weight may have
+    either sign: a positive weight favours documents of relevant debates, a negative one documents that stand out within their
+    debate. The score equals the retrieval score if no other document of the debate is in the top `BEST`.
     """
 
     search_by: Stage
@@ -39,47 +39,49 @@ class ClusterScore(Stage):
         return (self.search_by,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """All documents of the search."""
+        """Rank all documents of the retriever by cluster score."""
         pairs = execution.lists(self.search_by)[["qid", "docno"]]
         return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        best = self._best(execution)
-        known = _with_debate(pairs[["qid", "docno"]]).merge(best, on=["qid", "docno", "debate"], how="left")
-        known = known.merge(best.groupby(KEY)["score"].agg(["sum", "size"]).reset_index(), on=KEY, how="left")
-        total, number = known["sum"].fillna(0.0).to_numpy(), known["size"].fillna(0).to_numpy()
-        others = known["score"].isna().to_numpy()
-        if others.any():
-            own = self.search_by.scores(execution, pairs.loc[others, ["qid", "docno"]].reset_index(drop=True))
-            total[others] += own
-            number[others] += 1
-        return np.asarray(total / number)
+        top_documents = self._best(execution)
+        matched = _with_debate(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
+        totals = top_documents.groupby(KEY)["score"].agg(["sum", "size"]).reset_index()
+        matched = matched.merge(totals, on=KEY, how="left")
+        total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
+        unranked = matched["score"].isna().to_numpy()
+        if unranked.any():
+            total[unranked] += self.search_by.scores(execution, pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True))
+            count[unranked] += 1
+        return np.asarray(total / count)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Explain the share of each document of the debate."""
-        best, debate = self._best(execution), debate_of(docno)
-        own = best[(best["qid"] == qid) & (best["debate"] == debate)]
-        found = dict(zip(own["docno"], own["score"], strict=True))
+        """Break the score down by document of the debate."""
+        top_documents, debate = self._best(execution), debate_of(docno)
+        members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
+        score_by_docno = dict(zip(members["docno"], members["score"], strict=True))
         pair = pd.DataFrame({"qid": [qid], "docno": [docno]})
-        if docno not in found:
-            found[docno] = self.search_by.scores(execution, pair).item()
-        rows = [Row(score / len(found), one, f"its score {score:.4f}, divided by {len(found)}") for one, score in found.items()]
+        if docno not in score_by_docno:
+            score_by_docno[docno] = self.search_by.scores(execution, pair).item()
+        count = len(score_by_docno)
+        rows = [
+            Row(score / count, member, f"retrieval score {score:.4f} / {count}") for member, score in score_by_docno.items()
+        ]
         [total] = self.scores(execution, pair).tolist()
-        return Explained(total, f"the mean over {len(found)} documents of debate {debate}", rows)
+        return Explained(total, f"mean retrieval score of {count} documents of debate {debate}", rows)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"averages": name(self.search_by)}
 
     def _best(self, execution: Execution) -> pd.DataFrame:
-        """`qid docno score debate` of the best documents of each topic."""
-        found = lists.cut(execution.lists(self.search_by), BEST)
-        return _with_debate(found[["qid", "docno", "score"]])
+        """Return the top `BEST` documents of each topic as `qid docno score debate`."""
+        return _with_debate(lists.cut(execution.lists(self.search_by), BEST)[["qid", "docno", "score"]])
 
 
 def debate_of(docno: str) -> str:
-    """Return the debate of an argument, the prefix of its id; an id of another form is a debate of its own."""
-    found = IDS.fullmatch(docno)
-    return docno if found is None else found[1] or found[2]
+    """Return the debate id of an argument (the prefix of its docno), or the docno itself if its format is unknown."""
+    match = IDS.fullmatch(docno)
+    return docno if match is None else match[1] or match[2]
 
 
 def _with_debate(pairs: pd.DataFrame) -> pd.DataFrame:

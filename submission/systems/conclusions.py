@@ -1,4 +1,4 @@
-"""Retrieve conclusions by BM25, with all their premises: the candidates of the networks."""
+"""BM25 retrieval over conclusions, returning all their premises: the candidate set of the neural re-rankers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from submission.systems.explained import Explained, Row
 
 @dataclass(frozen=True)
 class Conclusions(Stage):
-    """BM25 over the conclusions, with all their premises (thesis 4.3); or the list that was handed over, as it is."""
+    """BM25 over conclusions with all their premises (Entezari 2020, 4.3), or the supplied ranking."""
 
     checkpoint = None
 
@@ -24,35 +24,36 @@ class Conclusions(Stage):
         return self.search(execution) if execution.given is None else execution.given
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """The premises of the best conclusions, in the order of these, then by docno."""
+        """Return the premises of the top conclusions, in conclusion order, then by docno."""
         index = self._index(execution)
-        with execution.stopwatch.stage("candidates"):
+        with execution.stopwatch.stage("conclusion retrieval"):
             return retrieve(execution.topics, index)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """BM25 of the documents' conclusions, with the statistics of the collection."""
+        """Score the documents' conclusions with BM25 and collection statistics."""
         index = self._index(execution)
         texts = execution.documents.texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]
-        rows = zip(pairs["qid"], pairs["docno"], strict=True)
-        return np.array([sum(value for _, value in index.shares(queries[q], texts[d])) for q, d in rows], dtype=float)
+        contributions = (
+            index.shares(queries[qid], texts[docno]) for qid, docno in zip(pairs["qid"], pairs["docno"], strict=True)
+        )
+        return np.array([sum(value for _, value in terms) for terms in contributions], dtype=float)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Explain the share of each query word."""
+        """Break the score down by query term."""
         if execution.given is not None:
-            raise UsageError(f"scores are those of {execution.input.list_file}, they were not made here")
+            raise UsageError(f"its scores come from {execution.input.list_file} and cannot be explained; choose another system")
         [query], [conclusion] = execution.topics["query"], execution.documents.texts({docno})["conclusion"]
-        shares = self._index(execution).shares(query, conclusion)
-        how = "that of its conclusion: a sum over the words of the query"
-        return Explained(sum(value for _, value in shares), how, [Row(value, word) for word, value in shares])
+        rows = [Row(value, term) for term, value in self._index(execution).shares(query, conclusion)]
+        return Explained(sum(row.value for row in rows), "BM25 score of the conclusion, summed over query terms", rows)
 
     def of_list(self, file: Path) -> str:
-        return f"{file.name} as it is"
+        return f"the ranking in {file.name}, unchanged"
 
     def _index(self, execution: Execution) -> ConclusionIndex:
         return execution.once_of_collection(type(self), "index", lambda: self._made(execution))
 
     @staticmethod
     def _made(execution: Execution) -> ConclusionIndex:
-        with execution.stopwatch.stage("index"):
+        with execution.stopwatch.stage("conclusion index"):
             return conclusion_index(execution.documents.conclusions, execution.place("conclusions"))

@@ -1,4 +1,4 @@
-"""The words that an enricher gives the documents of a collection, or others, in place of their own."""
+"""Index terms that an enricher assigns to documents in place of their own words."""
 
 from __future__ import annotations
 
@@ -20,46 +20,43 @@ from submission.systems.remembered import Checkpoints
 
 @dataclass(frozen=True)
 class Enrichment(Component):
-    """An enricher over the documents' texts."""
+    """An enricher applied to document texts."""
 
     checkpoint: str
 
     def opened(self, checkpoints: Checkpoints) -> EnricherCheckpoint:
         return checkpoints.network(self.checkpoint, open_enricher)
 
-    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
-        """The words of all documents."""
-        return {repr(self): 0.5}
-
     def decided_by(self, execution: Execution) -> list[str]:
         """Another device or precision gives other bits."""
         return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
 
     def collection(self, execution: Execution, fields: Fields, collection: list[str]) -> Enriched:
-        """The words of a whole collection by its docnos, in their order, kept in parts."""
-        kept = execution.place(f"enriched-{self.checkpoint}", *self.decided_by(execution), fields)
-        opened, device, documents = self.opened(execution.checkpoints), execution.device, execution.documents
+        """Return the enriched collection in docno order, computed in cached shards."""
+        cache = execution.place(f"enriched-{self.checkpoint}", *self.decided_by(execution), fields)
+        checkpoint, documents = self.opened(execution.checkpoints), execution.documents
 
-        def texts(docnos: Sequence[str]) -> list[str]:
+        def load_texts(docnos: Sequence[str]) -> list[str]:
             return texts_of(documents.texts(docnos), fields)
 
-        with execution.stopwatch.stage(f"enrichment by {self.checkpoint}"):
-            return enrich(collection, texts, opened, device, kept, execution.engine)
+        with execution.stopwatch.stage(f"enrichment with {self.checkpoint}"):
+            return enrich(collection, load_texts, checkpoint, execution.device, cache, execution.engine)
 
     def words(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[Words]:
-        """The words of some documents, each computed alone: a document's do not depend on the others."""
+        """Compute the term frequencies of documents, each independently of the others."""
         each_alone = EachAlone(self.opened(execution.checkpoints), execution.device)
         return computed(execution.engine, each_alone, texts_of(documents, fields), execution.device)
 
     def marked(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Piece]:
-        """The text of one document, by the parts of an argument that it finds; none of an enricher that finds none."""
-        enricher, found = self.opened(execution.checkpoints).enricher, []
+        """Split a document's text into argument components; empty for enrichers without component labels."""
+        enricher, spans = self.opened(execution.checkpoints).enricher, []
         for text, words in self.read(execution, fields, document) if enricher.parts else []:
-            found += [*pieces(text, words, enricher.part), Piece(" ", "")]
-        return found
+            spans += [*pieces(text, words, enricher.part), Piece(" ", "")]
+        return spans
 
     def read(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[Word]]]:
-        """The passages of one document, and what it says of the words of each."""
-        opened, [text] = self.opened(execution.checkpoints), texts_of(document, fields)
-        [said] = read([text], opened, execution.device)
-        return [(passage.text, words) for passage, words in zip(opened.reader.passages(text), said, strict=True)]
+        """Return the passages of a document with their token annotations."""
+        checkpoint, [text] = self.opened(execution.checkpoints), texts_of(document, fields)
+        [annotations] = read([text], checkpoint, execution.device)
+        passages = checkpoint.reader.passages(text)
+        return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]

@@ -1,4 +1,4 @@
-"""The regression ensemble: a linear regression over the scores of several stages."""
+"""Regression ensemble: linear regression over the scores of several stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.fusion.regression import LISTED, Regression, open_regression
+from submission.fusion.regression import LISTED, Regression
 from submission.systems.execution import Execution
 from submission.systems.explained import Explained, Row
 from submission.systems.fusion import Fusion, needed
@@ -17,46 +17,49 @@ from submission.systems.remembered import Checkpoints
 
 @dataclass(frozen=True)
 class Ensemble(Fusion):
-    """A regression over the scores of the members' best documents (thesis 3.6)."""
+    """Linear regression over the members' top-ranked scores (Entezari 2020, 3.6)."""
 
     def opened(self, checkpoints: Checkpoints) -> Regression:
-        """Raises CheckpointError: it was fitted with other members, or with other checkpoints of these."""
-        return self.model(checkpoints, open_regression)
+        """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
+        return self.model(checkpoints, Regression)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """All documents that a member lists among its best."""
+        """Rank the union of the members' top documents."""
         combined = self.opened(execution.checkpoints).combine(self._listed(execution))
         return lists.ranked(combined, execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """A document that no member lists among its best has the intercept."""
+        """Score pairs; a document outside all top rankings gets the intercept."""
         regression = self.opened(execution.checkpoints)
         combined = regression.combine(self._listed(execution))
-        found = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
-        return found.fillna(regression.intercept).to_numpy()
+        scores = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
+        return scores.fillna(regression.intercept).to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Explain the share of each member."""
-        regression, listed = self.opened(execution.checkpoints), self._listed(execution)
+        """Break the score down by member."""
+        regression, rankings = self.opened(execution.checkpoints), self._listed(execution)
         rows = [Row(regression.intercept, "intercept")]
         for member in regression.members:
-            score = listed[member.name].set_index("docno")["score"].get(docno)
-            share = 0.0 if score is None else member.coefficient * member.normalised(np.array([score])).item()
-            how = f"not among its best {LISTED}" if score is None else f"its score {score:.4f}, times {member.coefficient:.4f}"
-            rows.append(Row(share, member.name, how))
-        how = "a sum over the members' scores, each brought to [0, 1], and the intercept"
-        if not any((lists["docno"] == docno).any() for lists in listed.values()):
-            how = f"the intercept: it is not among the best {LISTED} of any member"
+            score = rankings[member.name].set_index("docno")["score"].get(docno)
+            if score is None:
+                rows.append(Row(0.0, member.name, f"not in its top {LISTED}"))
+                continue
+            scaled = member.normalised(np.array([score])).item()
+            note = f"score {score:.4f}, min-max scaled {scaled:.4f}, weight {member.coefficient:.4f}"
+            rows.append(Row(member.coefficient * scaled, member.name, note))
+        summary = "weighted sum of the members' min-max scaled scores, plus the intercept"
+        if not any((ranking["docno"] == docno).any() for ranking in rankings.values()):
+            summary = f"intercept only: not in any member's top {LISTED}"
         [total] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
-        return Explained(total, how, rows)
+        return Explained(total, summary, rows)
 
     def formula(self, checkpoints: Checkpoints) -> str:
-        return f"score = {checkpoints.opened(self.checkpoint, open_regression).formula()}"
+        return f"score = {checkpoints.load_config(self.checkpoint, Regression).formula()}"
 
     def _listed(self, execution: Execution) -> dict[str, pd.DataFrame]:
-        """Return each member's best documents, which are taken from it."""
-        found = {}
+        """Return each member's top documents."""
+        rankings = {}
         for name, stage in self.members:
             with needed(name):
-                found[name] = lists.cut(execution.lists(stage), LISTED)
-        return found
+                rankings[name] = lists.cut(execution.lists(stage), LISTED)
+        return rankings

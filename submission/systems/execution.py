@@ -1,4 +1,4 @@
-"""The base classes of stages, and the execution that computes the rankings of stages, each once."""
+"""Base classes of stages, and the execution that computes and caches their results."""
 
 from __future__ import annotations
 
@@ -31,32 +31,25 @@ T = TypeVar("T")
 
 
 class Opened(Protocol):
-    """An opened checkpoint."""
+    """A loaded checkpoint."""
 
     @property
     def fingerprint(self) -> str:
-        """The hash of everything in it that decides what a stage gives."""
+        """Return the hash of everything in it that affects results."""
 
 
 class Component(ABC):
-    """A part of a system. A subclass is a frozen dataclass: equal components are computed once."""
+    """A part of a system; subclasses are frozen dataclasses, so that equal components are computed once."""
 
-    checkpoint: str | None  # the name of the checkpoint that it reads
+    checkpoint: str | None  # name of its checkpoint, if any
 
     def made_of(self) -> tuple[Component, ...]:
-        """Return the components whose results it uses."""
+        """Return the components it depends on."""
         return ()
 
     def opened(self, checkpoints: Checkpoints) -> Opened | None:
-        """Open its checkpoint, if it has one. Raises CheckpointError."""
+        """Load its checkpoint, if it has one. Raises CheckpointError."""
         return None
-
-    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
-        """Return about how many bytes it keeps for each byte of the corpus, by the name of what is kept.
-
-        What depends on the topics alone is left out. Raises CheckpointError.
-        """
-        return {}
 
     def decided_by(self, execution: Execution) -> list[str]:
         """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
@@ -65,21 +58,21 @@ class Component(ABC):
 
 
 class Stage(Component):
-    """A way to rank documents for each topic; equal stages give the same ranking.
+    """A method that ranks documents for each topic; equal stages produce equal rankings.
 
-    Where a list was handed over with the input, a stage ranks exactly its documents; else it searches.
+    If the input supplies a ranking, a stage ranks exactly its documents; otherwise it searches.
     """
 
     def lists(self, execution: Execution) -> pd.DataFrame:
-        """Its lists, see `submission.lists`; asked for by the execution alone, which remembers them."""
-        given = execution.given
-        if given is None:
+        """Rank documents; call `Execution.lists` instead, which caches the result."""
+        candidates = execution.given
+        if candidates is None:
             return self.search(execution)
-        return lists.ranked(given.assign(score=self.scores(execution, given)), execution.topics)
+        return lists.ranked(candidates.assign(score=self.scores(execution, candidates)), execution.topics)
 
     @abstractmethod
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Its lists where none was handed over."""
+        """Search the collection; used if no ranking is supplied."""
 
     @abstractmethod
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
@@ -87,82 +80,82 @@ class Stage(Component):
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Why a document has its score for a topic. Raises UsageError: its scores were not made here."""
+        """Explain a document's score for a topic. Raises UsageError if the score was supplied."""
 
     def formula(self, checkpoints: Checkpoints) -> str:
         """Return the checkpoint's formula as a line of text. Raises CheckpointError."""
         return ""
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        """Return the entries of ir-metadata.yml about its sub-stages, by their names."""
+        """Return its ir-metadata.yml entries; `name` names the stages it depends on."""
         return {}
 
     def of_list(self, file: Path) -> str:
-        """Describe what it ranks where a list was handed over in a file."""
-        return f"exactly the documents of {file.name}"
+        """Describe what it ranks if a ranking is supplied in a file."""
+        return f"the documents in {file.name}"
 
 
 def walk(component: Component) -> Iterator[Component]:
-    """A component and all that it is made of, each once, what is made first coming first."""
+    """Yield a component and its transitive dependencies, each once, dependencies first."""
     seen: set[Component] = set()
 
-    def visit(one: Component) -> Iterator[Component]:
-        if one not in seen:
-            seen.add(one)
-            for other in one.made_of():
-                yield from visit(other)
-            yield one
+    def visit(current: Component) -> Iterator[Component]:
+        if current not in seen:
+            seen.add(current)
+            for dependency in current.made_of():
+                yield from visit(dependency)
+            yield current
 
     return visit(component)
 
 
 class Execution:
-    """The inputs of all stages, and the only memory of their results."""
+    """Inputs of all stages and the memo of their results."""
 
     def __init__(
         self, source: Input, checkpoints: Checkpoints, device: torch.device, work: Work, engine: Engine = HERE
     ) -> None:
-        """Create the execution of a process; parts are computed by the engine, on the device."""
+        """Create an execution; `engine` computes shards on `device`."""
         self.input, self.checkpoints, self.device, self.work, self.engine = source, checkpoints, device, work, engine
         self.stopwatch = source.stopwatch
         self._remembered = Remembered()
 
     @property
     def computed_on(self) -> str:
-        """The device and, where it is not the usual one, the precision of encoders."""
+        """Return the device type, plus the encoder precision unless it is float32."""
         precision = self.checkpoints.precision
         return self.device.type if precision is None else f"{self.device.type} {precision}"
 
     @property
     def topics(self) -> pd.DataFrame:
-        """The topics `qid query`."""
+        """Return the topics `qid query`."""
         return self.input.topics
 
     @cached_property
     def documents(self) -> Documents:
-        """The documents. Raises InputError, OutputError."""
+        """Open the document store. Raises InputError, OutputError."""
         return open_documents(self.input, self.work)
 
     @cached_property
     def tokens(self) -> Tokens:
-        """The texts of topics and documents as ids."""
+        """Return the token ids of topics and documents."""
         return ReadTokens(self.topics, self.documents.texts, self.stopwatch)
 
     @cached_property
     def given(self) -> pd.DataFrame | None:
-        """The lists that were handed over; None: there are none. Raises InputError."""
+        """Return the supplied ranking, or None. Raises InputError."""
         return self.input.given(self.documents.unknown)
 
     def lists(self, stage: Stage) -> pd.DataFrame:
-        """A stage's lists, see `submission.lists`; a failure is remembered as they are. Raises what making them does."""
+        """Return a stage's ranking; remembers results and failures. Raises whatever the stage raises."""
         return self.once(stage, "lists", lambda: self._made(stage))
 
     def once(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
-        """Return, or raise, the result of the first call of `make`."""
+        """Return, or re-raise, the outcome of the first call of `make`."""
         return self._remembered.once(owner, name, make)
 
     def once_of_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
-        """Do as `once` for a result that depends on the collection alone."""
+        """Compute once a value that depends only on the collection."""
         return self.once(owner, name, make)
 
     def key(self, component: Component) -> str:
@@ -180,10 +173,10 @@ class Execution:
 
     def _made(self, stage: Stage) -> pd.DataFrame:
         name = "-".join([type(stage).__name__.lower(), *([stage.checkpoint] if stage.checkpoint else [])])
-        kept = self.work.place(f"lists-{name}", self.key(stage))
-        return lists.loads(kept.content("lists.msgpack", lambda: lists.dumps(self._checked(stage))))
+        cache = self.work.place(f"ranking-{name}", self.key(stage))
+        return lists.loads(cache.content("ranking.msgpack", lambda: lists.dumps(self._checked(stage))))
 
     def _checked(self, stage: Stage) -> pd.DataFrame:
-        found = stage.lists(self)
-        lists.refuse_faulty(found, self.topics, self.documents.unknown(found["docno"]))
-        return found
+        ranking = stage.lists(self)
+        lists.refuse_faulty(ranking, self.topics, self.documents.unknown(ranking["docno"]))
+        return ranking

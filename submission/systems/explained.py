@@ -1,4 +1,4 @@
-"""Why a document has its score, as a value."""
+"""Explanation of a document's score as a sum of contributions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from submission.scoring.batches import Padded, PaddedPairs, pad
 from submission.scoring.checkpoint import Checkpoint
 from submission.scoring.pairs import score_pairs
 
-PRECISION = 1e-4  # relative above 1: what the parts' sum may differ from the score by
+PRECISION = 1e-4  # maximum difference between sum and score, relative above 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """A figure, what it is of, and where it comes from."""
+    """A value with a label and an optional note."""
 
     value: float
     name: str
@@ -29,72 +29,74 @@ class Row:
 
 @dataclass(frozen=True)
 class Explained:
-    """A score and the parts that it is the sum of."""
+    """A score and the contributions that sum to it."""
 
     score: float
-    how: str  # in words, what the parts are to the score
+    how: str  # how the contributions give the score
     parts: list[Row]
-    output: Callable[[float], float] | None = None  # what makes the score of the sum; None: the sum is the score
-    seen: dict[str, str] = field(default_factory=dict)  # texts as they were read, by what they are
-    views: dict[str, list[Row]] = field(default_factory=dict)  # the parts added up in other ways, by how
-    marked: list[Piece] = field(default_factory=list)  # the document's text, by parts of an argument
-    omissions: list[Row] = field(default_factory=list)  # what the score changes by without a piece of the premise
+    output: Callable[[float], float] | None = None  # maps the sum to the score; None: identity
+    seen: dict[str, str] = field(default_factory=dict)  # texts as the model read them, by field
+    views: dict[str, list[Row]] = field(default_factory=dict)  # contributions aggregated differently, by title
+    marked: list[Piece] = field(default_factory=list)  # the document's text, split into argument components
+    omissions: list[Row] = field(default_factory=list)  # score change if one word piece of the premise is left out
 
     def __post_init__(self) -> None:
-        """Raises AssertionError: the parts do not give the score."""
+        """Raise AssertionError if the contributions do not give the score."""
         total = sum(part.value for part in self.parts)
-        given = total if self.output is None else self.output(total)
-        if not abs(given - self.score) <= PRECISION * max(1, abs(self.score)):
-            raise AssertionError(f"the parts give {given}, the score is {self.score}: the explanation is wrong")
+        expected = total if self.output is None else self.output(total)
+        if not abs(expected - self.score) <= PRECISION * max(1, abs(self.score)):
+            raise AssertionError(f"contributions give {expected}, but the score is {self.score}")
 
 
 @torch.inference_mode()
 def by_network(checkpoint: Checkpoint, query: list[int], document: list[int], what: str, device: torch.device) -> Explained:
-    """Why a network gives a query and a document, which is this or that of an argument, their score."""
+    """Explain the score that a network gives a query and a document field."""
     ranker, tokeniser, ids = checkpoint.on(device), checkpoint.tokeniser, (query, document)
-    words = tokeniser.terms(ids[0]), tokeniser.terms(ids[1])
+    tokens = tokeniser.terms(ids[0]), tokeniser.terms(ids[1])
     pair = [tensor.to(device) for text in ids for tensor in pad([text])]
-    found, score = ranker.explain(*pair), ranker(*pair).item()
-    by_name: dict[str, float] = defaultdict(float)
-    by_query: dict[int, float] = defaultdict(float)
-    for part in found.parts:
-        by_name[part.name] += part.value
+    explanation, score = ranker.explain(*pair), ranker(*pair).item()
+    by_feature: dict[str, float] = defaultdict(float)
+    by_query_term: dict[int, float] = defaultdict(float)
+    for part in explanation.parts:
+        by_feature[part.name] += part.value
         if part.query is not None:
-            by_query[part.query] += part.value
+            by_query_term[part.query] += part.value
     views = {}
-    if len(by_name) < len(found.parts):
-        views["by part"] = [Row(value, name) for name, value in by_name.items()]
-        views["by query word"] = [Row(value, words[0][place]) for place, value in by_query.items()]
-    output = found.output
-    total = sum(part.value for part in found.parts)
-    how = "the sum of these parts" if output is None else f"{output.__name__} of {total:.6f}, the sum of these parts"
+    if len(by_feature) < len(explanation.parts):
+        views["by feature"] = [Row(value, name) for name, value in by_feature.items()]
+        views["by query term"] = [Row(value, tokens[0][position]) for position, value in by_query_term.items()]
+    output = explanation.output
+    total = sum(part.value for part in explanation.parts)
+    summary = "sum of these contributions"
+    if output is not None:
+        summary = f"{output.__name__} of {total:.6f}, the {summary}"
     return Explained(
         score=score,
-        how=f"{how} ({found.remark})" if found.remark else how,
-        parts=[Row(part.value, part.name, _where(part, words)) for part in found.parts],
+        how=f"{summary} ({explanation.remark})" if explanation.remark else summary,
+        parts=[Row(part.value, part.name, _where(part, tokens)) for part in explanation.parts],
         output=None if output is None else lambda value: output(torch.tensor(value)).item(),
-        seen={"query seen": " ".join(words[0]), f"{what} seen": " ".join(words[1])},
+        seen={"query as tokenised": " ".join(tokens[0]), f"{what} as tokenised": " ".join(tokens[1])},
         views=views,
-        omissions=_omissions(checkpoint, ids, words[1], score, device) if found.by_omission else [],
+        omissions=_omissions(checkpoint, ids, tokens[1], score, device) if explanation.by_omission else [],
     )
 
 
 def _omissions(
     checkpoint: Checkpoint, ids: tuple[list[int], list[int]], words: list[str], score: float, device: torch.device
 ) -> list[Row]:
-    """Compute the change of the score when a piece of the premise is left out, for each piece."""
+    """Compute the score change for each premise token that is left out."""
     query, premise = ids
-    shorter = Padded.of([premise[:place] + premise[place + 1 :] for place in range(len(premise))])
-    pairs = PaddedPairs(Padded.of([query]), shorter, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
+    occluded = Padded.of([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
+    pairs = PaddedPairs(Padded.of([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
     scores = score_pairs(checkpoint.ranker, pairs, device)
     return [
-        Row(new - score, word, f"place {place}")
-        for place, (new, word) in enumerate(zip(scores.tolist(), words, strict=True), 1)
+        Row(new_score - score, token, f"position {position}")
+        for position, (new_score, token) in enumerate(zip(scores.tolist(), words, strict=True), 1)
     ]
 
 
 def _where(part: Part, words: tuple[list[str], list[str]]) -> str:
-    """The words that a part comes from."""
+    """Return the tokens that a contribution comes from."""
     query = "" if part.query is None else words[0][part.query]
-    document = " ".join(words[1][place] for place in part.document if place < len(words[1]))
+    document = " ".join(words[1][position] for position in part.document if position < len(words[1]))
     return "  ".join(text for text in (" ← ".join(text for text in (query, document) if text), part.note) if text)

@@ -1,24 +1,25 @@
-"""The base class of stages that fuse several rankings."""
+"""Base class of stages that fuse several rankings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from submission.errors import CheckpointError, InputError, OutputError
-from submission.fusion.members import MadeWith
 from submission.systems.execution import Stage, walk
 from submission.systems.remembered import Checkpoints
 
+MadeWith = Mapping[str, Mapping[str, str]]  # by member name: fingerprints by checkpoint name
+
 
 class Model(Protocol):
-    """A model that was fitted to the members' scores."""
+    """A model fitted to the members' scores."""
 
-    def refuse_others(self, made_with: MadeWith) -> None:
-        """Raises CheckpointError: it was fitted with others."""
+    @property
+    def member_checkpoints(self) -> MadeWith:
+        """Return the fingerprints of each member's checkpoints at fitting time."""
 
 
 M = TypeVar("M", bound=Model)
@@ -26,7 +27,7 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True)
 class Fusion(Stage):
-    """A stage over the scores of others, its members, named as when it was fitted."""
+    """A stage over the scores of its members, which keep the names used for fitting."""
 
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
@@ -34,36 +35,43 @@ class Fusion(Stage):
     def made_of(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)
 
-    def model(self, checkpoints: Checkpoints, how: Callable[[Path], M]) -> M:
-        """Open the fitted model. Raises CheckpointError: fitted with other members, or with other checkpoints of these."""
-        found = checkpoints.opened(self.checkpoint, how)
-        try:
-            found.refuse_others(self.made_with(checkpoints))
-        except CheckpointError as error:
-            raise CheckpointError(f"{checkpoints.directory / self.checkpoint}: {error}") from None
-        return found
+    def model(self, checkpoints: Checkpoints, kind: type[M]) -> M:
+        """Load the fitted model. Raises CheckpointError if members or their checkpoints differ from the fit."""
+        model = checkpoints.load_config(self.checkpoint, kind)
+        mismatch = describe_mismatch(model.member_checkpoints, self.made_with(checkpoints))
+        if mismatch:
+            raise CheckpointError(f"{checkpoints.directory / self.checkpoint}: {mismatch}; run `python -m training fuse`")
+        return model
 
     def made_with(self, checkpoints: Checkpoints) -> dict[str, dict[str, str]]:
-        """By the members' names, the fingerprints of all checkpoints that each is made with. Raises CheckpointError."""
-        found: dict[str, dict[str, str]] = {}
+        """Return the fingerprints of each member's checkpoints by member name. Raises CheckpointError."""
+        fingerprints: dict[str, dict[str, str]] = {}
         for name, stage in self.members:
             with needed(name):
-                opened = {part.checkpoint: part.opened(checkpoints) for part in walk(stage)}
-            found[name] = {checkpoint: one.fingerprint for checkpoint, one in opened.items() if checkpoint and one}
-        return found
+                loaded = {component.checkpoint: component.opened(checkpoints) for component in walk(stage)}
+            fingerprints[name] = {key: checkpoint.fingerprint for key, checkpoint in loaded.items() if key and checkpoint}
+        return fingerprints
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"interpolates": [name(stage) for _, stage in self.members]}
 
 
+def describe_mismatch(fitted: MadeWith, current: MadeWith) -> str:
+    """Describe how members or their checkpoints differ from the fit; empty if they do not."""
+    if fitted.keys() != current.keys():
+        return f"fitted with the members {', '.join(sorted(fitted))}, but the system has {', '.join(sorted(current))}"
+    changed = [name for name, checkpoints in fitted.items() if current[name] != checkpoints]
+    return f"fitted with other checkpoints of {', '.join(changed)}" if changed else ""
+
+
 @contextmanager
 def needed(member: str) -> Iterator[None]:
-    """Let a failure within say which member it is of."""
+    """Name the member in errors that are raised within."""
     try:
         yield
     except (InputError, OutputError):
-        raise  # not this member's fault
+        raise  # not caused by this member
     except CheckpointError as error:
-        raise CheckpointError(f"it needs {member}, which failed: {error}") from None
+        raise CheckpointError(f"member {member} failed: {error}") from None
     except Exception as error:  # an internal error
-        raise RuntimeError(f"it needs {member}, which failed: {error}") from error
+        raise RuntimeError(f"member {member} failed: {error}") from error

@@ -1,4 +1,4 @@
-"""The learned fusion: a weighted sum of the members' scores and the document's length, over all documents that some propose."""
+"""Learned fusion: a weighted sum of member scores and document length over the members' pooled candidates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.fusion.linear import LENGTH, Linear, log_lengths, open_linear, standardised
+from submission.fusion.linear import LENGTH, Linear, log_lengths, standardised
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.fusion import Fusion, needed
@@ -19,54 +19,57 @@ PAIR = ["qid", "docno"]
 
 @dataclass(frozen=True)
 class LearnedFusion(Fusion):
-    """A weighted sum of features, each standardised over the topic's pool: the members' best documents together or, where a
-    list was handed over, that list. A score is a function of topic, document and pool.
+    """A weighted sum of features standardised over the topic's pool.
+
+    The pool is the union of the members' top documents, or the supplied ranking. A score depends only on topic, document and
+    pool.
     """
 
     def opened(self, checkpoints: Checkpoints) -> Linear:
-        """Raises CheckpointError: it was fitted with other members, or with other checkpoints of these."""
-        return self.model(checkpoints, open_linear)
+        """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
+        return self.model(checkpoints, Linear)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """All documents of the pools."""
+        """Rank the pooled documents."""
         pairs = self._pool(execution)[PAIR]
         return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """A document outside of the pool is compared with those in it, which it does not change."""
+        """Score pairs; documents outside the pool are standardised by its statistics without changing them."""
         features = standardised(self._known(execution, pairs), self._pool(execution))
         return self.opened(execution.checkpoints).scores(features)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Explain the shares of the members and of the length."""
+        """Break the score down by member and document length."""
         model, pool = self.opened(execution.checkpoints), self._pool(execution)
-        known = self._known(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
-        features = standardised(known, pool)
+        raw = self._known(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
+        features = standardised(raw, pool)
         rows = [Row(model.intercept, "intercept")]
-        for name, [share] in model.parts(features).items():
-            own = f"{known[name].item():.4f}, which is {features[name].item():+.3f} deviations from the pool's mean"
-            rows.append(Row(float(share), name, f"{own}, times {model.weights[name]:.4f}"))
-        how = f"a sum over {model.added}, standardised over the topic's pool"
+        for name, [contribution] in model.parts(features).items():
+            z_score = features[name].item()
+            note = f"raw score {raw[name].item():.4f}, z-score {z_score:+.3f} over the pool, weight {model.weights[name]:.4f}"
+            rows.append(Row(float(contribution), name, note))
+        summary = f"weighted sum of {model.added}, standardised over the topic's pool"
         if docno not in set(pool.loc[pool["qid"] == qid, "docno"]):
-            how += ", where it is not: no member proposes it"
-        return Explained(model.scores(features).item(), how, rows)
+            summary += "; the document is not in the pool: no member retrieved it"
+        return Explained(model.scores(features).item(), summary, rows)
 
     def formula(self, checkpoints: Checkpoints) -> str:
-        return f"score = {checkpoints.opened(self.checkpoint, open_linear).formula()}"
+        return f"score = {checkpoints.load_config(self.checkpoint, Linear).formula()}"
 
     def pool(self, execution: Execution, model: Linear) -> pd.DataFrame:
-        """The pairs `qid docno` of all topics' pools."""
+        """Return the pairs `qid docno` of all topics' pools."""
         if execution.given is not None:
             return execution.given[PAIR]
-        stages, proposed = dict(self.members), []
+        stages, candidates = dict(self.members), []
         for member in model.members:
             if member.best:
                 with needed(member.name):
-                    proposed.append(lists.cut(execution.lists(stages[member.name]), member.best)[PAIR])
-        return lists.by_topic(pd.concat(proposed).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
+                    candidates.append(lists.cut(execution.lists(stages[member.name]), member.best)[PAIR])
+        return lists.by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
 
     def features(self, execution: Execution, model: Linear, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Pairs `qid docno` with the features of a model, as they are: a column of its name each."""
+        """Compute a model's raw features for pairs `qid docno`, one column each."""
         stages, columns = dict(self.members), {}
         for member in model.members:
             with needed(member.name):
@@ -77,28 +80,28 @@ class LearnedFusion(Fusion):
         return pairs[PAIR].assign(**columns)
 
     def _pool(self, execution: Execution) -> pd.DataFrame:
-        """With its features, computed once."""
+        """Return the pool with its features; computed once."""
         model = self.opened(execution.checkpoints)
         return execution.once(self, "pool", lambda: self.features(execution, model, self.pool(execution, model)))
 
     def _known(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Pairs with their features; in the pool, these are the pool's."""
-        known = pairs[PAIR].merge(self._pool(execution), on=PAIR, how="left")
-        outside = known.isna().any(axis=1)
-        if outside.any():
-            others = known.loc[outside, PAIR].reset_index(drop=True)
-            found = self.features(execution, self.opened(execution.checkpoints), others)
-            known.loc[outside] = found.set_index(known.index[outside])
-        return known
+        """Return pairs with their features, taken from the pool if they are in it."""
+        features = pairs[PAIR].merge(self._pool(execution), on=PAIR, how="left")
+        unpooled = features.isna().any(axis=1)
+        if unpooled.any():
+            unpooled_pairs = features.loc[unpooled, PAIR].reset_index(drop=True)
+            computed = self.features(execution, self.opened(execution.checkpoints), unpooled_pairs)
+            features.loc[unpooled] = computed.set_index(features.index[unpooled])
+        return features
 
 
 def _scores(execution: Execution, stage: Stage, proposes: bool, pairs: pd.DataFrame) -> np.ndarray:
-    """A member's scores (N,) of pairs: those of its list, where it has them, are not computed again."""
+    """Score pairs (N,) with a member; reuse its ranking if it covers them."""
     scores = np.full(len(pairs), np.nan)
     if proposes and execution.given is None:
-        listed = execution.lists(stage)[[*PAIR, "score"]]
-        scores = pairs[PAIR].merge(listed, on=PAIR, how="left")["score"].to_numpy(float, copy=True)
-    absent = np.isnan(scores)
-    if absent.any():
-        scores[absent] = stage.scores(execution, pairs.loc[absent, PAIR].reset_index(drop=True))
+        ranking = execution.lists(stage)[[*PAIR, "score"]]
+        scores = pairs[PAIR].merge(ranking, on=PAIR, how="left")["score"].to_numpy(float, copy=True)
+    missing = np.isnan(scores)
+    if missing.any():
+        scores[missing] = stage.scores(execution, pairs.loc[missing, PAIR].reset_index(drop=True))
     return scores

@@ -1,4 +1,4 @@
-"""Stages by one network: re-ranking of candidates, and search by sparse latent terms."""
+"""Stages with one network: re-ranking of candidates, and retrieval with latent terms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from submission.systems.remembered import Checkpoints
 
 
 class NetworkStage(Stage):
-    """A stage that scores by a network: of a topic and a premise, each as text."""
+    """A stage that scores topic-premise pairs with a network."""
 
     checkpoint: str
 
@@ -32,27 +32,27 @@ class NetworkStage(Stage):
         return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Scores of finished parts are kept."""
-        asked = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
-        decided_by = [*self.decided_by(execution), execution.input.fingerprint, asked]
-        kept = execution.place_of_pairs(f"scores-{self.checkpoint}", *decided_by)
-        return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
+        """Score pairs; completed shards are cached."""
+        pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
+        decided_by = [*self.decided_by(execution), execution.input.fingerprint, pairs_hash]
+        cache = execution.place_of_pairs(f"scores-{self.checkpoint}", *decided_by)
+        return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, cache, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
-        """Explain the share of each kernel, bin, latent term or word."""
-        opened, (what, document) = self.opened(execution.checkpoints), self.read(execution, docno)
+        """Break the score down by kernel, bin, latent term or word."""
+        checkpoint, (field, ids) = self.opened(execution.checkpoints), self.read(execution, docno)
         [query] = execution.topics["query"]
-        return by_network(opened, opened.tokeniser.query(query), document, what, execution.device)
+        return by_network(checkpoint, checkpoint.tokeniser.query(query), ids, field, execution.device)
 
     def read(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
-        """Return the part of a document that the network reads: its name and its ids."""
+        """Return the name and token ids of the document field that the network reads."""
         [premise] = execution.documents.texts({docno})["premise"]
         return "premise", self.opened(execution.checkpoints).tokeniser.premise(premise)
 
 
 @dataclass(frozen=True)
 class Rerank(NetworkStage):
-    """A network over another stage's documents."""
+    """Re-ranking of another stage's documents with a network."""
 
     first: Stage
     checkpoint: str
@@ -61,7 +61,7 @@ class Rerank(NetworkStage):
         return (self.first,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """All documents of the first stage, by the network's scores."""
+        """Rank all documents of the first stage by the network's scores."""
         pairs = execution.lists(self.first)[["qid", "docno"]]
         return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
@@ -71,17 +71,13 @@ class Rerank(NetworkStage):
 
 @dataclass(frozen=True)
 class Latent(NetworkStage):
-    """A network that finds its documents in the whole collection, by an inverted index of latent terms."""
+    """Retrieval from the whole collection with an inverted index of latent terms."""
 
     checkpoint: str
 
-    def keeps(self, checkpoints: Checkpoints) -> dict[str, float]:
-        """Its index."""
-        return {repr(self): 0.75}
-
     def search(self, execution: Execution) -> pd.DataFrame:
-        """The documents with the highest scores above 0."""
-        opened, documents = self.opened(execution.checkpoints), execution.documents
-        kept = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
-        index = latent_index(documents.collection, documents.texts, opened, execution.device, kept, execution.engine)
-        return lists.ranked(nearest(execution.topics, documents.collection, opened, index), execution.topics)
+        """Return the documents with the highest positive scores."""
+        checkpoint, documents = self.opened(execution.checkpoints), execution.documents
+        cache = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
+        index = latent_index(documents.collection, documents.texts, checkpoint, execution.device, cache, execution.engine)
+        return lists.ranked(nearest(execution.topics, documents.collection, checkpoint, index), execution.topics)

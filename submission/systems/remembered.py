@@ -1,4 +1,4 @@
-"""Memory of a process: results, failures too, and checkpoints, each opened once."""
+"""Store of loaded checkpoints, and the memo that remembers results and failures within a process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from submission.disk.provenance import read_config
 from submission.scoring.stored import Opened, in_precision
 
 T = TypeVar("T")
@@ -15,14 +16,14 @@ S = TypeVar("S", bound=Opened)
 
 
 class Remembered:
-    """A memory of results by owner and name; a failure is raised again."""
+    """A memo of results by owner and name that re-raises failures."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
         self._failed: dict[Hashable, Exception] = {}
 
     def once(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
-        """Return, or raise, the result of the first call of `make`."""
+        """Return, or re-raise, the outcome of the first call of `make`."""
         key = owner, name
         if key in self._failed:
             raise self._failed[key]
@@ -32,26 +33,35 @@ class Remembered:
             except Exception as error:
                 self._failed[key] = error
                 raise
-        made: T = self._made[key]
-        return made
+        result: T = self._made[key]
+        return result
 
 
 class Checkpoints:
-    """The checkpoints of a directory."""
+    """The checkpoints in a directory, each loaded once."""
 
     def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
-        """Nothing is opened before it is asked for; networks compute on a CPU in a precision, None: float32."""
+        """Create the store; checkpoints are loaded on first use.
+
+        Args:
+            directory: holds one directory per checkpoint.
+            precision: CPU precision of networks; None: float32.
+        """
         self.directory, self.precision = directory, precision
         self._remembered = Remembered()
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a checkpoint of that name, damaged or not."""
+        """Return whether a checkpoint of that name exists, intact or damaged."""
         return (self.directory / name).is_dir()
 
     def opened(self, name: str, how: Callable[[Path], T]) -> T:
-        """Open a checkpoint by a function of its directory, once for each name and function."""
+        """Load a checkpoint, once per name and loader."""
         return self._remembered.once(how, name, lambda: how(self.directory / name))
 
+    def load_config(self, name: str, kind: type[T]) -> T:
+        """Load a checkpoint that consists of its config.json, once per name and type. Raises CheckpointError."""
+        return self._remembered.once(kind.__name__, name, lambda: read_config(self.directory / name, kind))
+
     def network(self, name: str, how: Callable[[Path], S]) -> S:
-        """The same of a network, which computes in the precision of these checkpoints."""
+        """Load a network with this store's precision."""
         return in_precision(self.opened(name, how), self.precision)

@@ -40,7 +40,7 @@ def fusion(directory: Path) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder) / "work"
         first = execute("-m", "tests.benchmarks.fusion", directory, work)
-        for lists in work.glob("lists-*"):
+        for lists in work.glob("ranking-*"):
             shutil.rmtree(lists)
         second = execute("-m", "tests.benchmarks.fusion", directory, work)
     peak = max(first.peak, second.peak)

@@ -92,8 +92,12 @@ def _by_corpus(directory: Path) -> Curves:
         with tempfile.TemporaryDirectory() as folder, execution(part_of(directory, Path(folder), share)) as running:
             running.lists(CONCLUSIONS)
             size, stages = running.documents.size, running.stopwatch.seconds
-        for name, stage in (("read", "documents"), ("BM25 index", "index"), ("BM25, all topics", "candidates"),
-                            ("hashes", "hashes")):  # fmt: skip
+        for name, stage in (
+            ("read", "documents"),
+            ("BM25 index", "conclusion index"),
+            ("BM25, all topics", "conclusion retrieval"),
+            ("hashes", "hashes"),
+        ):
             curves.setdefault(name, []).append((size, stages[stage]))
     return curves
 

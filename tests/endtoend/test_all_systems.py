@@ -19,8 +19,9 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main as submission
+from submission.disk.provenance import read_config
 from submission.disk.work import Work
-from submission.fusion.regression import open_regression
+from submission.fusion.regression import Regression
 from submission.input.runs import read_run
 from submission.interrupted import CODES
 from submission.scoring.probe import PAIRS, UNIFIED_PAIRS
@@ -32,7 +33,7 @@ from training.__main__ import main as training
 
 
 def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: Capture) -> None:
-    ensemble = open_regression(everything / "ensemble")
+    ensemble = read_config(everything / "ensemble", Regression)
     assert [member.name for member in ensemble.members] == [*NETWORKS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
     assert json.loads((everything / "ensemble" / "metrics.json").read_text())["pairs"] == 250
@@ -53,7 +54,7 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
         assert "correct format" in message
     assert len({(out / f"aragorn-{name}.txt").read_text().replace(name, "") for name in SYSTEMS}) == len(SYSTEMS)
 
-    ensemble = open_regression(all_checkpoints / "ensemble")
+    ensemble = read_config(all_checkpoints / "ensemble", Regression)
     runs = {name: read_run(out / f"aragorn-{name}.txt") for name in (*ENSEMBLE, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
@@ -103,7 +104,7 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     probe.write_bytes(whole)
     write_tiny(all_checkpoints, "gru", seed=99)
     assert rank_all("newer", "--system", "gru", "--system", "ensemble") == 6
-    assert "was fitted with other checkpoints of gru;" in caplog.text
+    assert "fitted with other checkpoints of gru;" in caplog.text
 
 
 def test_aggregate_names_all_missing_networks(everything: Path, prepared: Path, tmp_path: Path, refused: Refused) -> None:

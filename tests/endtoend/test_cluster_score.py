@@ -67,7 +67,7 @@ def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, 
         explained = STAGE.explain(alone, "1", docno)
         assert {part.name for part in explained.parts} == others
         assert explained.score == pytest.approx(found["1", docno], abs=1e-9)
-        assert f"the mean over {len(others)} documents of debate" in explained.how
+        assert f"mean retrieval score of {len(others)} documents of debate" in explained.how
 
 
 def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

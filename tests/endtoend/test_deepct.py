@@ -204,8 +204,8 @@ def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_pa
     flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "deepct_dirichlet"]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0", "--work", str(tmp_path / "work")]) == 0
     out = capsys.readouterr().out
-    assert "weight of the words of passage 1\n" in out
-    assert "weight of the words of passage 2\n" in out
+    assert "weight of each word in passage 1\n" in out
+    assert "weight of each word in passage 2\n" in out
     premise = json.loads((topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
     opened = open_enricher(everything / "deepct")
     for number, words in ((1, premise[:12]), (2, premise[12:])):
@@ -218,4 +218,4 @@ def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_pa
 def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, all_checkpoints: Path, capsys: Any) -> None:
     write_lexical(all_checkpoints, "deepct_dirichlet", Dirichlet())
     assert rank_all("out", "--system", "deepct_dirichlet") == 4
-    assert "tuned for the words of the texts, expected the words of deepct" in capsys.readouterr().err
+    assert "tuned for the original texts, expected the terms of deepct" in capsys.readouterr().err

@@ -88,4 +88,4 @@ def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -
     row = found[found["qid"] == "2"].iloc[7]
     explained = stage.explain(execute(topics, checkpoints=everything, qid="2"), "2", row["docno"])
     assert explained.score == row["score"]
-    assert explained.seen["conclusion seen"].startswith("topic ##")
+    assert explained.seen["conclusion as tokenised"].startswith("topic ##")

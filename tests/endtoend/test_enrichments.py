@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.disk.provenance import PROVENANCE, load_json
+from submission.disk.provenance import PROVENANCE, load_json, read_config
 from submission.enrichment import enriched
 from submission.enrichment.checkpoint import open_enricher
 from submission.enrichment.enriched import Words
 from submission.input.runs import read_run
-from submission.retrieval.parameters import open_parameters
+from submission.retrieval.parameters import Parameters
 from tests.conftest import contents, write_deepct, write_targer
 from tests.endtoend.conftest import Log, RankAll, Refused
 from training import enrichments, tune
@@ -113,11 +113,11 @@ def test_a_grid_over_the_words_of_an_enrichment(
     for name in ("plain", "one", "two"):
         assert main(tuned(name, "" if name == "plain" else f'enrichment = "{name}"')) == 0
         tables[name] = (tmp_path / name / "grid.csv").read_text()
-        enrichment, provenance = open_parameters(tmp_path / name).enrichment, load_json(tmp_path / name / PROVENANCE)
+        enrichment, provenance = read_config(tmp_path / name, Parameters).enrichment, load_json(tmp_path / name / PROVENANCE)
         assert enrichment == (None if name == "plain" else name)
         if enrichment:
             assert provenance["enrichment"] == {name: open_enricher(checkpoints / name).fingerprint}
-            assert f"; words of {name}." in (tmp_path / name / "README.md").read_text()
+            assert f"; terms of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
     write_deepct(checkpoints, "one", 5)  # trained anew: what was kept is not used
     assert main(tuned("one", 'enrichment = "one"')) == 0

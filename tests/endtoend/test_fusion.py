@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
+from submission.disk.provenance import read_config
 from submission.errors import CheckpointError
-from submission.fusion.linear import open_linear
+from submission.fusion.linear import Linear
 from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from submission.lists import cut
@@ -85,7 +86,7 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
     assert main(run()) == 0
     tables = tmp_path / "checkpoints" / "mine-tables"
-    model, metrics = open_linear(lexical / "mine"), json.loads((lexical / "mine" / "metrics.json").read_text())
+    model, metrics = read_config(lexical / "mine", Linear), json.loads((lexical / "mine" / "metrics.json").read_text())
     assert [(member.name, member.best) for member in model.members] == [("bm25", 0), ("dirichlet", 20), ("dirichlet_rm3", 10)]
     assert model.weights["length"] > 0.1  # the sample's judges like long arguments
     flags = ["--system", "mine", "--system", "dirichlet", "--checkpoints", str(lexical), "--device", "cpu"]
@@ -136,7 +137,7 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     assert "dirichlet_rm3" in capsys.readouterr().out
     system = ["explain", "-i", str(SAMPLE), "--system", "mine", "--topic", "1", "--document", "S89c1bfbf-A23fa7870"]
     assert submission([*system, "--checkpoints", str(lexical), "--device", "cpu"]) == 0
-    assert "deviations from the pool's mean" in capsys.readouterr().out
+    assert "over the pool, weight" in capsys.readouterr().out
 
     shutil.rmtree(tmp_path / "work")
     turned = RECIPE.replace("dirichlet = 20\ndirichlet_rm3 = 10\nbm25 = 0", "bm25 = 0\ndirichlet_rm3 = 10\ndirichlet = 20")
@@ -169,7 +170,7 @@ def test_two_judgments(run: Command, tmp_path: Path) -> None:
         assert main(run(f"{lean}[fit]\nshare = {share}\n", "mixed", *both)) == 0
         metrics = json.loads((tmp_path / "mixed" / "metrics.json").read_text())
         assert set(metrics["cross-validated"]) == {"relevance", "quality"}
-        weights[share] = open_linear(tmp_path / "mixed").weights
+        weights[share] = read_config(tmp_path / "mixed", Linear).weights
     for name in weights[0.5]:  # a fit is linear in its labels
         assert weights[0.5][name] == pytest.approx((weights[0.0][name] + weights[1.0][name]) / 2, abs=2e-6)
     assert weights[0.0] != weights[1.0]
@@ -182,7 +183,7 @@ FAULTY = [
     (RECIPE.replace('"knrm"', '"knrn"'), "unknown member 'knrn'"),
     (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: expected different"),
     (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: expected different names"),
-    (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member proposes documents"),
+    (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member adds documents"),
     (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
     (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
     (RECIPE.replace("length = 6.5", "length = 0"), "length"),
@@ -206,7 +207,7 @@ def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
     refused(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "--work", "w")
     refused(2, "two of different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
     shutil.rmtree(lexical / "dirichlet_rm3")
-    refused(4, "it needs dirichlet_rm3, which failed", *run())
+    refused(4, "member dirichlet_rm3 failed", *run())
 
 
 @pytest.mark.parametrize("file", sorted(recipe.FUSIONS.glob("*.toml")), ids=lambda file: file.stem)
@@ -293,7 +294,7 @@ def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Exe
     place = next(place for place, docno in enumerate(pairs["docno"]) if docno not in set(found["docno"]))
     qid, docno = pairs.loc[place]
     explained = STAGE.explain(alone[qid], qid, docno)
-    assert "no member proposes it" in explained.how
+    assert "no member retrieved it" in explained.how
     assert explained.score == pytest.approx(scores[place], abs=1e-6)
     for row in found.groupby("qid").head(3).itertuples():
         explained = STAGE.explain(alone[row.qid], row.qid, row.docno)
@@ -318,13 +319,13 @@ def test_a_given_list_is_the_pool(execute: Execute, topics: Path, small: Path, t
 def test_a_failed_member_fails_it_by_name(execute: Execute, topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(type(MEMBERS["bm25"]), "scores", lambda *_: 1 / 0)
-        with pytest.raises(RuntimeError, match=r"it needs bm25, which failed: division by zero"):
+        with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
             execute(topics, checkpoints=small).lists(STAGE)
     (small / "knrm" / "vocabulary.txt").write_text("")
-    with pytest.raises(CheckpointError, match=r"it needs knrm, which failed: .*vocabulary.txt: damaged"):
+    with pytest.raises(CheckpointError, match=r"member knrm failed: .*vocabulary.txt: damaged"):
         execute(topics, checkpoints=small).lists(STAGE)
     shutil.rmtree(small / "sbert")
-    with pytest.raises(CheckpointError, match=r"it needs sbert_conclusions, which failed: .*no such checkpoint"):
+    with pytest.raises(CheckpointError, match=r"member sbert_conclusions failed: .*no such checkpoint"):
         LearnedFusion(STAGE.members[2:], "mine").made_with(Checkpoints(small))
 
 

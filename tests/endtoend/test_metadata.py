@@ -14,7 +14,8 @@ from tira.check_format import check_format
 from submission import __version__
 from submission.__main__ import main
 from submission.disk.files import sha256
-from submission.fusion.regression import open_regression
+from submission.disk.provenance import read_config
+from submission.fusion.regression import Regression
 from submission.scoring.checkpoint import open_checkpoint
 from submission.stopwatch import Stopwatch
 from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
@@ -56,14 +57,14 @@ def test_all_that_made_the_runs(
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
     stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
-    shared = {"hashes", "topics", "documents", "index", "candidates", "term index", "tokens"}
-    assert set(stages) == {*shared, *SYSTEMS, "enrichment by deepct", "enrichment by targer_essays"}
+    shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokens"}
+    assert set(stages) == {*shared, *SYSTEMS, "enrichment with deepct", "enrichment with targer_essays"}
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoints" not in told["me-bm25"]
     assert told["me-gru"]["checkpoints"] == {"gru": open_checkpoint(all_checkpoints / "gru").fingerprint}
     assert set(told["me-ensemble"]["checkpoints"]) == {*ENSEMBLE, "ensemble"}
-    assert told["me-ensemble"]["checkpoints"]["ensemble"] == open_regression(all_checkpoints / "ensemble").fingerprint
+    assert told["me-ensemble"]["checkpoints"]["ensemble"] == read_config(all_checkpoints / "ensemble", Regression).fingerprint
     assert told["me-ensemble"]["interpolates"] == list(ENSEMBLE)
     rerank = {*NETWORKS, "gru_interaction"}
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [
@@ -130,8 +131,8 @@ def test_what_is_ranked_of_a_given_list(flags: list[str], topics: Path, tmp_path
     found = read(tmp_path / "out")
     assert found["data"]["test collection"]["source"].endswith(f"documents ranked: exactly those of {tmp_path / 'run.txt'}")
     told = entries(found)
-    assert told["me-bm25"]["ranks"] == "run.txt as it is"
-    assert {entry["ranks"] for name, entry in told.items() if name != "me-bm25"} == {"exactly the documents of run.txt"}
+    assert told["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
+    assert {entry["ranks"] for name, entry in told.items() if name != "me-bm25"} == {"the documents in run.txt"}
     assert not any("reranks" in entry for entry in told.values())
 
 

@@ -38,7 +38,7 @@ class Longest(Stage):
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
         score = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
-        return Explained(score, "the sum of these parts", [Row(score, "characters")])
+        return Explained(score, "sum of these contributions", [Row(score, "characters")])
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_they_rank_explain_and_are_listed_and_checked(
     assert main(["systems", "--checkpoints", str(all_checkpoints)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
-    assert any(line.strip() == "score = 0.125 +0.750 longest +0.500 snrm_knrm" for line in lines)
+    assert any(line.strip() == "score = 0.125 +0.750 minmax(longest) +0.500 minmax(snrm_knrm)" for line in lines)
     assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 0
     assert "ok     checkpoint both" in capsys.readouterr().out
     (all_checkpoints / "both" / "config.json").write_text("{}")

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from submission.disk.provenance import read_config
 from submission.retrieval.lexical import RM3, Dirichlet
-from submission.retrieval.parameters import Parameters, open_parameters
+from submission.retrieval.parameters import Parameters
 from submission.systems.execution import Execution
 from tests.conftest import colours
 from tests.endtoend.conftest import Capture, Command, Refused
@@ -54,7 +55,7 @@ def test_the_best_point_is_written_and_points_that_are_kept_are_not_searched_aga
     ]
     assert table[MEASURE].nunique() > 2
     best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
-    parameters = open_parameters(tmp_path / "mine")
+    parameters = read_config(tmp_path / "mine", Parameters)
     assert parameters.model == Dirichlet(best["model.mu"])
     assert parameters.expansion == RM3(10, int(best["expansion.terms"]), best["expansion.original"], most_df=1.0)
     assert metrics["on the topics that it was chosen on"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)

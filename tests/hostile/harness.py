@@ -101,7 +101,7 @@ class Program:
 def rank_anew(again: Program, finished: Path, what: str) -> str:
     """Rank with what is kept in the working directory; the runs are those of before."""
     shutil.rmtree(again.output)
-    for lists in again.work.glob("lists-*"):
+    for lists in again.work.glob("ranking-*"):
         if not lists.match(what.partition("/")[0]):  # finished lists hide what they were made of
             shutil.rmtree(lists)
     code, said = again.rank("--work", str(again.work), systems=FINISHED)

@@ -150,8 +150,8 @@ def test_checkpoints_are_refused(program: Program, name: str) -> None:
 NAN, INFINITY = float("nan"), float("inf")
 FUSIONS: dict[str, tuple[Change, str]] = {
     "members that are a text": (fields("config.json", ("members",), "dirichlet"), "Expected `array`"),
-    "a member less": (fields("config.json", ("members", 0), ...), "was fitted with the members debates, dirichlet, "),
-    "a member of another name": (fields("config.json", ("members", 0, "name"), "bm26"), "was fitted with the members bm26, "),
+    "a member less": (fields("config.json", ("members", 0), ...), "fitted with the members debates, dirichlet, "),
+    "a member of another name": (fields("config.json", ("members", 0, "name"), "bm26"), "fitted with the members bm26, "),
     "a member without a name": (fields("config.json", ("members", 0, "name"), ...), "`name`"),
     "a member whose name is a number": (fields("config.json", ("members", 0, "name"), 7), "Expected `str`, got `int`"),
     "a member that proposes more than any lists": (fields("config.json", ("members", 1, "best"), 1001), "`int` <= 1000"),
@@ -180,8 +180,8 @@ FUSIONS: dict[str, tuple[Change, str]] = {
     "nothing": (lambda folder: (shutil.rmtree(folder), folder.mkdir()), "missing config.json"),
 }
 MEMBERS: dict[str, tuple[Change, str]] = {
-    "a member that is not there": (shutil.rmtree, "it needs dirichlet, which failed: "),
-    "a member that is damaged": (text("config.json", "{}"), "it needs dirichlet, which failed: "),
+    "a member that is not there": (shutil.rmtree, "member dirichlet failed: "),
+    "a member that is damaged": (text("config.json", "{}"), "member dirichlet failed: "),
     "a member that has changed since the fit": (
         fields("config.json", ("model", "mu"), 1234.5), "other checkpoints of dirichlet; run `python -m training fuse` again"
     ),

@@ -167,7 +167,7 @@ def test_kept_files(again: Program, finished: Path, data: st.DataObject, edits: 
     file = again.work / data.draw(st.sampled_from(files))
     file.write_bytes(edited(file.read_bytes(), edits))
     again.output.mkdir(exist_ok=True)
-    rank_anew(again, finished, data.draw(st.sampled_from(["lists-*", f"{file.parent.name}/"])))
+    rank_anew(again, finished, data.draw(st.sampled_from(["ranking-*", f"{file.parent.name}/"])))
 
 
 @pytest.mark.parametrize("name", ["config.json", "probe.json", "provenance.json", "vocabulary.txt", "model.safetensors"])

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "submission/enrichment": {
         "submission", "submission/disk", "submission/engine", "submission/rankers", "submission/scoring", "submission/text",
     },
-    "submission/fusion": {"submission", "submission/disk"},
+    "submission/fusion": {"submission"},
     "submission/systems": {
         "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/fusion",
         "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",

@@ -13,9 +13,9 @@ from msgspec import Meta
 from submission import __version__
 from submission.errors import UsageError, nearest, short
 from submission.fusion.linear import LARGE, LENGTH, Length, Linear, Member
-from submission.fusion.members import MadeWith
 from submission.lists import DEEPEST
 from submission.systems.catalogue import MEMBERS, SYSTEMS
+from submission.systems.fusion import MadeWith
 from training.paths import FUSIONS
 
 Above0 = Annotated[float, Meta(gt=0, lt=LARGE)]

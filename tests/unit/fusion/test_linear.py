@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
+from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, read_config, write_with_provenance
 from submission.errors import CheckpointError
-from submission.fusion.linear import Length, Linear, Member, log_lengths, open_linear, standardised
+from submission.fusion.linear import Length, Linear, Member, log_lengths, standardised
 from tests.conftest import seal
 
 MODEL = Linear(
@@ -31,7 +31,8 @@ def test_a_sum_by_hand() -> None:
     assert {name: values.tolist() for name, values in MODEL.parts(features).items()} == {
         "dirichlet": [0.25, -0.5], "bm25": [-0.25, -0.0], "length": [0.5, 0.25],
     }  # fmt: skip
-    assert MODEL.formula() == "0.500 +0.250 dirichlet -0.125 bm25 +1.000 length"
+    assert MODEL.formula() == "0.500 +0.250 z(dirichlet) -0.125 z(bm25) +1.000 z(length)"
+    assert MODEL.member_checkpoints == {"dirichlet": {"dirichlet": "d1"}, "bm25": {}}
 
 
 def test_standardised_by_hand() -> None:
@@ -69,7 +70,7 @@ def write(directory: Path, config: object) -> None:
 
 def test_written_and_read(tmp_path: Path) -> None:
     write(tmp_path / "fusion", msgspec.to_builtins(MODEL))
-    assert open_linear(tmp_path / "fusion") == MODEL
+    assert read_config(tmp_path / "fusion", Linear) == MODEL
     others = [
         msgspec.structs.replace(MODEL, intercept=0.25),
         msgspec.structs.replace(MODEL, length=None),
@@ -80,14 +81,6 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert msgspec.structs.replace(MODEL, version="2").fingerprint == MODEL.fingerprint
 
 
-def test_other_members_are_refused_by_name() -> None:
-    MODEL.refuse_others({"bm25": {}, "dirichlet": {"dirichlet": "d1"}})
-    with pytest.raises(CheckpointError, match=r"other checkpoints of dirichlet; run `python -m training fuse`"):
-        MODEL.refuse_others({"bm25": {}, "dirichlet": {"dirichlet": "d2"}})
-    with pytest.raises(CheckpointError, match=r"with the members bm25, dirichlet, not with bm25"):
-        MODEL.refuse_others({"bm25": {}})
-
-
 @pytest.mark.parametrize(
     ("where", "value", "words"),
     [
@@ -95,10 +88,10 @@ def test_other_members_are_refused_by_name() -> None:
         (("members", 0, "weight"), float("inf"), "weight"),
         (("members", 0, "weight"), "much", "weight"),
         (("members", 0, "best"), -1, "best"),
-        (("members", 0, "best"), 0, "no member proposes documents"),
-        (("members", 1, "name"), "dirichlet", "different names"),
-        (("members", 1, "name"), "length", "none of them length"),
-        (("members",), [], "no member proposes documents"),
+        (("members", 0, "best"), 0, "no member adds documents"),
+        (("members", 1, "name"), "dirichlet", "names must be unique"),
+        (("members", 1, "name"), "length", "different from 'length'"),
+        (("members",), [], "no member adds documents"),
         (("length", "most"), 0, "most"),
         (("more",), 1, "more"),
     ],
@@ -113,4 +106,4 @@ def test_faulty_ones(tmp_path: Path, where: tuple[str | int, ...], value: object
     (tmp_path / "fusion" / "config.json").write_text(json.dumps(config))
     seal(tmp_path / "fusion", "config.json")
     with pytest.raises(CheckpointError, match=words):
-        open_linear(tmp_path / "fusion")
+        read_config(tmp_path / "fusion", Linear)

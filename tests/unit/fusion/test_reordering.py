@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.disk.provenance import CONFIG, dump_json, write_with_provenance
+from submission.disk.provenance import CONFIG, dump_json, read_config, write_with_provenance
 from submission.errors import CheckpointError
-from submission.fusion.reordering import Reordering, open_reordering
+from submission.fusion.reordering import Reordering
 from submission.fusion.zscores import zscores
 
 VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(np.array)
@@ -49,12 +49,12 @@ def test_standardised(values: np.ndarray) -> None:
 def test_a_directory_of_numbers(tmp_path: Path) -> None:
     one = Reordering("1.1.0", 20, 0.25)
     write_with_provenance(tmp_path / "quality", {CONFIG: dump_json(msgspec.to_builtins(one))}, {})
-    assert open_reordering(tmp_path / "quality") == one
-    assert one.formula() == "z(relevance) +0.250 z(quality), over the first 20 documents of a topic"
+    assert read_config(tmp_path / "quality", Reordering) == one
+    assert one.formula() == "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"
     assert one.fingerprint == Reordering("2", 20, 0.25).fingerprint
     assert len({one.fingerprint, Reordering("1", 21, 0.25).fingerprint, Reordering("1", 20, 0.5).fingerprint}) == 3
     for faulty in ({"documents": 0}, {"weight": -1}, {"depth": 3}):
         content = {CONFIG: dump_json({**msgspec.to_builtins(one), **faulty})}
         write_with_provenance(tmp_path / "faulty", content, {})
         with pytest.raises(CheckpointError, match=r"faulty: written by version 1\.1\.0"):
-            open_reordering(tmp_path / "faulty")
+            read_config(tmp_path / "faulty", Reordering)

@@ -63,7 +63,7 @@ def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_topic_without_a_known_word_gets_nothing_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     found = candidates(topics("quux", "golf"), CORPUS)
     assert found["qid"].unique().tolist() == ["2"]
-    assert "topic 1 (quux): no conclusion shares a word" in caplog.text
+    assert "topic 1 (quux): no conclusion contains a query term" in caplog.text
 
 
 def test_all_topics_without_candidates() -> None:

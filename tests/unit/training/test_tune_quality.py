@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from submission import lists
+from submission.disk.provenance import read_config
 from submission.errors import UsageError
-from submission.fusion.reordering import open_reordering
+from submission.fusion.reordering import Reordering
 from submission.input.qrels import read_qrels
 from submission.systems.catalogue import find
 from submission.systems.execution import Execution
@@ -52,7 +53,7 @@ def test_the_best_point_is_written(execution: Execution, qrels: Path, all_checkp
     grid, metrics = pd.read_csv(output / "grid.csv"), json.loads((output / "metrics.json").read_text())
     assert grid[["documents", "weight"]].to_numpy().tolist() == [[point.documents, point.weight] for point in POINTS]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
-    point = open_reordering(output)
+    point = read_config(output, Reordering)
     [row] = grid[(grid["documents"] == point.documents) & (grid["weight"] == point.weight)].to_dict("records")
     for stage, found in ((DIRICHLET, grid.iloc[GIVEN]), (SYSTEM.stage, row)):  # as the systems themselves list it
         means = evaluate(lists.cut(execution.lists(stage), DEPTH), read_qrels(qrels))[list(MEASURES)].mean()
