@@ -19,10 +19,9 @@ from submission.text.ids import UNKNOWN
 from submission.text.vocabulary import Vocabulary
 from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark
-from training.data.protocol import CANDIDATES
+from training.data.split import CANDIDATES
 from training.data.tables import Queries, TrainingPairs
 from training.data.vectors import VECTORS, VOCABULARY
-from training.data.work import write_text
 from training.fitting.loop import take_step
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
@@ -120,7 +119,7 @@ def _write_vectors(directory: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary.terms), DIMENSIONS)).astype(np.float32)
     work = Kept(directory, {})
     work.make([VECTORS], lambda file: safetensors.numpy.save_file({"vectors": vectors}, file))
-    work.make([VOCABULARY], lambda file: write_text(vocabulary.dumps(), file))
+    work.content(VOCABULARY, vocabulary.dumps().encode)
 
 
 def _pairs(number: int, recipe: Recipe) -> TrainingPairs:

@@ -155,9 +155,9 @@ def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, 
     command = ["fit", tmp_path / "mine.toml", "--work", work, "--device", "cpu"]
     for documents in ("unjudged", "unpooled"):
         (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
-        refused(3, f"prepared without qrels, which '{documents}' takes", *command)
+        refused(3, f'prepared without qrels, which documents = "{documents}" needs', *command)
     shutil.rmtree(work / "passages")
-    refused(3, "no passages; `python -m training prepare passages", *command)
+    refused(3, "no passages; run `python -m training prepare passages", *command)
 
 
 def test_nine_recipes_differ_in_two_keys() -> None:

@@ -24,8 +24,7 @@ from tests.endtoend.conftest import Capture, Execute, Log, RankAll, Refused
 from tests.unit.training.test_quality_training import arguments
 from training.__main__ import main
 from training.quality import ibm, ukp
-from training.quality.prepare import prepare_quality
-from training.quality.tables import place
+from training.quality.prepare import place, prepare_quality
 
 RECIPE = """ranker = "tfr_bert"
 [lengths]

@@ -188,7 +188,7 @@ def test_vectors_from_files(work: Path, tmp_path: Path, refused: Refused) -> Non
         assert "never-in-there" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
         assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
-    for line, words in (("4 5 6", "vectors of 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
+    for line, words in (("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
         (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
         refused(3, words, "prepare", "vectors", "--work", work, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
 
@@ -276,8 +276,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: C
 
 @pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --written word2vec --dimensions 100")])
 def test_vectors_that_lack_are_named_with_all_that_makes_them(prepared: Path, tmp_path: Path, recipe: str, flags: str) -> None:
-    verb = f"`python -m training prepare vectors --work {prepared}{flags}` makes them"
-    assert lacking(read_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; {verb}"
+    command = f"`python -m training prepare vectors --work {prepared}{flags}`"
+    assert lacking(read_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
 
 
 def test_a_finished_network_stays_unless_it_is_damaged(
@@ -349,7 +349,7 @@ def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused)
 
 
 def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, refused: Refused) -> None:
-    words = "`python -m training prepare vectors --work WORK` makes them"
+    words = "run `python -m training prepare vectors --work WORK`"
     refused(3, words, "fit", recipe(), "--work", tmp_path)
     refused(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
 

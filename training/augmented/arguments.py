@@ -15,8 +15,8 @@ from submission.retrieval.lexical import BM25
 from submission.retrieval.terms import Settings
 from submission.text.normalise import drop_urls
 from submission.text.tokenisers import PieceTokeniser
-from training.data.answers import answers
-from training.data.tables import table_rows
+from training.data.distant import answers
+from training.data.work import table_rows
 
 
 def arguments(work: Path, split: str, tokeniser: PieceTokeniser) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from training.augmented.collection import Dev
 from training.augmented.models import Loss, Model, Training, built, encoder_of, labels, restore, trained
 from training.augmented.runs import Run
 from training.augmented.sampling import thinned
-from training.data.protocol import TRAIN, VALIDATION
+from training.data.split import TRAIN, VALIDATION
 from training.data.work import hash_of, made
 from training.experiment import Experiment, run
 from training.fitting.recipe import Recipe

@@ -1,3 +1,3 @@
-"""Prepare the tables and word vectors that networks are trained on."""
+"""Prepare training data: tables, word vectors, published data sets."""
 
 from __future__ import annotations

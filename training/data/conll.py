@@ -1,8 +1,10 @@
-"""Documents with a tag a word, as TARGER's authors publish them: a word and its tag a line, -DOCSTART- before a document.
+"""Read documents with one tag per token in the format of TARGER's authors.
 
-Persuasive essays are by Stab and Gurevych (Parsing Argumentation Structures in Persuasive Essays. Computational Linguistics
-2017), web discourse by Habernal and Gurevych (Argumentation Mining in User-Generated Web Discourse. Computational Linguistics
-2017); tags are kinds of argument components: P premise, C claim, MC major claim, B backing, R rebuttal, F refutation.
+One token and its tag per line; -DOCSTART- starts a document. Component types: P premise, C claim, MC major claim,
+B backing, R rebuttal, F refutation.
+
+Persuasive essays: Stab and Gurevych, Parsing Argumentation Structures in Persuasive Essays, Computational Linguistics 2017.
+Web discourse: Habernal and Gurevych, Argumentation Mining in User-Generated Web Discourse, Computational Linguistics 2017.
 """
 
 from __future__ import annotations
@@ -12,20 +14,26 @@ from pathlib import Path
 
 from submission.errors import InputError, nearest, short
 from submission.text.written import places
-from training.data.texts import text_of
+from training.data.rows import text_of
 
 START = "-DOCSTART-"
 OUTSIDE = "O"
-MORE = "TARGER's repository (uhh-lt/targer), data/"  # where to get them
+MORE = "TARGER's repository (uhh-lt/targer), data/"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A published data set of tagged documents."""
+    """A published data set of tagged documents.
+
+    Attributes:
+        file: file name.
+        kinds: component types.
+        about: credit line for the checkpoint card.
+    """
 
     file: str
-    kinds: tuple[str, ...]  # of components
-    about: str  # whose, for the checkpoint's card
+    kinds: tuple[str, ...]
+    about: str
 
 
 SOURCES = {
@@ -36,62 +44,62 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Document:
-    """Its words, and the tag of each: O, B-kind for a component's first, I-kind for its others."""
+    """A document's tokens and their BIO tags."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
 
 
 def read(directory: Path, source: Source) -> list[Document]:
-    """The documents of a data set that have words, each text once.
+    """Read the non-empty documents of a data set, each distinct text once.
 
-    A word is cut as texts are (see `submission.text.written`), so that a tagger learns from the words that it will be asked
-    about; all but the first part of a component's first word are within it.
+    Tokens are split like input texts (see `submission.text`), so training and inference see the same tokens. All parts but
+    the first of a split token get an I- tag.
 
     Raises:
-        InputError: it cannot be read, or a line is neither empty, nor a document's beginning, nor a word and a tag of this set.
+        InputError: the file cannot be read or a line is malformed.
     """
     file = directory / source.file
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
-    words: list[str] = []
+    documents: dict[tuple[str, ...], tuple[str, ...]] = {}
+    tokens: list[str] = []
     tags: list[str] = []
     started = False
-    for number, line in enumerate([*text_of(file).split("\n"), START], 1):
+    for line_number, line in enumerate([*text_of(file).split("\n"), START], 1):
         fields = line.split()
         if fields[:1] == [START]:
-            if words:
-                found.setdefault(tuple(words), tuple(tags))
-            words, tags, started = [], [], True
+            if tokens:
+                documents.setdefault(tuple(tokens), tuple(tags))
+            tokens, tags, started = [], [], True
         elif fields:
-            where = f"{file}, line {number}"
+            location = f"{file}, line {line_number}"
             if not started:
-                raise InputError(f"{where}: a word before the first {START}; restore the file from {MORE}")
+                raise InputError(f"{location}: token before the first {START}; download the file again from {MORE}")
             if len(fields) != 2:
-                raise InputError(f"{where}: {len(fields)} fields ({short(line)}); expected a word and its tag")
-            tag = _tag(where, fields[1], source, tags[-1] if tags else OUTSIDE)
+                raise InputError(f"{location}: {len(fields)} fields ({short(line)}); expected a token and its tag")
+            tag = _tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
             for start, end in places(fields[0]):
-                words.append(fields[0][start:end])
+                tokens.append(fields[0][start:end])
                 tags.append(tag)
                 tag = tag.replace("B-", "I-", 1)
-    if not found:
-        raise InputError(f"{file}: no documents; restore the file from {MORE}")
-    return [Document(*document) for document in found.items()]
+    if not documents:
+        raise InputError(f"{file}: contains no documents; download it again from {MORE}")
+    return [Document(*document) for document in documents.items()]
 
 
-def _tag(where: str, given: str, source: Source, before: str) -> str:
-    """A tag of the file, P-B for a premise's first word, in the usual form B-P. Raises InputError: it cannot stand there."""
-    if given == OUTSIDE:
+def _tag(location: str, raw_tag: str, source: Source, previous_tag: str) -> str:
+    """Convert a tag of the file (P-B) to BIO notation (B-P). Raises InputError if it cannot follow the previous tag."""
+    if raw_tag == OUTSIDE:
         return OUTSIDE
-    kind, _, place = given.rpartition("-")
-    if kind not in source.kinds or place not in ("B", "I"):
-        valid = [OUTSIDE, *(f"{kind}-{place}" for kind in source.kinds for place in "BI")]
-        raise InputError(f"{where}: unknown tag '{short(given)}'; {nearest(given, valid)}")
-    if place == "I" and before not in (f"B-{kind}", f"I-{kind}"):
-        raise InputError(f"{where}: {given} after {before}; expected {kind}-B, the beginning, before it")
-    return f"{place}-{kind}"
+    component_type, _, prefix = raw_tag.rpartition("-")
+    if component_type not in source.kinds or prefix not in ("B", "I"):
+        valid = [OUTSIDE, *(f"{component}-{position}" for component in source.kinds for position in "BI")]
+        raise InputError(f"{location}: unknown tag '{short(raw_tag)}'; {nearest(raw_tag, valid)}")
+    if prefix == "I" and previous_tag not in (f"B-{component_type}", f"I-{component_type}"):
+        raise InputError(f"{location}: {raw_tag} follows {previous_tag}; a component must start with {component_type}-B")
+    return f"{prefix}-{component_type}"
 
 
 def tags_of(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of data sets, O first."""
-    kinds = dict.fromkeys(kind for name in names for kind in SOURCES[name].kinds)
-    return (OUTSIDE, *(f"{place}-{kind}" for kind in kinds for place in "BI"))
+    """Return the tags of the given data sets, O first."""
+    component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].kinds)
+    return (OUTSIDE, *(f"{prefix}-{component_type}" for component_type in component_types for prefix in "BI"))

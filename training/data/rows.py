@@ -1,4 +1,4 @@
-"""The rows of published tables, with the numbers of their lines: what is wrong is named by file and line."""
+"""Read published CSV, TSV and text files; report errors by file and line."""
 
 from __future__ import annotations
 
@@ -8,74 +8,85 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal
 
-from submission.errors import InputError, short
-from training.data.texts import text_of
+from submission.disk.files import read_regular
+from submission.errors import InputError, short, unreadable
 
 
 def rows(file: Path, header: Sequence[str], separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header, each with the number of its line (of its last line, where a field has several).
+    """Yield (line number, fields) of each row below the header; the last line's number if a row spans lines.
 
     Args:
-        file: UTF-8, with or without its mark, a line a row.
-        header: the names of its columns, in which blanks do not count.
-        separator: between fields.
-        quoted: whether a field may stand in quotation marks; else they are characters like others.
+        file: UTF-8 file, with or without a byte-order mark.
+        header: expected column names; spaces are ignored.
+        separator: field delimiter.
+        quoted: whether double quotes delimit fields.
 
     Raises:
-        InputError: it cannot be read, has other columns, a row with more or fewer fields, or no rows.
+        InputError: the file is unreadable, has other columns, a malformed row, or no rows.
     """
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     text = StringIO(text_of(file).removeprefix("\ufeff"), newline="")
     reader = csv.reader(text, delimiter=separator, quoting=quoting, strict=True)
-    number = 0
+    row_index = 0
     try:
-        for number, fields in enumerate(reader):
-            if number == 0 and _unspaced(fields) != _unspaced(header):
-                raise InputError(f"{file}, line 1: expected the columns {', '.join(header)}")
+        for row_index, fields in enumerate(reader):
+            if row_index == 0 and _unspaced(fields) != _unspaced(header):
+                raise InputError(f"{file}, line 1: unexpected header; expected the columns {', '.join(header)}")
             if len(fields) != len(header):
                 counts = f"{len(fields)} fields; expected {len(header)}"
                 raise InputError(f"{file}, line {reader.line_num}: {counts}: {', '.join(header)}")
-            if number:
+            if row_index:
                 yield reader.line_num, fields
     except csv.Error as error:
-        raise InputError(f"{file}, line {reader.line_num}: no table ({error}); restore the file") from None
-    if not number:
-        raise InputError(f"{file}: no rows; expected a header and a line for each")
+        raise InputError(f"{file}, line {reader.line_num}: malformed table ({error}); download the file again") from None
+    if not row_index:
+        raise InputError(f"{file}: no rows below the header; download the file again")
 
 
 def number(file: Path, line: int, name: str, text: str, low: float, high: float) -> float:
-    """A field's number from `low` to `high`. Raises InputError: it is none."""
+    """Parse a number in [low, high]. Raises InputError if it is none."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = float("nan")
-    if not low <= found <= high:
-        raise InputError(f"{file}, line {line}: {name} '{short(text)}'; expected a number from {low:g} to {high:g}")
-    return found
+        value = float("nan")
+    if not low <= value <= high:
+        raise InputError(f"{file}, line {line}: {name} is '{short(text)}'; expected a number between {low:g} and {high:g}")
+    return value
 
 
 def words(file: Path, line: int, text: str) -> str:
-    """A field's text, one blank between its words. Raises InputError: it has none."""
-    found = " ".join(text.split())
-    if not found:
-        raise InputError(f"{file}, line {line}: an empty text; expected words")
-    return found
+    """Return a text with single spaces between its words. Raises InputError if it is empty."""
+    normalised = " ".join(text.split())
+    if not normalised:
+        raise InputError(f"{file}, line {line}: empty text; expected at least one word")
+    return normalised
 
 
 def listed(directory: Path, ending: str) -> list[Path]:
-    """The files of a directory with that ending, by name. Raises InputError: there are none."""
+    """List the files with a suffix, sorted by name. Raises InputError if there are none."""
     files = sorted(directory.glob(f"*.{ending}"))
     if not files:
-        raise InputError(f"{directory}: no .{ending} files; expected the lists of arguments as they are published")
+        raise InputError(f"{directory}: no .{ending} files; expected the published data set")
     return files
 
 
 def once(file: Path, line: int, name: str, seen: set[str]) -> str:
-    """A name that no earlier row has, which is then among those seen. Raises InputError: one has it."""
+    """Add a name to `seen` and return it. Raises InputError if it was there."""
     if name in seen:
-        raise InputError(f"{file}, line {line}: {short(name)} a second time; expected each once, restore the file")
+        raise InputError(f"{file}, line {line}: duplicate {short(name)}; download the file again")
     seen.add(name)
     return name
+
+
+def text_of(file: Path) -> str:
+    """Read a UTF-8 text file. Raises InputError."""
+    try:
+        return read_regular(file).decode("utf-8")
+    except OSError as error:
+        raise unreadable(error) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{file}, line {line}: not valid UTF-8 ({error.reason}); download the file again") from None
 
 
 def _unspaced(names: Sequence[str]) -> list[str]:

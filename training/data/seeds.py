@@ -1,4 +1,4 @@
-"""The streams of random numbers, each its own under a seed: none changes when another draws more or less."""
+"""Provide independent random streams under one seed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """The streams of random numbers. A number must stay as it is: checkpoints were made with it."""
+    """Random streams. Never change a value: shipped checkpoints depend on it."""
 
-    SAMPLE = 0  # of the arguments
-    SPLIT = 1  # which conclusions validate
-    UNRELATED = 2  # premises among which the least similar are looked for
-    VECTORS = 3  # of terms that a vectors file does not have
-    ORDER = 4  # of the arguments in an epoch
-    QUERIES = 5  # the part of the validation that picks the checkpoint
-    ANSWERS = 6  # the order in which what a search found is dealt out
-    TITLES = 7  # of debates; and of a title (its number) the documents
-    DROPOUT = 8  # the masks of a step, where several processes train together
-    CLUSTERS = 9  # the first centroids of latent terms
+    SAMPLE = 0  # sample of arguments
+    SPLIT = 1  # validation conclusions
+    UNRELATED = 2  # candidate negatives
+    VECTORS = 3  # vectors of words missing in a vectors file
+    ORDER = 4  # order of examples in an epoch
+    QUERIES = 5  # queries of the validation during training
+    ANSWERS = 6  # order of hard negatives
+    TITLES = 7  # debate titles; with a title index, its documents
+    DROPOUT = 8  # dropout masks per step under torchrun
+    CLUSTERS = 9  # initial centroids of latent terms
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:
-    """The numbers of a stream, or of a part of it (an epoch, say)."""
+    """Return the generator of a stream or of a part of it, such as an epoch."""
     return np.random.default_rng([seed, stream, *more])

@@ -1,4 +1,4 @@
-"""Word vectors for word networks and taggers: trained on the premises, or read from a GloVe or word2vec file."""
+"""Train word vectors on the premises or read them from a GloVe or word2vec file."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ from submission.text.normalise import query_words
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import forms
 from training.data.seeds import Stream, generator
-from training.data.work import made, write_text
+from training.data.work import made
 
-if TYPE_CHECKING:  # gensim takes two seconds, and most who read vectors make none
+if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
 
 log = logging.getLogger(__name__)
 
 VOCABULARY, VECTORS = "vocabulary.txt", "vectors.safetensors"
-LONGEST = 10_000  # words: gensim cuts longer texts
-SUBWORDS = 200_000  # vectors that fastText's subwords share: gensim's default takes 2,000,000, as 0.8 GB
+LONGEST = 10_000  # words per text; gensim truncates longer texts
+SUBWORDS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
 
 Method = Literal["word2vec", "fasttext"]
 
 
 @dataclass(frozen=True)
 class VectorSettings:
-    """The flags of `prepare vectors`."""
+    """Options of `prepare vectors`."""
 
     dimensions: int = 300
     minimum_frequency: int = 5
     epochs: int = 5
     seed: int = 0
-    written: Method | None = None  # of words as a tagger reads them, by this method; None: of normalised ones, by word2vec
+    written: Method | None = None  # method for surface tokens (taggers); None: normalised words with word2vec
 
     @property
     def table(self) -> str:
-        """The name of the table that has the premises."""
+        """Return the file name of the premise table."""
         return f"train.{'pieces' if self.written else 'words'}.parquet"
 
     @property
     def told(self) -> dict[str, object]:
-        """Return the settings that are set, for the record of the vectors."""
+        """Return the settings that are not None for the provenance."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Premises:
-    """The training premises, each a list of words; read from disk again at each pass."""
+    """The tokenised training premises, streamed from disk on each pass."""
 
     def __init__(self, work: Path, settings: VectorSettings) -> None:
         self._file, self._words = work / settings.table, forms if settings.written else str.split
@@ -72,34 +72,39 @@ class Premises:
 
 
 def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | None, overwrite: bool = False) -> None:
-    """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32) into a directory.
+    """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
 
-    The vocabulary is the words that occur often enough in the training premises, most frequent first. A word that a vectors
-    file does not have gets a random vector of the others' spread.
+    The vocabulary holds the words above the minimum frequency, most frequent first. Words missing in a vectors file get
+    random vectors with the same standard deviation.
 
     Args:
-        work: what `prepare pairs` wrote.
+        work: working directory.
         directory: where to write.
-        settings: dimensions, minimum frequency, epochs (of training), seed, words and method.
-        file: vectors to read instead of training: word2vec binary (.bin), word2vec text or GloVe text.
-        overwrite: replace vectors made with other settings.
+        settings: dimensions, minimum frequency, epochs, seed, words and method.
+        file: read these vectors instead of training: word2vec binary (.bin), word2vec text or GloVe text.
+        overwrite: replace vectors built with other settings.
 
     Raises:
-        InputError: no prepared work; a vectors file that is damaged or of other dimensions.
-        OutputError: it cannot be written.
+        InputError: no prepared tables, or a damaged vectors file or one with other dimensions.
+        OutputError: the directory is not writable.
     """
     tables = made(work).files.get(settings.table)
     if tables is None:
-        raise InputError(f"{work}: holds no tables; `python -m training prepare pairs -i INPUT --work {work}` makes them")
-    source = input_hashes([file])[file.name] if file else "none"
-    decided_by = {"tables": tables.xxh3, "code": code_fingerprint(__name__), **settings.told, "vectors file": source}
+        raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work {work}`")
+    vectors_file_hash = input_hashes([file])[file.name] if file else "none"
+    decided_by = {
+        "tables": tables.xxh3,
+        "code": code_fingerprint(__name__),
+        **settings.told,
+        "vectors file": vectors_file_hash,
+    }
     output = Kept(directory, decided_by, overwrite)
     premises = Premises(work, settings)
     counts = Counter(word for words in premises for word in words)
-    frequent = [word for word, count in counts.items() if count >= settings.minimum_frequency]
-    if not frequent:
-        raise InputError(f"no word occurs {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
-    vocabulary = Vocabulary(sorted(frequent, key=lambda word: (-counts[word], word)))
+    frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    if not frequent_words:
+        raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
+    vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
     _report(work, vocabulary, counts, forms if settings.written else query_words)
 
     def write(path: Path) -> None:
@@ -107,43 +112,43 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
         path.write_bytes(safetensors.numpy.save({"vectors": _table(vocabulary, vectors, settings)}))
 
     output.make([VECTORS], write)
-    output.make([VOCABULARY], partial(write_text, vocabulary.dumps()))
+    output.content(VOCABULARY, vocabulary.dumps().encode)
 
 
 def folder_of(written: Method | None) -> str:
-    """Return the default folder of vectors in a working directory."""
+    """Return the default folder of the vectors in a working directory."""
     return f"vectors-{written}" if written else "vectors"
 
 
 def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
-    """The vocabulary and its vectors (terms, dimensions). Raises InputError where `prepare vectors` has not been run."""
+    """Load the vocabulary and its vectors (terms, dimensions). Raises InputError if they are missing or damaged."""
     try:
         return Vocabulary.load(directory / VOCABULARY), safetensors.numpy.load_file(directory / VECTORS)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        verb = "`python -m training prepare vectors --work WORK`"
-        raise InputError(f"{directory}: no word vectors ({error}); {verb} makes them") from None
+        command = "`python -m training prepare vectors --work WORK`"
+        raise InputError(f"{directory}: cannot load word vectors ({error}); run {command}") from None
 
 
 def require_vectors(directory: Path, work: Path, written: Method | None, dimensions: int) -> None:
-    """Raise InputError, which names the verb, where `prepare vectors` has written no vectors into a directory."""
+    """Raise InputError if the directory has no vectors."""
     if not (directory / VECTORS).is_file():
         flags = f" --written {written}" if written else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
-        raise InputError(f"{directory}: no word vectors; `python -m training prepare vectors --work {work}{flags}` makes them")
+        raise InputError(f"{directory}: no word vectors; run `python -m training prepare vectors --work {work}{flags}`")
 
 
 def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
     from gensim.models import FastText, Word2Vec
 
-    make = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
-    model = make(
+    model_class = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
+    model = model_class(
         vector_size=settings.dimensions,
         min_count=settings.minimum_frequency,
         window=5,
         sg=1,
         negative=5,
         seed=settings.seed,
-        workers=1,  # more than one makes the order of updates, and so the vectors, a matter of chance
+        workers=1,  # more workers make training non-deterministic
         hashfxn=_hash,
     )
     model.build_vocab(premises)
@@ -152,7 +157,7 @@ def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
 
 
 def _hash(text: str) -> int:
-    return zlib.crc32(text.encode())  # Python's own hash differs from process to process
+    return zlib.crc32(text.encode())  # Python's hash is randomised per process
 
 
 def _read(file: Path, dimensions: int) -> KeyedVectors:
@@ -160,36 +165,36 @@ def _read(file: Path, dimensions: int) -> KeyedVectors:
 
     try:
         with file.open("rb") as stream:
-            first = stream.readline().split()
+            header = stream.readline().split()
         binary = file.suffix == ".bin"
-        headless = not binary and len(first) != 2  # GloVe's text form has no header
-        vectors = KeyedVectors.load_word2vec_format(str(file), binary=binary, no_header=headless)
+        has_no_header = not binary and len(header) != 2  # GloVe text files have no header
+        vectors = KeyedVectors.load_word2vec_format(str(file), binary=binary, no_header=has_no_header)
     except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
-        raise InputError(
-            f"{file}: not a word2vec or GloVe file ({error}); word2vec's binary form must be named *.bin"
-        ) from None
-    if vectors.vector_size != dimensions:
-        raise InputError(f"{file}: vectors of {vectors.vector_size} dimensions, expected {dimensions}; give --dimensions")
+        raise InputError(f"{file}: not a word2vec or GloVe file ({error}); name binary word2vec files *.bin") from None
+    size = vectors.vector_size
+    if size != dimensions:
+        raise InputError(f"{file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}")
     return vectors
 
 
 def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
-    found = [term in vectors.key_to_index for term in vocabulary.terms]
-    known = vectors.vectors[[vectors.key_to_index[t] for t, is_known in zip(vocabulary.terms, found, strict=True) if is_known]]
-    if not len(known):
-        raise InputError("the vectors have no word of the vocabulary; are they of English, lower-cased words?")
+    is_known = [term in vectors.key_to_index for term in vocabulary.terms]
+    known_vectors = vectors.vectors[[vectors.key_to_index[t] for t in vocabulary.terms if t in vectors.key_to_index]]
+    if not len(known_vectors):
+        raise InputError("no word of the vocabulary has a vector; use vectors of lower-cased English words")
     rng = generator(settings.seed, Stream.VECTORS)
-    table = rng.normal(0, known.std(), (len(found), settings.dimensions)).astype(np.float32)
-    table[found] = known
-    log.info("vectors: %d of %d terms have one, the others a random one", len(known), len(found))
+    table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
+    table[is_known] = known_vectors
+    log.info("Vectors: %d of %d terms found, the others initialised at random", len(known_vectors), len(is_known))
     return table
 
 
-def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str], words_of: Callable[[str], list[str]]) -> None:
+def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
+    """Log which part of the tokens in premises and validation queries the vocabulary covers."""
     terms = set(vocabulary.terms)
-    covered = sum(counts[term] for term in terms) / sum(counts.values())
+    coverage = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()
-    words = [word for query in sorted(set(queries)) for word in words_of(query)]
-    known = sum(word in terms for word in words) / len(words)
-    log.info("vocabulary: %d of %d distinct words, %.1f %% of all in premises, %.1f %% of those in validation queries",
-             len(terms), len(counts), 100 * covered, 100 * known)  # fmt: skip
+    query_tokens = [word for query in sorted(set(queries)) for word in tokenise(query)]
+    query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
+    log.info("Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of validation-query tokens",
+             len(terms), len(counts), 100 * coverage, 100 * query_coverage)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The working directory of training: what was made there, by one process at a time."""
+"""Lock a working directory, locate prepared data in it and read their tables and records."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from submission.disk.files import make_directory
 from submission.disk.kept import RECORD, Record, read_record
@@ -16,7 +20,12 @@ from submission.errors import InputError
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Hold a working directory. Raises InputError: there is none. OutputError: another process works in it."""
+    """Lock a working directory for this process.
+
+    Raises:
+        InputError: the directory does not exist.
+        OutputError: another process has locked it.
+    """
     if not directory.is_dir():
         raise _nothing(directory)
     with locked(directory):
@@ -25,24 +34,24 @@ def held(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def held_for(name: str, directory: Path) -> Iterator[None]:
-    """Hold what is made of that name in a working directory, beside others that make something else of the same tables.
+    """Lock one run of a working directory; other runs may use the same tables.
 
     Raises:
-        As `held` does.
+        InputError, OutputError: see `held`.
     """
     if not directory.is_dir():
         raise _nothing(directory)
-    place = directory / "fit" / name
-    make_directory(place)
-    with locked(directory, shared=True), locked(place):
+    run_dir = directory / "fit" / name
+    make_directory(run_dir)
+    with locked(directory, shared=True), locked(run_dir):
         yield
 
 
 def made(directory: Path) -> Record:
-    """Read the record of what `prepare pairs` or `prepare vectors` wrote into a directory.
+    """Read the record of prepared tables or vectors.
 
     Raises:
-        InputError: nothing, or the record is damaged.
+        InputError: the record is missing or damaged.
     """
     record = read_record(directory / RECORD)
     if not record.files:
@@ -50,16 +59,54 @@ def made(directory: Path) -> Record:
     return record
 
 
-def _nothing(directory: Path) -> InputError:
-    verb = f"`python -m training prepare pairs -i INPUT --work {directory}`"
-    return InputError(f"{directory}: no working directory; {verb} makes it")
+def not_found(path: Path, kind: str) -> InputError:
+    """Return the error for prepared data that are missing.
+
+    Args:
+        path: where they should be.
+        kind: the kind of `prepare` that writes them, with its flags.
+    """
+    return InputError(f"{path}: not found; run `python -m training prepare {kind}`")
 
 
-def write_text(text: str, file: Path) -> None:
-    """Write text as UTF-8; the file comes last, as `Kept.make` gives it."""
-    file.write_text(text, encoding="utf-8")
+@contextmanager
+def reading(path: Path, kind: str, flags: str = "") -> Iterator[None]:
+    """Raise InputError if a prepared Parquet file is missing or damaged.
+
+    Args:
+        path: the file that is read.
+        kind: the kind of `prepare` that writes it.
+        flags: its flags, if the file is missing.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise not_found(path, f"{kind} {flags}".strip()) from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: damaged ({error}); delete it and run `python -m training prepare {kind}` again") from None
+
+
+def table_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> Iterator[dict[str, Any]]:
+    """Yield the rows of a prepared table as dicts with some columns, or all (None).
+
+    Raises:
+        InputError: the table is missing or damaged.
+    """
+    with reading(file, kind):
+        for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
+            yield from batch.to_pylist()
+
+
+def unrelated_file(work: Path, name: str) -> Path:
+    """Return the path of a table of hard negatives."""
+    return work / name / "unrelated.parquet"
 
 
 def hash_of(value: object) -> str:
-    """A short hash of anything that JSON can hold."""
+    """Return a short hash of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _nothing(directory: Path) -> InputError:
+    command = f"`python -m training prepare pairs -i INPUT --work {directory}`"
+    return InputError(f"{directory}: not a working directory; run {command}")

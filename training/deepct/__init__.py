@@ -1,3 +1,3 @@
-"""DeepCT's training: passages, the words of theirs that matter, and what is learned from them (Hollatz 2022, 3.2)."""
+"""Prepare passages for DeepCT and measure term weights (Hollatz 2022, 3.2)."""
 
 from __future__ import annotations

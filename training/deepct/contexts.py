@@ -1,4 +1,4 @@
-"""Read the topic of an argument from its context in the corpus."""
+"""Read the topics of args.me arguments from their contexts."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class _Argument(msgspec.Struct):
 
 
 def topics_of(files: Sequence[Path]) -> dict[str, str]:
-    """The topics of arguments by docno: the context's `topic`, else its `discussionTitle`; "" where it has neither.
+    """Return the topic of each argument by docno: `topic`, else `discussionTitle`, else "".
 
     Args:
-        files: of a corpus, which has been read by `read_documents` without faults.
+        files: corpus files that `read_documents` accepts.
 
     Raises:
-        InputError: a context is no object, or has other things than texts there.
+        InputError: a context is malformed.
     """
-    found: dict[str, str] = {}
+    topics: dict[str, str] = {}
     for file in files:
         try:
             arguments = arguments_as(_Argument, file)
         except msgspec.ValidationError as error:
-            expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with texts, or without'
+            expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with string values'
             raise InputError(f"{file}: {error}; {expected}") from None
-        found |= {argument.id: _topic(argument.context) for argument in arguments}
-    return found
+        topics |= {argument.id: _topic(argument.context) for argument in arguments}
+    return topics
 
 
 def _topic(context: _Context | None) -> str:

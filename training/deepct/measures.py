@@ -1,7 +1,8 @@
-"""Measure how well weights predict which words matter: R², MAP, R-precision."""
+"""Measure predicted term weights (R², MAP, R-precision) and predict them without a network."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,43 +13,79 @@ from submission.errors import InputError
 
 @dataclass(frozen=True)
 class Weighed:
-    """The words of a passage in their order, as they are looked up, with their labels (W,), 1 where one matters, else 0."""
+    """The words of a passage in order, with labels (W,): 1 if relevant, else 0."""
 
     words: list[str]
     labels: np.ndarray
 
 
 def measures(passages: Sequence[Weighed], weights: Sequence[np.ndarray]) -> dict[str, float]:
-    """In percent: R², over all words; MAP and R-precision of the distinct words of passages in which some matter.
+    """Return R² over all words, and MAP and R-precision over distinct words of passages with a relevant word, in percent.
 
-    R² is the share of the labels' variance that weights explain, 0 or less for any constant. A word's weight is that of its
-    heaviest occurrence; of equal ones the first comes first.
+    A word counts by its largest weight in a passage; ties keep the order of occurrence.
 
     Args:
-        passages: to be measured on.
-        weights: (W,) of each.
+        passages: labelled passages.
+        weights: predicted weights (W,) per passage.
 
     Raises:
-        InputError: no word of any passage matters, or all do.
+        InputError: all words have the same label.
     """
-    labels, said = np.concatenate([passage.labels for passage in passages]), np.concatenate(weights)
+    labels, predicted = np.concatenate([passage.labels for passage in passages]), np.concatenate(weights)
     if np.ptp(labels) == 0:
-        raise InputError(
-            f"{len(passages)} passages to validate on have words of one kind alone; use a larger part of the corpus"
-        )
-    precisions = [_precisions(passage, own) for passage, own in zip(passages, weights, strict=True) if passage.labels.any()]
-    average, at_number = np.mean(precisions, axis=0)
-    explained = 1 - np.square(said - labels).sum() / np.square(labels - labels.mean()).sum()
-    return {name: round(100 * float(value), 2) for name, value in (("R²", explained), ("MAP", average), ("Rprec", at_number))}
+        raise InputError(f"all words of the {len(passages)} validation passages have the same label; use a larger corpus")
+    precisions = [
+        _precisions(passage, passage_weights)
+        for passage, passage_weights in zip(passages, weights, strict=True)
+        if passage.labels.any()
+    ]
+    average_precision, r_precision = np.mean(precisions, axis=0)
+    r_squared = 1 - np.square(predicted - labels).sum() / np.square(labels - labels.mean()).sum()
+    metrics = {"R²": r_squared, "MAP": average_precision, "Rprec": r_precision}
+    return {name: round(100 * float(value), 2) for name, value in metrics.items()}
 
 
 def _precisions(passage: Weighed, weights: np.ndarray) -> tuple[float, float]:
-    """Average precision, and precision among as many words as matter."""
-    heaviest: dict[str, float] = {}
+    """Return average precision and R-precision of a passage."""
+    max_weights: dict[str, float] = {}
     for word, weight in zip(passage.words, weights.tolist(), strict=True):
-        heaviest[word] = max(weight, heaviest.get(word, -np.inf))
-    mattering = {word for word, label in zip(passage.words, passage.labels, strict=True) if label}
-    ordered = sorted(heaviest, key=lambda word: -heaviest[word])
-    hits = np.array([word in mattering for word in ordered])
+        max_weights[word] = max(weight, max_weights.get(word, -np.inf))
+    relevant = {word for word, label in zip(passage.words, passage.labels, strict=True) if label}
+    ranking = sorted(max_weights, key=lambda word: -max_weights[word])
+    hits = np.array([word in relevant for word in ranking])
     precision = hits.cumsum() / np.arange(1, len(hits) + 1)
-    return float(precision[hits].mean()), float(hits[: len(mattering)].mean())
+    return float(precision[hits].mean()), float(hits[: len(relevant)].mean())
+
+
+class Words:
+    """Word statistics of the training passages; baselines that predict weights from them."""
+
+    def __init__(self) -> None:
+        """Create empty statistics."""
+        self._passages = 0
+        self._df: Counter[str] = Counter()  # document frequency
+        self._occurrences: Counter[str] = Counter()
+        self._mattering: Counter[str] = Counter()  # relevant occurrences
+
+    def add(self, passage: Weighed) -> None:
+        """Count the words of a passage."""
+        self._passages += 1
+        self._df.update({*passage.words})
+        self._occurrences.update(passage.words)
+        self._mattering.update(word for word, label in zip(passage.words, passage.labels, strict=True) if label)
+
+    def constants(self, passages: Sequence[Weighed]) -> list[np.ndarray]:
+        """Predict the least-squares constant."""
+        relevant_fraction = self._mattering.total() / max(1, self._occurrences.total())
+        return [np.full(len(passage.words), relevant_fraction) for passage in passages]
+
+    def by_idf(self, passages: Sequence[Weighed]) -> list[np.ndarray]:
+        """Predict by the least-squares line over ln((N + 1) / (df + 1))."""
+        vocabulary = list(self._occurrences)
+        occurrences = np.array([self._occurrences[word] for word in vocabulary], dtype=float)
+        labels = np.array([self._mattering[word] for word in vocabulary]) / occurrences
+        slope, intercept = np.polyfit(self._idf(vocabulary), labels, 1, w=np.sqrt(occurrences))
+        return [intercept + slope * self._idf(passage.words) for passage in passages]
+
+    def _idf(self, words: Sequence[str]) -> np.ndarray:
+        return np.log((self._passages + 1) / (np.array([self._df[word] for word in words], dtype=float) + 1))

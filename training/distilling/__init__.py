@@ -1,3 +1,3 @@
-"""Distillation: titles of debates with another system's scores."""
+"""Prepare the scores of a teacher system for debate titles."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Titles of debates → another system's scores of some documents for each: the table that a network is distilled from."""
+"""Score documents for debate titles with a teacher system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from submission.disk.code import code_fingerprint
 from submission.disk.fingerprint import input_hashes
@@ -23,64 +22,65 @@ from submission.input.topics import read_topics
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from training.data.seeds import Stream, generator
+from training.data.work import reading
 from training.distilling.titles import titles_of, unlike
-from training.quality.tables import COLUMNS
+from training.quality.prepare import COLUMNS
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TitleSettings:
-    """The flags of `prepare distilled`."""
+    """Options of `prepare distilled`."""
 
-    titles: int = 1000  # at most, drawn from all
-    documents: int = 24  # of each: half are the best, the others are drawn from what else is listed
+    titles: int = 1000  # titles to sample, at most
+    documents: int = 24  # per title; half are the top ranks, half are sampled from the rest of the ranking
     seed: int = 0
 
 
 class Asked(Input):
-    """A corpus that is asked other topics than its own."""
+    """A corpus with debate titles as topics."""
 
     def __init__(self, directory: Path, titles: Sequence[str]) -> None:
-        """Raises InputError: files are missing."""
+        """Create the input. Raises InputError if files are missing."""
         super().__init__(directory)
         self._titles = titles
 
     @cached_property
     def topics(self) -> pd.DataFrame:
-        """`qid query`: the titles, numbered."""
-        return pd.DataFrame({"qid": [str(number) for number in range(1, len(self._titles) + 1)], "query": self._titles})
+        """Return the numbered titles, `qid query`."""
+        return pd.DataFrame({"qid": [str(index) for index in range(1, len(self._titles) + 1)], "query": self._titles})
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """Return the hashes of the files and of the titles. Raises InputError."""
+        """Return the hashes of files and titles. Raises InputError."""
         return super().hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
 def asked(directory: Path, others: Sequence[Path], settings: TitleSettings) -> Asked:
-    """An input's corpus with titles of its debates for topics.
+    """Combine an input's corpus with debate titles as topics.
 
     Args:
-        directory: an input in Touché's form. No title is one of its topics in other words.
-        others: files with topics that no title may be either.
-        settings: how many, by which seed.
+        directory: input in Touché's format; titles that paraphrase its topics are excluded.
+        others: further topic files to exclude.
+        settings: sample size and seed.
 
     Raises:
-        InputError: files that cannot be read, or no title is left.
+        InputError: unreadable files, or no title remains.
     """
     source = Input(directory)
-    topics = source.topics["query"].tolist()
+    excluded_topics = source.topics["query"].tolist()
     for file in others:
-        found, faults = read_topics([file])
+        topics, faults = read_topics([file])
         refuse(faults)
-        topics += found["query"].tolist()
-    everything = titles_of(corpus_files(directory))
-    titles = unlike(everything, topics)
-    log.info("%d titles of debates, %d of them unlike all topics", len(everything), len(titles))
+        excluded_topics += topics["query"].tolist()
+    all_titles = titles_of(corpus_files(directory))
+    titles = unlike(all_titles, excluded_topics)
+    log.info("%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles))
     if not titles:
-        raise InputError(f"{directory}: no debate has a title that is none of the topics; take a corpus with more debates")
-    drawn = generator(settings.seed, Stream.TITLES).permutation(len(titles))[: settings.titles]
-    return Asked(directory, [titles[number] for number in np.sort(drawn)])
+        raise InputError(f"{directory}: every debate title paraphrases a topic; use a corpus with more debates")
+    sample = generator(settings.seed, Stream.TITLES).permutation(len(titles))[: settings.titles]
+    return Asked(directory, [titles[index] for index in np.sort(sample)])
 
 
 def prepare_distilled(
@@ -91,20 +91,20 @@ def prepare_distilled(
     work: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write the table that a network is distilled from into `work`/distilled; a table that is finished is not made again.
+    """Write the teacher's scores into `work`/distilled; skip a complete table.
 
     Args:
         system: the teacher.
-        execution: on what `asked` gives; what is finished is kept in its working directory.
-        others: the files that `asked` was given.
-        settings: likewise.
-        work: a working directory.
-        overwrite: replace a table of something else.
+        execution: execution on `asked`.
+        others: as for `asked`.
+        settings: as for `asked`.
+        work: working directory.
+        overwrite: replace a table of other data.
 
     Raises:
-        InputError: documents cannot be read, or no title has as many of different scores as are asked for.
-        CheckpointError: the teacher's are missing or damaged. OutputError: something cannot be written, or the directory
-            holds a table of something else.
+        InputError: unreadable documents, or no title has enough documents.
+        CheckpointError: the teacher's checkpoints are missing or damaged.
+        OutputError: the directory is not writable or holds another table.
     """
     decided_by = {
         "input": execution.input.hashes | input_hashes(list(others)),
@@ -113,8 +113,8 @@ def prepare_distilled(
         **asdict(settings),
     }
     file = place(work)
-    kept = Kept(file.parent, decided_by, overwrite)
-    kept.make([file.name], partial(_write, system, execution, settings))
+    store = Kept(file.parent, decided_by, overwrite)
+    store.make([file.name], partial(_write, system, execution, settings))
 
 
 def place(work: Path) -> Path:
@@ -123,40 +123,36 @@ def place(work: Path) -> Path:
 
 
 def distilled_table(work: Path) -> tuple[pd.DataFrame, Record]:
-    """Read the table of scored titles, in the form of `training.quality.tables` with the title as topic, and its record.
+    """Load the teacher's scores (columns as of quality tables, topic = title) and their record.
 
     Raises:
-        InputError: there is no such table, or it is damaged.
+        InputError: the table is missing or damaged.
     """
     file = place(work)
-    try:
+    with reading(file, "distilled", f"-i INPUT --work {work}"):
         return pd.read_parquet(file, columns=COLUMNS), read_record(file.parent / RECORD)
-    except FileNotFoundError:
-        raise InputError(f"{file}: missing; `python -m training prepare distilled -i INPUT --work {work}` makes it") from None
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file}: damaged ({error}); remove it and run `python -m training prepare distilled` again") from None
 
 
 def _write(system: System, execution: Execution, settings: TitleSettings, file: Path) -> None:
     titles = execution.topics.set_index("qid")["query"]
     parts = []
-    for qid, listed in execution.lists(system.stage).groupby("qid", sort=False):
-        chosen = listed.iloc[_chosen(len(listed), settings, int(str(qid)))]
-        if len(chosen) == settings.documents and chosen["score"].nunique() > 1:
-            parts.append(chosen.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
+    for qid, ranking in execution.lists(system.stage).groupby("qid", sort=False):
+        selected = ranking.iloc[_chosen(len(ranking), settings, int(str(qid)))]
+        if len(selected) == settings.documents and selected["score"].nunique() > 1:
+            parts.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not parts:
         raise InputError(
-            f"{execution.input.directory}: {system.name} lists no {settings.documents} documents of different scores for any "
-            f"of {len(titles)} titles; ask for fewer, or take a larger corpus"
+            f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents} documents, or all with "
+            f"equal scores, for each of {len(titles)} titles; lower --documents or use a larger corpus"
         )
     table = pd.concat(parts, ignore_index=True)
     texts = execution.documents.texts(set(table["docno"])).set_index("docno")["premise"]
     table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(file, index=False)
-    log.info("%d of %d titles, %d documents each", len(parts), len(titles), settings.documents)
+    log.info("Wrote %d of %d titles with %d documents each", len(parts), len(titles), settings.documents)
 
 
 def _chosen(listed: int, settings: TitleSettings, number: int) -> np.ndarray:
-    """Which of so many listed documents, the best first, are taken for a title of that number."""
-    best = min(listed, -(-settings.documents // 2))
-    others = best + generator(settings.seed, Stream.TITLES, number).permutation(listed - best)
-    return np.concatenate([np.arange(best), np.sort(others[: settings.documents - best])])
+    """Select ranks of `listed` documents for the title with this number: the top half, and a sample of the others."""
+    top = min(listed, -(-settings.documents // 2))
+    sample = top + generator(settings.seed, Stream.TITLES, number).permutation(listed - top)
+    return np.concatenate([np.arange(top), np.sort(sample[: settings.documents - top])])

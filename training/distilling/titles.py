@@ -1,4 +1,4 @@
-"""The titles of a corpus' debates: topics that nobody judged."""
+"""Read the titles of debates from the contexts of args.me arguments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from submission.input.files import reading
 from submission.text.normalise import normalise
 from submission.text.terms import Terms
 
-ALIKE = 80  # of 100: a ratio by which a title is a topic in other words
-SITE = " | "  # what the name of a portal stands behind
+ALIKE = 80  # of 100: Levenshtein ratio from which a title counts as a topic
+SITE = " | "  # precedes the portal's name
 
 
 class _Context(msgspec.Struct, gc=False, frozen=True):
@@ -27,43 +27,44 @@ class _Argument(msgspec.Struct, gc=False):
 
 
 def titles_of(files: Sequence[Path]) -> list[str]:
-    """The titles of the debates in args.me files, by the letters of their normalised forms, each of which occurs once.
+    """Return the distinct debate titles of args.me files, sorted by normalised form.
 
-    Of an argument the title of its discussion or, without one, of the page that it is from. One without two words is no topic.
+    The title is that of the discussion, else of the source page. Titles of fewer than two words are skipped.
 
     Raises:
         InputError: a file cannot be read.
     """
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for file in files:
         with reading(file):
             arguments = arguments_as(_Argument, file)
         for argument in arguments:
             title = argument.context.discussion or (argument.context.source or "").partition(SITE)[0]
             title = " ".join(title.split())
-            words = normalise(title)
-            if sum(any(map(str.isalpha, word)) for word in words.split()) >= 2:
-                found.setdefault(words, title)
-    return [found[words] for words in sorted(found)]
+            normalised = normalise(title)
+            if sum(any(map(str.isalpha, word)) for word in normalised.split()) >= 2:
+                titles.setdefault(normalised, title)
+    return [titles[normalised] for normalised in sorted(titles)]
 
 
 def unlike(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
-    """The titles that are none of some topics in other words.
+    """Return the titles that paraphrase none of the topics.
 
-    A title is a topic in other words if the Levenshtein ratio of both, normalised and their words in alphabetical order, is 80
-    of 100 or more; or if both have at least half of the stems of the one that has fewer, two of them or all that it has.
+    A title paraphrases a topic if the Levenshtein ratio of both, normalised and with sorted words, is at least 80, or if they
+    share at least half of the stems of the shorter one (at least two, or all).
     """
-    own, others = [normalise(title) for title in titles], [normalise(topic) for topic in topics]
-    ratios = process.cdist(own, others, scorer=fuzz.token_sort_ratio)  # (titles, topics)
-    stemmed = Terms("porter")
-    stems, of_topics = ([set(stemmed.of(text)) for text in texts] for texts in (titles, topics))
+    normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
+    ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)
+    terms = Terms("porter")
+    title_stems, topic_stems = ([set(terms.of(text)) for text in texts] for texts in (titles, topics))
     return [
         title
-        for title, ratio, own_stems in zip(titles, ratios, stems, strict=True)
-        if (ratio < ALIKE).all() and not any(_share(own_stems, other) for other in of_topics)
+        for title, title_ratios, stems in zip(titles, ratios, title_stems, strict=True)
+        if (title_ratios < ALIKE).all() and not any(_share(stems, other) for other in topic_stems)
     ]
 
 
-def _share(one: set[str], other: set[str]) -> bool:
-    fewer, both = min(len(one), len(other)), len(one & other)
-    return both >= min(2, fewer) and 2 * both >= fewer > 0
+def _share(first: set[str], second: set[str]) -> bool:
+    """Return whether two texts share at least half of the stems of the shorter one."""
+    fewer, shared = min(len(first), len(second)), len(first & second)
+    return shared >= min(2, fewer) and 2 * shared >= fewer > 0

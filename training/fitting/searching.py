@@ -7,7 +7,7 @@ import torch
 
 from submission.rankers.base import LatentRanker
 from submission.scoring.batches import Padded, batches
-from training.data.protocol import RELATED
+from training.data.split import RELATED
 from training.data.tables import Queries
 from training.fitting.validation import evaluating
 

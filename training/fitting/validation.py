@@ -13,7 +13,7 @@ from submission.rankers.base import LatentRanker, Ranker
 from submission.rankers.network import Network
 from submission.scoring.batches import PaddedPairs
 from submission.scoring.pairs import score_pairs
-from training.data.protocol import DEPTH, RELATED
+from training.data.split import DEPTH, RELATED
 from training.data.tables import Queries
 
 Scorer = Callable[[Queries, np.ndarray], np.ndarray]  # numbers of queries → scores (queries, 105)

@@ -23,7 +23,7 @@ from submission.systems.catalogue import System
 from submission.systems.ensemble import Ensemble
 from submission.systems.remembered import Checkpoints
 from training.cards import ARGS_ME, card
-from training.data.protocol import RELATED, UNRELATED, VALIDATION
+from training.data.split import RELATED, UNRELATED, VALIDATION
 from training.data.tables import load_validation
 from training.data.work import made
 from training.fitting.validation import by_ranker, measures

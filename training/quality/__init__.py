@@ -1,3 +1,3 @@
-"""Arguments by their quality: lists of arguments from labelled topics, losses over lists, and networks trained by them."""
+"""Read argument-quality data sets and train rankers listwise on them."""
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The losses over lists of TF-Ranking, each the sum of weight · element divided by the number of weights that are not 0.
+"""Listwise losses of TF-Ranking.
+
+Each is the weighted sum of its elements divided by the number of non-zero weights.
 
 Pasumarthi et al.: TF-Ranking: Scalable TensorFlow Library for Learning-to-Rank. KDD 2019; as its estimators reduce them.
 Favreau, Zouaq, Bhatnagar: Learning to Rank with BERT for Argument Quality Evaluation. FLAIRS 2022, table 2.
 
-Shapes: B lists, n items of the longest. Labels (B, n): the larger the better, -1 is padding, whose scores do not matter.
+Shapes: B lists of up to n items. Labels (B, n): higher is better; -1 is padding.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ TEMPERATURE = 0.1  # of ApproxNDCG
 
 @dataclass(frozen=True)
 class Loss:
-    """Elements, one an item, a pair of items or a list, and what each counts."""
+    """A loss as elements (per item, pair or list) and their weights."""
 
-    elements: Callable[[Tensor, Tensor], Tensor]  # of labels and scores; finite under padding
-    weights: Callable[[Tensor], Tensor]  # of labels, in the elements' shape
+    elements: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); finite under padding
+    weights: Callable[[Tensor], Tensor]  # f(labels), shaped like the elements
 
     def __call__(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """The loss of lists, a scalar; 0 where nothing counts."""
+        """Return the loss of lists, a scalar; 0 without non-zero weights."""
         return self.total(labels, scores) / self.counted(labels)
 
     def total(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Sum the weighted elements of lists, before the batch's loss is divided by `counted`."""
+        """Return the weighted sum, to be divided by `counted` of the batch."""
         return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
 
     def counted(self, labels: Tensor) -> Tensor:
@@ -45,7 +47,7 @@ def _each_item(labels: Tensor) -> Tensor:
 
 
 def _each_pair(labels: Tensor) -> Tensor:
-    """Weight the pairs (B, n, n) whose first item is the better one."""
+    """Weight the pairs (B, n, n) whose first item is better."""
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
 
 
@@ -85,32 +87,33 @@ def _margins(labels: Tensor, scores: Tensor) -> Tensor:
 
 def _cross_entropies(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute cross-entropies (B,) of the scores' softmax from the labels, normalised to a sum of 1."""
-    outside, sums = labels < 0, _sums(labels)
-    logarithms = scores.masked_fill(outside, torch.finfo(scores.dtype).min).log_softmax(1).masked_fill(outside, 0)
-    return -(labels * logarithms).sum(1) / torch.where(sums > 0, sums, 1)
+    is_padding, sums = labels < 0, _sums(labels)
+    log_probabilities = scores.masked_fill(is_padding, torch.finfo(scores.dtype).min).log_softmax(1).masked_fill(is_padding, 0)
+    return -(labels * log_probabilities).sum(1) / torch.where(sums > 0, sums, 1)
 
 
 def _likelihoods(labels: Tensor, scores: Tensor) -> Tensor:
-    """Compute negative log-likelihoods (B,) of drawing the items, each among those left, in the order of their labels.
+    """Compute the Plackett-Luce negative log-likelihoods (B,) of the label order.
 
-    Items of one label are ordered at random, anew each time.
+    Ties are broken at random on each call.
     """
-    inside = labels >= 0
-    drawn = torch.rand(labels.shape).to(labels.device)  # of the CPU's numbers: the same on a GPU
-    worse, same = labels.unsqueeze(1) < labels.unsqueeze(2), labels.unsqueeze(1) == labels.unsqueeze(2)
-    left = worse | (same & (drawn.unsqueeze(1) <= drawn.unsqueeze(2)))  # (B, n, n): the second item when the first is drawn
-    left &= inside.unsqueeze(1) | ~inside.unsqueeze(2)  # padding is left for padding alone
-    among = scores.unsqueeze(1).expand_as(left).masked_fill(~left, -torch.inf).logsumexp(2)
-    return ((among - scores) * inside).sum(1)
+    is_item = labels >= 0
+    tie_breaks = torch.rand(labels.shape).to(labels.device)  # drawn on the CPU, so equal on a GPU
+    is_worse, is_tied = labels.unsqueeze(1) < labels.unsqueeze(2), labels.unsqueeze(1) == labels.unsqueeze(2)
+    # (B, n, n): items that remain when the first is drawn
+    remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))
+    remaining &= is_item.unsqueeze(1) | ~is_item.unsqueeze(2)  # padding remains for padding only
+    log_normaliser = scores.unsqueeze(1).expand_as(remaining).masked_fill(~remaining, -torch.inf).logsumexp(2)
+    return ((log_normaliser - scores) * is_item).sum(1)
 
 
 def _approximate_ndcgs(labels: Tensor, scores: Tensor) -> Tensor:
-    """Compute minus NDCG (B,) by smooth ranks: 1 plus a sigmoid per item that may come before (Qin, Liu, Li 2010)."""
-    inside = labels >= 0
-    before = torch.sigmoid(-_differences(scores) / TEMPERATURE) * inside.unsqueeze(1)  # (B, n, n)
-    ranks = 0.5 + before.sum(2)  # half of the 1 is its own sigmoid
-    largest = labels.amax(1, keepdim=True)  # taken out of the gains, so that they stay small
-    gains = (2 ** (labels - largest) - 2**-largest) * inside
+    """Compute negative ApproxNDCG (B,) (Qin, Liu, Li 2010)."""
+    is_item = labels >= 0
+    soft_precedence = torch.sigmoid(-_differences(scores) / TEMPERATURE) * is_item.unsqueeze(1)  # (B, n, n)
+    ranks = 0.5 + soft_precedence.sum(2)  # an item's own sigmoid is 1/2
+    max_label = labels.amax(1, keepdim=True)  # factored out to keep gains small
+    gains = (2 ** (labels - max_label) - 2**-max_label) * is_item
     ideal = _discounted(gains.sort(1, descending=True)[0], torch.arange(1, labels.shape[1] + 1).to(labels))
     return -_discounted(gains, ranks) / torch.where(ideal > 0, ideal, 1)
 
@@ -128,6 +131,5 @@ LOSSES: dict[str, Loss] = {
     "approx_ndcg": Loss(_approximate_ndcgs, _each_graded_list),
 }
 
-# Not of TF-Ranking: that two documents are as far apart as a teacher has them (Hofstätter et al.: Improving Efficient Neural
-# Ranking Models with Cross-Architecture Knowledge Distillation. 2020, eq. 4).
+# MarginMSE, not in TF-Ranking (Hofstätter et al. 2020, eq. 4).
 MARGIN_MSE = Loss(_margins, _each_pair)

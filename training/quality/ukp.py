@@ -1,6 +1,6 @@
-"""UKPConvArgRank (Habernal, Gurevych: Which argument is more convincing? ACL 2016): 32 lists, 16 debates from both sides.
+"""Read UKPConvArgRank (Habernal, Gurevych 2016, ACL): 32 lists, 16 debates with two sides.
 
-A file is a list, `<debate>_<stance>.csv`. Its column `rank` is a PageRank over lost comparisons: low is convincing.
+One file per list, `<debate>_<stance>.csv`. Column `rank`: PageRank over lost comparisons; lower is more convincing.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ HEADER = ("#id", "rank", "argument")
 
 
 def files(directory: Path) -> list[Path]:
-    """The files of the data set in a directory of data sets. Raises InputError: there are none."""
+    """List the data set's files. Raises InputError if there are none."""
     return listed(directory / FOLDER, "csv")
 
 
 def read(file: Path) -> pd.DataFrame:
-    """A list: `debate topic docno premise score`, the score negated, so that larger is better. Raises InputError."""
+    """Read a list: `debate topic docno premise score`; scores are negated ranks. Raises InputError."""
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
-        raise InputError(f"{file}: expected a name like <debate>_<stance>.csv, by which the sides of a debate belong together")
+        raise InputError(f"{file}: expected a file name <debate>_<stance>.csv")
     topic, seen = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
-    found = []
+    arguments = []
     for line, (docno, rank, argument) in rows(file, HEADER, "\t", quoted=False):
         premise = words(file, line, argument.replace("<br/>", " "))
-        value = -number(file, line, "rank", rank, 0, 1)
-        found.append((debate, topic, once(file, line, docno, seen), premise, value))
-    return pd.DataFrame(found, columns=["debate", "topic", "docno", "premise", "score"])
+        score = -number(file, line, "rank", rank, 0, 1)
+        arguments.append((debate, topic, once(file, line, docno, seen), premise, score))
+    return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

@@ -1,4 +1,4 @@
-"""Correlate scores with the quality of each topic's arguments: Pearson, Spearman, Kendall; means over topics."""
+"""Correlate scores with argument quality, per topic and averaged."""
 
 from __future__ import annotations
 
@@ -7,33 +7,38 @@ import pandas as pd
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from submission.errors import InputError
-from training.quality.lists import topics_of
 
-MEASURES = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}  # the last: tau-b
+MEASURES = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}  # kendalltau computes tau-b
+
+
+def topics_of(table: pd.DataFrame) -> list[np.ndarray]:
+    """Return the row numbers of each topic of each data set."""
+    topic_ids = table.groupby(["data", "topic"], sort=False).ngroup().to_numpy()
+    return [np.flatnonzero(topic_ids == topic_id) for topic_id in range(topic_ids.max(initial=-1) + 1)]
 
 
 def correlations(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """Pearson's r, Spearman's rho, Kendall's tau-b of a list's labels, not all of them equal, and scores; 0 of equal scores."""
+    """Return Pearson's r, Spearman's rho and Kendall's tau-b; 0 for constant scores."""
     if (scores == scores[0]).all():
         return dict.fromkeys(MEASURES, 0.0)
     return {name: float(measure(labels, scores).statistic) for name, measure in MEASURES.items()}
 
 
 def macro(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
-    """The means over the topics of a table, in percent.
+    """Return the mean correlations over topics, in percent.
 
     Args:
-        table: arguments with their quality.
-        scores: (rows,), in its order.
+        table: labelled arguments.
+        scores: (rows,) in the table's order.
 
     Raises:
-        InputError: a topic has no two arguments of different quality.
+        InputError: all arguments of a topic have the same quality.
     """
     labels = table["score"].to_numpy()
-    found = []
+    by_topic = []
     for rows in topics_of(table):
         if (labels[rows] == labels[rows[0]]).all():
             data, topic = (table[name].iloc[rows[0]] for name in ("data", "topic"))
-            raise InputError(f"{data}, topic {topic!r}: no two arguments of different quality; leave it out")
-        found.append(correlations(labels[rows], scores[rows]))
-    return {name: round(100 * float(np.mean([one[name] for one in found])), 2) for name in MEASURES}
+            raise InputError(f"{data}, topic {topic!r}: all arguments have the same quality; remove the topic")
+        by_topic.append(correlations(labels[rows], scores[rows]))
+    return {name: round(100 * float(np.mean([values[name] for values in by_topic])), 2) for name in MEASURES}

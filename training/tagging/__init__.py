@@ -1,3 +1,3 @@
-"""Tagging arguments: documents whose words are tagged, what they are split into, and learning from them."""
+"""Prepare tagged documents for TARGER, pre-train and measure taggers."""
 
 from __future__ import annotations

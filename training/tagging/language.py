@@ -1,9 +1,9 @@
-"""A bidirectional language model around a tagger's layers, for pre-training.
+"""A bidirectional language model that pre-trains a tagger's layers.
 
 Dai, Le: Semi-supervised Sequence Learning. NIPS 2015. Peters et al.: Semi-supervised sequence tagging with bidirectional
 language models. ACL 2017.
 
-Shapes: as in `submission.enrichment.targer`; V words of the vocabulary, with padding and unknown; M words that are guessed.
+Shapes as in the TARGER network; V vocabulary rows with padding and unknown, M predicted words.
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ from submission.text.ids import UNKNOWN
 from submission.text.vocabulary import FIRST
 from submission.text.written import WrittenPassage, WrittenReader
 
-LEARNED = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # what a tagger starts from
+LEARNED = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # layers copied into a tagger
 
 
 class LanguageModel(TARGER):
-    """A tagger's layers; a line from what each direction says to a word's vector, which is compared with those of all words."""
+    """A tagger's layers with one projection per direction, scored against output embeddings of all words."""
 
     def __init__(self, config: Any) -> None:
-        """Raises ValueError as a tagger's."""
+        """Create the layers.
+
+        Raises:
+            ValueError: see TARGER.
+        """
         super().__init__(config)
         self.guess_ahead, self.guess_back = (nn.Linear(config.hidden, config.dimensions) for _ in range(2))
         self.word = nn.Embedding(config.vocabulary, config.dimensions)
@@ -42,87 +46,86 @@ class LanguageModel(TARGER):
 
     @torch.no_grad()
     def guess_by(self, vectors: Tensor) -> None:
-        """Compare with these vectors (V, E), to begin with."""
+        """Initialise the output embeddings with vectors (V, E)."""
         self.word.weight.copy_(vectors)
 
     def guesses(self, passages: Sequence[WrittenPassage]) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each direction, ahead first: the guessed vectors (M, E), and the ids (M,) of the words that are there.
+        """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first.
 
-        Words that the vocabulary does not have are not guessed, nor is a passage's first from what is before it.
+        Skips unknown words and words without context.
         """
         ids, letters, words, mask = self.batch(passages)
         ahead, back = self.states(ids, letters, words, mask)
-        written = ids[words]  # (B, L)
-        ways = (
-            (self.guess_ahead, ahead[:, :-1], written[:, 1:]),
-            (self.guess_back, back[:, 1:], written[:, :-1]),
+        token_ids = ids[words]  # (B, L)
+        directions = (
+            (self.guess_ahead, ahead[:, :-1], token_ids[:, 1:]),
+            (self.guess_back, back[:, 1:], token_ids[:, :-1]),
         )
-        for guess, states, targets in ways:
-            known = mask[:, 1:] & (targets > UNKNOWN)
-            yield guess(self.output_dropout(states[known])), targets[known]
+        for project, states, targets in directions:
+            is_known = mask[:, 1:] & (targets > UNKNOWN)
+            yield project(self.output_dropout(states[is_known])), targets[is_known]
 
     def sampled_loss(self, guessed: Tensor, targets: Tensor, sample: Tensor, expected: Tensor) -> Tensor:
-        """The mean negative log-likelihood of the words that are there, with what a sample says of all the others.
+        """Return the mean negative log-likelihood by sampled softmax.
 
         Args:
-            guessed: (M, E), one at least.
+            guessed: (M, E), M ≥ 1.
             targets: (M,) int64.
             sample: (N,) int64, drawn with replacement.
-            expected: (V,), the logarithm of how often each word is drawn in the mean: what is drawn often counts less, so that
-                in the mean the sum is that over all words (importance sampling, Bengio and Senécal, AISTATS 2003).
+            expected: (V,) log expected counts in the sample; corrects for the sampling distribution (Bengio and Senécal 2003).
         """
-        right = (guessed * self.word(targets)).sum(1) + self.frequency(targets).squeeze(1)  # (M,)
-        others = guessed @ self.word(sample).T + self.frequency(sample).squeeze(1) - expected[sample]  # (M, N)
-        others = others.masked_fill(sample == targets[:, None], -torch.inf)
-        return functional.softplus(others.logsumexp(1) - right).mean()
+        target_scores = (guessed * self.word(targets)).sum(1) + self.frequency(targets).squeeze(1)  # (M,)
+        sample_scores = guessed @ self.word(sample).T + self.frequency(sample).squeeze(1) - expected[sample]  # (M, N)
+        sample_scores = sample_scores.masked_fill(sample == targets[:, None], -torch.inf)
+        return functional.softplus(sample_scores.logsumexp(1) - target_scores).mean()
 
     def scores(self, guessed: Tensor) -> Tensor:
-        """Score all words of the vocabulary, (M, V), for guessed vectors (M, E); padding and unknown get minus infinity."""
-        found = guessed @ self.word.weight.T + self.frequency.weight.squeeze(1)
-        found[:, :FIRST] = -torch.inf
-        return found
+        """Score all words (M, V) for predicted vectors (M, E); padding and unknown get -inf."""
+        scores = guessed @ self.word.weight.T + self.frequency.weight.squeeze(1)
+        scores[:, :FIRST] = -torch.inf
+        return scores
 
 
 class _Config(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of config.json, without the version."""
+    """config.json without its version."""
 
     model: str
     config: dict[str, Any]
 
 
 class _Probed(msgspec.Struct):
-    """A text, and the mean log-likelihood of its words by either direction, passage for passage."""
+    """A probe text and the mean log-likelihoods of its passages per direction."""
 
     text: str
     likelihoods: list[float]
 
     def refuse_other(self, file: Path, found: _Probed) -> None:
-        """Compare what was written with what comes out now. Raises CheckpointError."""
+        """Raise CheckpointError if the results differ."""
         if self.text != found.text:
             raise CheckpointError(f"{file}: {OTHER_TEXTS}")
-        new, old = (torch.tensor(one.likelihoods) for one in (found, self))
+        new, old = (torch.tensor(row.likelihoods) for row in (found, self))
         if new.shape != old.shape or not torch.allclose(new, old, rtol=TOLERANCE, atol=TOLERANCE):
             raise CheckpointError(
-                f"{file}: of {short(self.text, 40)!r} this code says {found.likelihoods}, the checkpoint {self.likelihoods}: "
-                "the text processing or the network has changed; train it again"
+                f"{file}: log-likelihoods of {short(self.text, 40)!r} are {found.likelihoods}, expected {self.likelihoods}: "
+                "text processing or network has changed; train the checkpoint again"
             )
 
 
-def _built(directory: Path, given: Any) -> tuple[LanguageModel, WrittenReader]:
-    model = configured(LanguageModel, msgspec.convert(given, _Config).config)
+def _built(directory: Path, config: Any) -> tuple[LanguageModel, WrittenReader]:
+    model = configured(LanguageModel, msgspec.convert(config, _Config).config)
     return model, WrittenReader.load(directory, model.config)
 
 
 def _probed(model: LanguageModel, reader: WrittenReader) -> list[_Probed]:
-    """Each passage is computed alone."""
+    """Compute the probe, each passage alone."""
     rows = []
     for text in TEXTS:
-        found = [
-            model.scores(guessed).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
+        likelihoods = [
+            model.scores(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
             for passage in reader.passages(text)
-            for guessed, targets in model.guesses([passage])
+            for predicted, targets in model.guesses([passage])
         ]
-        rows.append(_Probed(text, found))
+        rows.append(_Probed(text, likelihoods))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of whole components, as conlleval counts, and the accuracy of words."""
+"""Measure component precision, recall and F1 (as conlleval) and token accuracy."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 
 from submission.text.written import form
 
-Tags = Sequence[Sequence[str]]  # of some sequences
+Tags = Sequence[Sequence[str]]  # one tag sequence per text
 
 
 def measures(gold: Tags, found: Tags) -> dict[str, float]:
-    """Precision, recall and F1 of components (same kind, first and last word), accuracy of words; in percent."""
-    gold, found = [list(tags) for tags in gold], [list(tags) for tags in found]
-    precision, recall, f1, _ = precision_recall_fscore_support(gold, found, average="micro", zero_division=0)
-    values = {"precision": precision, "recall": recall, "F1": f1, "accuracy": accuracy_score(gold, found)}
+    """Return precision, recall and F1 of exact components and token accuracy, in percent."""
+    gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in found]
+    precision, recall, f1, _ = precision_recall_fscore_support(gold, predicted, average="micro", zero_division=0)
+    values = {"precision": precision, "recall": recall, "F1": f1, "accuracy": accuracy_score(gold, predicted)}
     return {name: round(100 * float(value), 2) for name, value in values.items()}
 
 
 class Majority:
-    """Baseline: the most frequent tag of each word's form; of an unseen form, the most frequent tag."""
+    """Baseline: the most frequent tag of each word; for unseen words the most frequent tag."""
 
     def __init__(self, words: Tags, tags: Tags) -> None:
-        """Count the tags of sequences; ties: the first met."""
+        """Count tags per word; ties keep the first seen."""
         counts: dict[str, Counter[str]] = {}
-        for own, its in zip(words, tags, strict=True):
-            for word, tag in zip(own, its, strict=True):
+        for sequence, sequence_tags in zip(words, tags, strict=True):
+            for word, tag in zip(sequence, sequence_tags, strict=True):
                 counts.setdefault(form(word), Counter())[tag] += 1
         self._tags = {word: count.most_common(1)[0][0] for word, count in counts.items()}
         self.most_frequent = sum(counts.values(), Counter[str]()).most_common(1)[0][0]
 
     def tags(self, words: Tags) -> list[list[str]]:
-        """The tags of some sequences."""
-        return [[self._tags.get(form(word), self.most_frequent) for word in own] for own in words]
+        """Predict the tags of sequences."""
+        return [[self._tags.get(form(word), self.most_frequent) for word in sequence] for sequence in words]

@@ -16,8 +16,7 @@ from training.distilling.prepare import distilled_table, place
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe
 from training.fitting.trainee import Trainee
-from training.quality.lists import labelled_lists
-from training.quality.listwise import CURVE, Listwise
+from training.quality.listwise import CURVE, Listwise, labelled_lists
 from training.quality.losses import LOSSES, MARGIN_MSE
 
 HELD_OUT = 10  # one title of so many validates

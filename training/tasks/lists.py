@@ -17,11 +17,9 @@ from training.data.seeds import Stream, generator
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe
 from training.fitting.trainee import Trainee
-from training.quality.lists import Labels, lists_of
-from training.quality.listwise import CURVE, Listwise
+from training.quality.listwise import CURVE, Labels, Listwise, lists_of
 from training.quality.losses import LOSSES, LossName
-from training.quality.prepare import prepare_quality
-from training.quality.tables import SOURCES, place, published, quality_table
+from training.quality.prepare import SOURCES, place, prepare_quality, published, quality_table
 
 HELD_OUT = 5  # one debate of so many validates
 

@@ -17,8 +17,8 @@ from submission.text.tokenisers import Tokeniser
 from training.cards import ARGS_ME
 from training.data.prepare import prepare_again
 from training.data.seeds import Stream, generator
-from training.data.tables import Queries, TrainingPairs, load_pairs, load_validation, unrelated_file
-from training.data.work import made
+from training.data.tables import Queries, TrainingPairs, load_pairs, load_validation
+from training.data.work import made, unrelated_file
 from training.fitting import losses
 from training.fitting.cosine import by_cosine
 from training.fitting.curves import Curve

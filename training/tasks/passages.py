@@ -20,10 +20,8 @@ from submission.scoring.device import in_batches, positions
 from submission.text.passages import Passage, PassageReader
 from training.cards import ARGS_ME
 from training.data.seeds import Stream, generator
-from training.deepct.measures import Weighed, measures
-from training.deepct.prepare import prepare_passages
-from training.deepct.table import place, prepared, rows
-from training.deepct.untrained import Words
+from training.deepct.measures import Weighed, Words, measures
+from training.deepct.prepare import place, prepare_passages, prepared, rows
 from training.fitting.curves import Curve
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe

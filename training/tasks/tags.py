@@ -29,8 +29,7 @@ from training.fitting.trainee import Trainee
 from training.fitting.validation import evaluating
 from training.tagging.language import LANGUAGE, LEARNED
 from training.tagging.measures import Majority, measures
-from training.tagging.prepare import documents_of, place
-from training.tagging.split import Split, split
+from training.tagging.prepare import Split, documents_of, place, split
 
 
 class Tags(TaskSpec, frozen=True):

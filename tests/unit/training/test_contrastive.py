@@ -10,7 +10,7 @@ import torch
 
 from submission.rankers.snrm import SNRM
 from submission.scoring.batches import Padded
-from training.data.protocol import CANDIDATES
+from training.data.split import CANDIDATES
 from training.data.tables import Queries, TrainingPairs
 from training.fitting.recipe import Recipe
 from training.fitting.settings import Optimisation

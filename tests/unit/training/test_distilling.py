@@ -17,7 +17,7 @@ from tests.conftest import argument
 from tests.unit.training.test_quality_training import tiny
 from training.distilling.prepare import TitleSettings, _chosen, place
 from training.distilling.titles import titles_of, unlike
-from training.quality.tables import COLUMNS
+from training.quality.prepare import COLUMNS
 from training.tasks.distilled import Distillation, Distilled
 
 CPU = torch.device("cpu")
@@ -122,7 +122,7 @@ def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 titles; expected two or more"):
         distilled(tmp_path / "one", 1, "mse")
     tokeniser = tiny()[1]
-    with pytest.raises(InputError, match=r"lists.parquet: missing; `python -m training prepare distilled"):
+    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):
         Distillation.of(Distilled(), 0, tokeniser, tmp_path / "none", CPU)
     place(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):

@@ -15,8 +15,7 @@ from submission.errors import InputError
 from tests.unit.training.quality import write_quality
 from training.fitting.recipe import Recipe
 from training.quality.losses import LOSSES
-from training.quality.prepare import DATA, prepare_quality
-from training.quality.tables import quality_table
+from training.quality.prepare import DATA, prepare_quality, quality_table
 from training.studies.argument_quality import protocol
 from training.studies.argument_quality.folds import folds
 from training.studies.argument_quality.protocol import DEV, PARTS, Trial, cells

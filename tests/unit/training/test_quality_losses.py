@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.errors import InputError
-from training.quality.lists import dense_ranks, lists_of, stratified
+from training.quality.listwise import dense_ranks, lists_of, stratified
 from training.quality.losses import LOSSES, MARGIN_MSE
-from training.quality.tables import COLUMNS, place, quality_table
+from training.quality.prepare import COLUMNS, place, quality_table
 from training.quality.validation import macro
 from training.tasks.lists import Lists
 
@@ -151,12 +151,12 @@ def test_means_are_over_topics() -> None:
     found = macro(two, np.array([1.0, 2, 3, 4, 5, 0]))
     assert found == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
     assert macro(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
-    with pytest.raises(InputError, match="ukp, topic 'b': no two arguments of different quality"):
+    with pytest.raises(InputError, match="ukp, topic 'b': all arguments have the same quality"):
         macro(TOPICS, np.arange(10.0))
 
 
 def test_a_table_that_is_not_there_or_damaged(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"quality/ukp.parquet: missing; `python -m training prepare lists -i DIR --work"):
+    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare lists -i DIR --work"):
         quality_table(tmp_path, "ukp")
     file = place(tmp_path, "ukp")
     file.parent.mkdir()

@@ -13,8 +13,7 @@ from tests.conftest import contents
 from tests.unit.training.quality import write_ibm, write_ukp, write_webis
 from training.__main__ import main
 from training.quality import ibm, ukp, webis
-from training.quality.prepare import judgments
-from training.quality.tables import COLUMNS, published, quality_table
+from training.quality.prepare import COLUMNS, judgments, published, quality_table
 
 UKP_TEXT = """#id\trank\targument
 a1\t0.09\tBOO!
@@ -42,9 +41,9 @@ def test_ukp_is_read_with_the_long_argument_on_top_and_ibm_with_the_high_rank(tm
         ["fossil fuels", "We should ban fossil fuels (PRO)", "3", "Coal warms us.", 0.75],
     ]
     (tmp_path / "ants.csv").write_text(UKP_TEXT)
-    with pytest.raises(InputError, match=r"ants\.csv: expected a name like <debate>_<stance>\.csv"):
+    with pytest.raises(InputError, match=r"ants\.csv: expected a file name <debate>_<stance>\.csv"):
         ukp.read(tmp_path / "ants.csv")
-    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: of which debate\? .* autonomous cars"):
+    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: cannot tell the debate; .* autonomous cars"):
         ibm.read(tmp_path / "We-like-ants-(PRO).tsv")
 
 
@@ -67,15 +66,20 @@ def test_webis_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "words"),
     [
-        ("arguments", "\n1,2,7,", "\n9,2,7,", "line 4: topic '9'; expected one of 1, 2, 3"),
-        ("arguments", "\n1,2,7,", "\n1,1,7,", "line 4: text 7-1 of topic 1 a second time"),
-        ("arguments", ",False,", ",No,", "line 2: Is Argument? 'No'; expected one of True, False"),
-        ("arguments", ",9,True,-4.0", ",9,True,many", "line 2: Combined Quality 'many'; expected a number from -10 to 10"),
-        ("arguments", ",9,True,-4.0", ',9,"True,-4.0', "no table (unexpected end of data)"),
+        ("arguments", "\n1,2,7,", "\n9,2,7,", "line 4: topic is '9'; expected one of 1, 2, 3"),
+        ("arguments", "\n1,2,7,", "\n1,1,7,", "line 4: duplicate text 7-1 of topic 1"),
+        ("arguments", ",False,", ",No,", "line 2: Is Argument? is 'No'; expected one of True, False"),
+        (
+            "arguments",
+            ",9,True,-4.0",
+            ",9,True,many",
+            "line 2: Combined Quality is 'many'; expected a number between -10",
+        ),
+        ("arguments", ",9,True,-4.0", ',9,"True,-4.0', "malformed table (unexpected end of data)"),
         ("topics", "1,Places,", "Places,", "line 2: 3 fields; expected 4"),
         ("ranking", "1,BM25,0,7,", "1,BM25,0,8,", "is not judged in webis-argquality20-arguments.csv"),
-        ("ranking", "1,BM25,0,", "1,BM25,first,", "line 2: Rank 'first'"),
-        ("ranking", "1,BM25,0,", "1,BM52,0,", "line 2: Model 'BM52'; expected one of BM25, DPH, DirichletLM"),
+        ("ranking", "1,BM25,0,", "1,BM25,first,", "line 2: Rank is 'first'"),
+        ("ranking", "1,BM25,0,", "1,BM52,0,", "line 2: Model is 'BM52'; expected one of BM25, DPH, DirichletLM"),
     ],
 )
 def test_a_bad_row_of_webis_is_named(tmp_path: Path, name: str, old: str, new: str, words: str) -> None:
@@ -97,7 +101,7 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
     command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
     data.mkdir()
     assert main(command) == 3
-    expected = f"no data set; expected one or more of {ukp.FOLDER}, {ibm.FOLDER}, {webis.FOLDER}"
+    expected = f"no data set found; expected at least one of the folders {ukp.FOLDER}, {ibm.FOLDER}, {webis.FOLDER}"
     assert expected in capsys.readouterr().err
     for folder, said in ((ibm.FOLDER, f"{ibm.FOLDER}: no .tsv files"), (webis.FOLDER, "-topics.csv: cannot be read")):
         (data / folder).mkdir()
@@ -107,12 +111,12 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
 
     write_ukp(data)
     assert main(command) == 0
-    assert f"{data}: without {ibm.FOLDER}, {webis.FOLDER}" in caplog.text
+    assert f"{data}: not found: {ibm.FOLDER}, {webis.FOLDER}" in caplog.text
     assert sorted(contents(work / "quality")) == ["ukp.json", "ukp.parquet"]
     assert published(work, "ukp") == {file.name: sha256(file) for file in ukp.files(data)}
     alone = contents(work / "quality")
     for name in ("ibm", "webis"):
-        with pytest.raises(InputError, match=rf"{name}\.json: missing; `python -m training prepare lists -i DIR --work"):
+        with pytest.raises(InputError, match=rf"{name}\.json: not found; run `python -m training prepare lists -i DIR --work"):
             published(work, name)
     write_ibm(data)
     write_webis(data)

@@ -20,9 +20,9 @@ from training.fitting.frozen_layers import FrozenLayers
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
 from training.fitting.settings import Optimisation, PretrainedEncoder
-from training.quality.lists import lists_of
+from training.quality.listwise import lists_of
 from training.quality.losses import LOSSES
-from training.quality.tables import COLUMNS
+from training.quality.prepare import COLUMNS
 from training.studies.argument_quality.training import scores, trained
 from training.tasks.lists import Lists, QualityLists, held_out
 

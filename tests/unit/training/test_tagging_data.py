@@ -12,8 +12,7 @@ from tests.conftest import REAL, contents
 from tests.unit.training.tagging import ESSAYS, WEBD, write_tagged
 from training.__main__ import main
 from training.data.conll import SOURCES, Document, read, tags_of
-from training.tagging.prepare import documents_of
-from training.tagging.split import split
+from training.tagging.prepare import documents_of, split
 
 PUBLISHED = REAL / "tagger" / "targer"
 
@@ -44,17 +43,17 @@ def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("zoos O", "zoos"), r"es\.txt, line 4: 1 fields \(zoos\); expected a word and its tag"),
+        (lambda text: text.replace("zoos O", "zoos"), r"es\.txt, line 4: 1 fields \(zoos\); expected a token and its tag"),
         (lambda text: text.replace("zoos O", "zoos O O"), r"line 4: 3 fields"),
         (lambda text: text.replace("zoos O", "zoos MD-B"), r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
         (lambda text: text.replace("zoos O", "zoos B-B"), r"line 4: unknown tag 'B-B'"),
         (lambda text: text.replace("zoos O", "zoos -B"), r"line 4: unknown tag '-B'"),
-        (lambda text: text.replace("zoos O", "zoos P-I"), r"line 4: P-I after O; expected P-B, the beginning, before it"),
-        (lambda text: text.replace("are MC-I", "are C-I"), r"line 8: C-I after B-MC"),
-        (lambda text: text.replace("Golf P-B", "Golf P-I"), r"line 24: P-I after O"),
-        (lambda text: "zoos O\n" + text, r"line 1: a word before the first -DOCSTART-"),
-        (lambda text: "-DOCSTART- -X- O O\n", r"es\.txt: no documents; restore the file"),
-        (lambda text: text + "caf\udce9 O\n", r"es\.txt, line 29: not UTF-8"),
+        (lambda text: text.replace("zoos O", "zoos P-I"), r"line 4: P-I follows O; a component must start with P-B"),
+        (lambda text: text.replace("are MC-I", "are C-I"), r"line 8: C-I follows B-MC"),
+        (lambda text: text.replace("Golf P-B", "Golf P-I"), r"line 24: P-I follows O"),
+        (lambda text: "zoos O\n" + text, r"line 1: token before the first -DOCSTART-"),
+        (lambda text: "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
+        (lambda text: text + "caf\udce9 O\n", r"es\.txt, line 29: not valid UTF-8"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
@@ -79,9 +78,9 @@ def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Pa
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work), "--overwrite"]) == 0
     assert len(documents_of(work, "essays")) == 2
     (work / "tagging" / "essays.parquet").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"damaged .* remove it and run `python -m training prepare tags` again"):
+    with pytest.raises(InputError, match=r"damaged .* delete it and run `python -m training prepare tags` again"):
         documents_of(work, "essays")
-    with pytest.raises(InputError, match=r"missing; `python -m training prepare tags -i DIR --work .*none` makes it"):
+    with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work .*none`"):
         documents_of(tmp_path / "none", "essays")
     assert tags_of(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
     assert tags_of(("essays", "webd")) == (*tags_of(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")

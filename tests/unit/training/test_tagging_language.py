@@ -104,5 +104,5 @@ def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) 
         assert torch.equal(ours, theirs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanguageModel, "scores", lambda _, guessed: guessed @ torch.ones(6, 6))
-        with pytest.raises(CheckpointError, match="the text processing or the network has changed; train it again"):
+        with pytest.raises(CheckpointError, match="text processing or network has changed; train the checkpoint again"):
             open_network(tmp_path / "words", LANGUAGE)

@@ -14,7 +14,7 @@ from submission.text.vocabulary import Vocabulary
 from submission.text.written import WrittenPassage, WrittenReader
 from training.data.conll import Document
 from training.tagging.measures import Majority, measures
-from training.tagging.split import Split
+from training.tagging.prepare import Split
 from training.tasks.tags import Examples, Tagging, tags_of
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")

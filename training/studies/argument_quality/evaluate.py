@@ -18,8 +18,7 @@ from submission.errors import UsageError, nearest
 from submission.scoring.pretrained import Pretrained
 from training.experiment import Experiment, run
 from training.fitting.recipe import Recipe
-from training.quality.prepare import judgments
-from training.quality.tables import quality_table
+from training.quality.prepare import judgments, quality_table
 from training.studies.argument_quality import table
 from training.studies.argument_quality.measures import lengths
 from training.studies.argument_quality.pictures import Panel, length_plot

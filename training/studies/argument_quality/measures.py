@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 
-from training.quality.lists import dense_ranks, topics_of
-from training.quality.validation import correlations
+from training.quality.listwise import dense_ranks
+from training.quality.validation import correlations, topics_of
 
 CORRELATIONS = ("Pearson", "Spearman", "Kendall")
 GIVEN_LENGTH = "Spearman given length"

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from submission.errors import InputError, TrainingError
 from training.fitting.recipe import Recipe
 from training.quality.losses import LOSSES
-from training.quality.tables import COLUMNS
+from training.quality.prepare import COLUMNS
 from training.studies.argument_quality.folds import Fold, folds
 from training.studies.argument_quality.training import scores, trained
 from training.tasks.lists import Lists

@@ -12,7 +12,7 @@ import pandas as pd
 
 from submission import __version__
 from submission.fusion.reordering import Reordering
-from training.quality.lists import dense_ranks
+from training.quality.listwise import dense_ranks
 from training.quality.webis import MODELS
 from training.studies.argument_quality.folds import folds
 

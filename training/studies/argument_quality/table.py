@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from training.measuring.significance import intervals
-from training.quality.lists import topics_of
-from training.quality.validation import correlations
+from training.quality.validation import correlations, topics_of
 from training.studies.argument_quality import rerank
 from training.studies.argument_quality.measures import CORRELATIONS, by_list, lengths
 from training.studies.argument_quality.paper import PAPER

@@ -32,8 +32,7 @@ from training.measuring.evaluate import HEADLINES, evaluate
 from training.measuring.overlap import require_overlap
 from training.measuring.plots import grid_plot
 from training.measuring.significance import intervals
-from training.quality.prepare import judgments
-from training.quality.tables import published
+from training.quality.prepare import judgments, published
 from training.studies.argument_quality import rerank
 from training.studies.argument_quality.folds import folds
 from training.studies.argument_quality.rerank import ALONE, FOLDS, GIVEN, HELD, POINTS, RAISED

@@ -15,7 +15,7 @@ from submission.rankers.base import DenseRanker
 from submission.retrieval.dense import encoded
 from training.fitting.network import build
 from training.fitting.settings import PretrainedEncoder
-from training.quality.lists import dense_ranks
+from training.quality.listwise import dense_ranks
 from training.tasks import read_recipe
 
 PENALTIES = tuple(10.0**power for power in range(-3, 4))  # of which leaving one argument out chooses

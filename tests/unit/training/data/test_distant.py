@@ -34,7 +34,7 @@ def test_split_takes_at_most_4885_arguments_of_conclusions_with_exactly_five_pre
     train, validation = split(arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
-    with pytest.raises(InputError, match=r"exactly 5 premises .*\(the most has 4\).*use a larger part"):
+    with pytest.raises(InputError, match=r"exactly 5 premises .*\(maximum: 4\).*use a larger corpus"):
         split(arguments(a=4, b=2), seed=0)
 
     frame = arguments(**{f"c{number:04}": 5 for number in range(1000)}).sample(frac=1, random_state=0)
@@ -67,7 +67,7 @@ def test_the_least_similar_of_twenty_times_as_many_are_dealt_out_in_turn(monkeyp
         others = [fuzz.ratio(str(conclusion), other) for other in conclusions if other != conclusion]
         kept = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert kept == pytest.approx(sorted(others)[: len(group)])  # the first argument gets the least similar
-    with pytest.raises(InputError, match="100 arguments of other conclusions are needed"):
+    with pytest.raises(InputError, match="the most frequent conclusion needs 100 negatives"):
         unrelated(arguments(a=5, b=5), 20, seed=0)
 
     sizes = []

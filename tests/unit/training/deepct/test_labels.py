@@ -14,10 +14,8 @@ from submission.errors import InputError
 from submission.text.passages import PassageReader
 from tests.conftest import tiny_tokenizer
 from training.deepct.contexts import topics_of
-from training.deepct.labels import Labels
-from training.deepct.measures import Weighed, measures
-from training.deepct.table import taken, words
-from training.deepct.untrained import Words
+from training.deepct.measures import Weighed, Words, measures
+from training.deepct.prepare import Labels, taken, words
 from training.tasks.passages import Learned, labels_of, targets_of
 
 CPU = torch.device("cpu")
@@ -74,7 +72,7 @@ def test_measures_by_hand() -> None:
     squares = 1 + 0.25 + 0.25 + 0.01 + 0.01 + 0.9025 + 0.64
     assert found["R²"] == pytest.approx(100 * (1 - squares / (9 * (4 / 9) * (5 / 9))), abs=0.01)
     assert measures(passages, [passage.labels for passage in passages]) == {"R²": 100, "MAP": 100, "Rprec": 100}
-    with pytest.raises(InputError, match="1 passages to validate on have words of one kind alone"):
+    with pytest.raises(InputError, match="all words of the 1 validation passages have the same label"):
         measures(passages[1:2], weights[1:2])
 
 

@@ -14,7 +14,7 @@ from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.settings import Optimisation
 from training.paths import RECIPES
-from training.quality.tables import SOURCES
+from training.quality.prepare import SOURCES
 from training.tasks import read_recipe
 from training.tasks.contrastive import Contrastive
 from training.tasks.language import Language
