@@ -1,7 +1,7 @@
-"""SNRM's inverted index: latent term → the documents with a positive weight there, on disk and memory-mapped.
+"""SNRM's inverted index, memory-mapped: latent term → documents with a positive weight.
 
-Zamani et al. 2018, section 3.4; thesis eq. 3.22. Its rows are latent terms, the columns numbers of
-documents in the collection, the values float32.
+Zamani et al. 2018, section 3.4; Entezari 2020, eq. 3.22. Rows are latent terms, columns are document positions in the
+collection, values are float32.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,26 +32,26 @@ from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)
 
-BATCH = 2048  # documents computed at a time: the more, the more often a word is met again
-KEPT_TOGETHER = 4096  # documents, while building
+BATCH = 2048  # documents per batch; larger batches share more words
+KEPT_TOGETHER = 4096  # documents per shard
 PARTS = "parts"
 POSTING = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 
 
 class LatentIndex:
-    """The postings of a collection."""
+    """Memory-mapped postings of a collection."""
 
     def __init__(self, files: Sequence[Path], size: int) -> None:
-        """Open the files of a collection of so many documents."""
+        """Open the files of a collection of `size` documents."""
         self._rows, self._size = Rows(files), size
 
     @property
     def sparsity(self) -> float:
-        """The share of zeros in the documents' vectors (thesis eq. 3.19)."""
+        """Return the fraction of zeros in the document vectors (Entezari 2020, eq. 3.19)."""
         return 1 - len(self._rows.data) / (self._size * len(self._rows))
 
     def scores(self, query: np.ndarray) -> np.ndarray:
-        """The dot products (documents,) float32 of a latent vector (latent,) with all documents' vectors."""
+        """Compute the dot products (documents,) float32 of a latent query vector (latent,) with all documents."""
         scores = np.zeros(self._size, dtype=np.float32)
         for term in np.flatnonzero(query):
             documents, weights = self._rows.row(int(term))
@@ -68,20 +67,18 @@ def latent_index(
     kept: Kept,
     engine: Engine = HERE,
 ) -> LatentIndex:
-    """The index of a collection, made unless it is kept.
-
-    Parts that an interrupted process finished are used.
+    """Load the latent index of a collection from the cache, or build it, resuming from completed shards.
 
     Args:
-        collection: the docnos.
-        texts: gives `docno premise` of some of them, in their order; asked only if there is something to build.
+        collection: docnos.
+        texts: loads `docno premise` of docnos in order; used only if the index is built.
         checkpoint: of a LatentRanker.
-        device: what each part is computed on.
-        kept: where it is kept; it must be of these very arguments.
-        engine: where the parts are computed.
+        device: device for each shard.
+        kept: artifact store; its key must cover all other arguments.
+        engine: computes the shards.
 
     Raises:
-        OutputError: that place cannot be written.
+        OutputError: the cache cannot be written.
     """
     files = kept.make(FILES, partial(_build, collection, texts, checkpoint, device, kept, engine))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
@@ -92,9 +89,9 @@ def latent_index(
 
 
 def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint, index: LatentIndex) -> pd.DataFrame:
-    """The best documents of a collection for topics `qid query`: `qid docno score`, score above 0.
+    """Return the top documents of topics `qid query` as `qid docno score`, score > 0.
 
-    At most so many a topic as a run can have. Among equal scores those first that come first in the collection.
+    At most `DEEPEST` per topic; ties go to the first document of the collection.
     """
     ranker = _latent(checkpoint).cpu()
     rows = []
@@ -102,10 +99,11 @@ def nearest(topics: pd.DataFrame, collection: list[str], checkpoint: Checkpoint,
         with torch.inference_mode(), one_thread():
             query = ranker.represent(*pad([checkpoint.tokeniser.query(text)]))[0].numpy()
         scores = index.scores(query)
-        best = top_k(scores, DEEPEST)
         if not scores.any():
-            log.warning("topic %s (%s): no document shares a latent term with it; its list is empty", qid, short(text))
-        rows += [(qid, collection[number], scores[number]) for number in best if scores[number] > 0]
+            log.warning(
+                "topic %s (%s): no document shares a latent term with the query; its ranking is empty", qid, short(text)
+            )
+        rows += [(qid, collection[row], scores[row]) for row in top_k(scores, DEEPEST) if scores[row] > 0]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
 
 
@@ -118,59 +116,53 @@ def _build(
     engine: Engine,
     *files: Path,
 ) -> None:
-    """Vectors part by part, then the parts' postings put behind each other term by term."""
+    """Compute the postings of all shards, then merge them by latent term."""
     with torch.inference_mode():
-        latent = _latent(checkpoint).cpu().represent(*pad([[]])).shape[1]
+        latent_size = _latent(checkpoint).cpu().represent(*pad([[]])).shape[1]
 
-    def part(start: int) -> Part[tuple[int, list[str]]]:
+    def make_shard(start: int) -> Part[tuple[int, list[str]]]:
         docnos = collection[start : start + KEPT_TOGETHER]
         return Part(f"{start:09}.npy", len(docnos), lambda: (start, texts(docnos)["premise"].tolist()), travels=True)
 
-    parts, place = [part(start) for start in range(0, len(collection), KEPT_TOGETHER)], Kept(kept.directory / PARTS, {})
-    content = kept_parts(Postings(checkpoint, device), parts, place, engine, device, "latent index", "documents")
+    shards = [make_shard(start) for start in range(0, len(collection), KEPT_TOGETHER)]
+    encode, shard_cache = partial(encode_shard, checkpoint, device), Kept(kept.directory / PARTS, {})
+    content = kept_parts(encode, shards, shard_cache, engine, device, "latent index", "documents")
 
-    def found() -> Iterator[np.ndarray]:
-        return map(array_of, map(content, range(len(parts))))
+    def iter_shards() -> Iterator[np.ndarray]:
+        return map(array_of, map(content, range(len(shards))))
 
-    counts = [np.bincount(one["term"], minlength=latent) for one in found()]
-    write_rows(((one["document"], one["weight"]) for one in found()), counts, np.float32, files)
+    counts = [np.bincount(shard["term"], minlength=latent_size) for shard in iter_shards()]
+    write_rows(((shard["document"], shard["weight"]) for shard in iter_shards()), counts, np.float32, files)
 
 
-@dataclass(frozen=True)
-class Postings:
-    """Computes a part of the postings as the content of a file; can be pickled for another process."""
-
-    checkpoint: Checkpoint
-    device: torch.device
-
-    def __call__(self, part: tuple[int, list[str]]) -> bytes:
-        """The postings of some premises, the first of which has the given number, as .npy."""
-        start, premises = part
-        ranker = _latent(self.checkpoint).to(self.device)
-        return npy(_postings(premises, start, ranker, self.checkpoint.tokeniser, self.device))
+def encode_shard(checkpoint: Checkpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
+    """Compute the postings of premises as .npy bytes; the shard is the position of its first document and the premises."""
+    start, premises = shard
+    return npy(_postings(premises, start, _latent(checkpoint).to(device), checkpoint.tokeniser, device))
 
 
 def _postings(texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tokeniser, device: torch.device) -> np.ndarray:
-    """The postings of some documents, by term, then document."""
+    """Compute the postings of documents, sorted by term, then document."""
     ids = [tokeniser.premise(text) for text in texts]
 
-    def vectors(rows: np.ndarray) -> Tensor:
+    def encode(rows: np.ndarray) -> Tensor:
         return ranker.represent_many(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
 
-    # Short and long texts in each batch, ordered: a thread that had the long ones alone would be waited for.
-    order, number = np.argsort([len(sequence) for sequence in ids], kind="stable"), -(-len(ids) // BATCH)
-    parts, work = [], [order[first::number] for first in range(number)]
-    for rows, batch in zip(work, in_batches(vectors, work, device, torch.cat), strict=True):
-        values = batch.numpy()
+    # Mix short and long texts in each batch, so that no thread gets only long ones.
+    by_length, batch_count = np.argsort([len(sequence) for sequence in ids], kind="stable"), -(-len(ids) // BATCH)
+    batches = [by_length[first::batch_count] for first in range(batch_count)]
+    postings = []
+    for rows, vectors in zip(batches, in_batches(encode, batches, device, torch.cat), strict=True):
+        values = vectors.numpy()
         document, term = values.nonzero()
-        found = np.empty(len(term), dtype=POSTING)
-        found["term"], found["document"], found["weight"] = term, rows[document] + start, values[document, term]
-        parts.append(found)
-    postings = np.concatenate(parts)
-    return postings[np.lexsort((postings["document"], postings["term"]))]
+        entries = np.empty(len(term), dtype=POSTING)
+        entries["term"], entries["document"], entries["weight"] = term, rows[document] + start, values[document, term]
+        postings.append(entries)
+    merged = np.concatenate(postings)
+    return merged[np.lexsort((merged["document"], merged["term"]))]
 
 
 def _latent(checkpoint: Checkpoint) -> LatentRanker:
     if not isinstance(checkpoint.ranker, LatentRanker):
-        raise TypeError(f"{checkpoint.ranker.name()} has no latent vectors")
+        raise TypeError(f"{checkpoint.ranker.name()} is not a latent ranker")
     return checkpoint.ranker

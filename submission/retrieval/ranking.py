@@ -1,4 +1,4 @@
-"""Choose the highest scores."""
+"""Selection of the highest scores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def top_k(scores: np.ndarray, k: int) -> np.ndarray:
-    """Return the places of the k highest scores (N,), descending; of equal scores the first places.
+    """Return the positions of the k highest scores (N,), descending; ties go to the first position.
 
-    Selects before it sorts, so that N scores take O(N + k log k) where few are equal.
+    Selects before sorting: O(N + k log k) if few scores are equal.
     """
     if len(scores) <= k:
         return np.argsort(-scores, kind="stable")

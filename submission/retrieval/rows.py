@@ -1,8 +1,8 @@
-"""Sparse rows of numbers on disk, memory-mapped: an index's postings by term, or a document's terms.
+"""Memory-mapped sparse matrices in CSR format: an index's postings by term, or terms by document.
 
-indptr.npy   (rows + 1,) int64: where a row begins
+indptr.npy   (rows + 1,) int64: start of each row
 indices.npy  (entries,) int32: ascending within a row
-data.npy     (entries,): of each
+data.npy     (entries,): values
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ FILES = ("indptr.npy", "indices.npy", "data.npy")
 
 
 class Rows:
-    """A sparse matrix in compressed rows."""
+    """A sparse matrix in CSR format."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Open the three files; entries stay on disk until they are asked for."""
+        """Open the three files; entries are memory-mapped."""
         indptr, indices, data = files
         self.indptr = np.load(indptr)
-        # As plain arrays: numpy's own class for mapped ones is slower with each part that is taken of it.
+        # Plain arrays: slicing np.memmap gets slower with each slice.
         self.indices, self.data = (np.asarray(np.load(file, mmap_mode="r")) for file in (indices, data))
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.indptr) - 1
 
     def row(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """The indices and data of a row."""
-        entries = slice(self.indptr[number], self.indptr[number + 1])
-        return self.indices[entries], self.data[entries]
+        """Return the indices and values of a row."""
+        span = slice(self.indptr[number], self.indptr[number + 1])
+        return self.indices[span], self.data[span]
 
 
 def append_rows(
     parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]
 ) -> None:
-    """Put parts of whole rows behind each other.
+    """Concatenate shards that contain whole rows.
 
     Args:
-        parts: the indices and data of each, by row, then index.
-        lengths: (rows,) the entries of each row of all parts.
-        value: the type of the data.
+        parts: indices and values of each shard, sorted by row, then index.
+        lengths: (rows,) entries per row over all shards.
+        value: dtype of the values.
         files: the three files.
     """
     _, indices, data = _opened(lengths, value, files)
@@ -62,29 +62,29 @@ def append_rows(
 def write_rows(
     parts: Iterable[tuple[np.ndarray, np.ndarray]], counts: Sequence[np.ndarray], value: type[np.generic], files: Sequence[Path]
 ) -> None:
-    """Put parts that each have some of every row behind each other row by row.
+    """Merge shards that each contain part of every row.
 
     Args:
-        parts: the indices and data of each, by row, then index; the indices of a later part are the higher ones.
-        counts: (rows,) of each part, how many entries of a row it has.
-        value: the type of the data.
+        parts: indices and values of each shard, sorted by row, then index; a later shard has the higher indices.
+        counts: (rows,) per shard, its entries per row.
+        value: dtype of the values.
         files: the three files.
     """
     indptr, indices, data = _opened(reduce(np.add, counts, np.zeros(1, np.int64)), value, files)
-    for part, places in zip(parts, _places(indptr, counts), strict=True):
-        indices[places], data[places] = part
+    for part, positions in zip(parts, _places(indptr, counts), strict=True):
+        indices[positions], data[positions] = part
     indices.flush()
     data.flush()
 
 
 def write_array(file: Path, array: np.ndarray) -> None:
-    """As .npy: np.save alone would add an ending to the name."""
+    """Write an array as .npy; np.save on a path would append a suffix."""
     with file.open("wb") as stream:
         np.save(stream, array)
 
 
 def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]) -> tuple[np.ndarray, Mapped, Mapped]:
-    """The indptr of rows of such lengths, written, and the two other files to be filled."""
+    """Write indptr for rows of these lengths and allocate the other two files."""
     indptr = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
     write_array(files[0], indptr)
     size = (int(indptr[-1]),)
@@ -92,15 +92,15 @@ def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path])
 
 
 def _places(indptr: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Compute the place of each entry of each part: from its row's first free place on."""
-    free = indptr[:-1].copy()
+    """Yield the target position of each entry of each shard."""
+    next_free = indptr[:-1].copy()
     for count in counts:
-        yield np.repeat(free - (count.cumsum() - count), count) + np.arange(count.sum())
-        free += count
+        yield np.repeat(next_free - (count.cumsum() - count), count) + np.arange(count.sum())
+        next_free += count
 
 
 def allocated(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> Mapped:
-    """A new .npy file to be filled, its space taken: writing into a mapped file on a full disk would kill the process."""
+    """Create an .npy file and reserve its disk space: writing to a memory map on a full disk kills the process."""
     array = np.lib.format.open_memmap(file, "w+", dtype, shape)
     with file.open("r+b") as stream:
         os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)

@@ -1,4 +1,4 @@
-"""Index terms that an enricher assigns to documents in place of their own words."""
+"""Index terms that an enricher assigns to documents instead of their words."""
 
 from __future__ import annotations
 

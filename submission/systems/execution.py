@@ -87,11 +87,11 @@ class Stage(Component):
         return ""
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        """Return its ir-metadata.yml entries; `name` names the stages it depends on."""
+        """Return its ir-metadata.yml entries; `name` names its dependencies."""
         return {}
 
     def of_list(self, file: Path) -> str:
-        """Describe what it ranks if a ranking is supplied in a file."""
+        """Describe the ranked documents if a ranking is supplied in a file."""
         return f"the documents in {file.name}"
 
 

@@ -136,10 +136,10 @@ class Lexical(Stage):
             return {}
         fields, document = self.opened(execution.checkpoints).index.fields, execution.documents.texts({docno})
         return {
-            f"{enricher.value} of each word in passage {number}": [
+            f"{enricher.value} of each word in passage {index}": [
                 Row(word.weight, word.text, f"position {position}") for position, word in enumerate(words, 1)
             ]
-            for number, (_, words) in enumerate(self.enrichment.read(execution, fields, document), 1)
+            for index, (_, words) in enumerate(self.enrichment.read(execution, fields, document), 1)
         }
 
 

@@ -20,7 +20,7 @@ from submission.engine.engine import CPU, HERE, Engine
 from submission.engine.parts import Part, kept_parts
 from submission.input.documents import Documents
 from submission.paths import CHECKPOINTS
-from submission.retrieval.dense import KEPT_TOGETHER, Encoded
+from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.documents import score
 from submission.systems.catalogue import CONCLUSIONS
@@ -112,7 +112,7 @@ def _costs(directory: Path, ray: Engine) -> Result:
     checkpoint, before = open_checkpoint(CHECKPOINTS / "sbert"), torch.get_num_threads()
     with execution(directory) as running:
         documents, docnos = running.documents, running.documents.collection
-        encode, few = Encoded(checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])
+        encode, few = partial(encode_shard, checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])
         torch.set_num_threads(1)
         start = time.perf_counter()
         encode(few)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from submission.disk.kept import Kept
 from submission.retrieval import terms
 from submission.retrieval.terms import NAMES, Settings, TermIndex, term_index, texts_of
-from submission.text.terms import Terms
+from submission.text.terms import Stemmer, Terms
 from tests.conftest import contents, texts_in
 
 DOCUMENTS = pd.DataFrame(
@@ -75,19 +76,19 @@ def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "whole")
     monkeypatch.setattr(terms, "KEPT_TOGETHER", 10)
-    texts, counted, made = texts_of(DOCUMENTS, "conclusion premise"), terms._counted, []
+    texts, count, starts = texts_of(DOCUMENTS, "conclusion premise"), terms._counted, []
 
-    def stops(some: list[str], terms_of: Terms) -> bytes:
-        made.append(texts.index(some[0]))
-        if made == [0, 10, 20]:
+    def stops(stemmer: Stemmer, shard: Sequence[str]) -> bytes:
+        starts.append(texts.index(shard[0]))
+        if starts == [0, 10, 20]:
             raise KeyboardInterrupt
-        return counted(some, terms_of)
+        return count(stemmer, shard)
 
     monkeypatch.setattr(terms, "_counted", stops)
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / "stopped")
     build(tmp_path / "stopped")
-    assert made == [0, 10, 20, 20, 30]
+    assert starts == [0, 10, 20, 20, 30]
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
 
 
