@@ -97,13 +97,13 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
         OutputError: the directory is not writable or holds tables of other data.
     """
     files = corpus_files(input_directory)
-    decided_by = {
+    cache_key = {
         "input": input_hashes(files),
         "code": code_fingerprint(__name__),
         "seed": settings.seed,
         "sample": settings.sample,
     }
-    store = Kept(directory, decided_by, overwrite)
+    store = Kept(directory, cache_key, overwrite)
     train, validation = split(_read_arguments(files, settings), settings.seed)
     splits = [
         (name, part, unrelated(part, UNRELATED[name], settings.seed))
@@ -115,7 +115,7 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
     write_statistics(store, train, validation)
     if settings.unrelated:
         file = unrelated_file(directory, settings.unrelated)
-        hard_negative_store = Kept(file.parent, decided_by, overwrite=True)
+        hard_negative_store = Kept(file.parent, cache_key, overwrite=True)
         write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store)
         hard_negative_store.make([file.name], write)
 

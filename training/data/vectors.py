@@ -92,13 +92,13 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
     if tables is None:
         raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work {work}`")
     vectors_file_hash = input_hashes([file])[file.name] if file else "none"
-    decided_by = {
+    cache_key = {
         "tables": tables.xxh3,
         "code": code_fingerprint(__name__),
         **settings.told,
         "vectors file": vectors_file_hash,
     }
-    output = Kept(directory, decided_by, overwrite)
+    output = Kept(directory, cache_key, overwrite)
     premises = Premises(work, settings)
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]

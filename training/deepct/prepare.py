@@ -100,7 +100,7 @@ def prepare_passages(
         OutputError: the directory is not writable or holds the table of other data.
     """
     files = corpus_files(input_directory)
-    decided_by = {
+    cache_key = {
         "input": input_hashes(files),
         "qrels": input_hashes([*qrels]),
         "runs": input_hashes([*runs]),
@@ -108,7 +108,7 @@ def prepare_passages(
     }
     judged = {docno for file in qrels for docno in read_qrels(file)["docno"]}
     pooled = {docno for file in runs for docno in read_run(file).query(f"rank <= {FOUND}")["docno"]}
-    store = Kept(place(work), decided_by, overwrite)
+    store = Kept(place(work), cache_key, overwrite)
     store.make([PASSAGES], partial(_write, files, judged, pooled))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
     return _statistics(store.directory / PASSAGES, document_sets)

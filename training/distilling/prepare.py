@@ -106,14 +106,14 @@ def prepare_distilled(
         CheckpointError: the teacher's checkpoints are missing or damaged.
         OutputError: the directory is not writable or holds another table.
     """
-    decided_by = {
+    cache_key = {
         "input": execution.input.hashes | input_hashes(list(others)),
         "teacher": {"system": system.name, "key": execution.key(system.stage)},
         "code": code_fingerprint(__name__),
         **asdict(settings),
     }
     file = place(work)
-    store = Kept(file.parent, decided_by, overwrite)
+    store = Kept(file.parent, cache_key, overwrite)
     store.make([file.name], partial(_write, system, execution, settings))
 
 

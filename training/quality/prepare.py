@@ -83,8 +83,8 @@ def prepare_quality(directory: Path, names: Sequence[str], work: Path, overwrite
     """
     inputs = {name: input_hashes(DATA[name].files(directory)) for name in names}
     for name, hashes in inputs.items():
-        file, decided_by = place(work, name), {"input": hashes, "code": code_fingerprint(__name__)}
-        store = Kept(file.parent, decided_by, overwrite, record(name), [file.name])
+        file, cache_key = place(work, name), {"input": hashes, "code": code_fingerprint(__name__)}
+        store = Kept(file.parent, cache_key, overwrite, record(name), [file.name])
         store.make([file.name], partial(_write, name, directory))
 
 
