@@ -1,21 +1,18 @@
-"""The networks. One file is one ranker, found by its file name: there is no list to extend."""
+"""Rankers, one network per file, found by file name."""
 
 from __future__ import annotations
 
-from submission.errors import UsageError, nearest, short
 from submission.rankers.base import Ranker
-from submission.registry import class_in, names_in
+from submission.registry import find_class, names_in
 
 SHARED = {"network", "base", "layers", "bert", "bert_config"}
 
 
 def names() -> list[str]:
-    """List the names of all rankers, sorted."""
+    """Return the sorted names of all rankers."""
     return names_in(__path__, SHARED)
 
 
 def find(name: str) -> type[Ranker]:
-    """Return the ranker class in the file of that name. Raises UsageError: there is no such file."""
-    if name not in names():
-        raise UsageError(f"unknown ranker '{short(name)}'; {nearest(name, names())}")
-    return class_in(__name__, name, Ranker)  # type: ignore[type-abstract]
+    """Return the class in the file of that name. Raises UsageError if there is none."""
+    return find_class(__name__, names(), name, Ranker, "ranker")  # type: ignore[type-abstract]

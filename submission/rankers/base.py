@@ -1,4 +1,4 @@
-"""Base classes of rankers: tensors of ids and masks in, one score per pair out."""
+"""Base classes of rankers: networks that score query-document pairs given as token ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from submission.text.ids import Reads
 
 @dataclass(frozen=True)
 class Part:
-    """A share of a score, and where it comes from: positions in query and document, the strongest first."""
+    """A contribution to a score and the query and document positions it comes from, strongest first."""
 
     name: str
     value: float
@@ -27,33 +27,33 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pair has its score: parts that sum to it, before `output` is applied."""
+    """A score as contributions that sum to it before the activation `output`."""
 
     parts: list[Part]
     output: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
-    remark: str = ""  # what the parts cannot tell
-    by_omission: bool = False  # whether what changes when a piece is left out tells more than they do
+    remark: str = ""  # limits of the contributions
+    by_omission: bool = False  # whether occlusion is more informative than the contributions
 
 
 def best(values: Tensor, least: float, most: int = 3) -> tuple[int, ...]:
-    """The positions of the largest values (L,) above a least one, largest first."""
+    """Return the positions of the largest values (L,) above a threshold, largest first."""
     order = values.argsort(descending=True, stable=True)[:most]
     return tuple(int(position) for position in order if values[position] > least)
 
 
 class Ranker(Network, ABC):
-    """A network that scores pairs of a query and a document.
+    """A network that scores query-document pairs.
 
-    A score is a function of its pair: not of padding, of companions, or of the order. Pairs are scored one by one, in batches;
-    a TopicRanker or SiameseRanker shares work.
+    Scores are independent of padding, batch composition and order. Pairs are scored in batches; a TopicRanker or SiameseRanker
+    shares work between pairs.
     """
 
     reads: ClassVar[Reads] = "words"
-    batch: ClassVar[int] = 512  # documents computed at a time, on a CPU
-    kept_together: ClassVar[int] = 4096  # documents at least, whose scores are kept in one file: a kill costs so many
+    batch: ClassVar[int] = 512  # documents per CPU batch
+    kept_together: ClassVar[int] = 4096  # minimum documents per cached shard; an interruption repeats at most one shard
 
     def __call__(self, *tensors: Tensor) -> Tensor:
-        """Compute without autocast, whoever has switched it on: only an encoder may lower its own precision.
+        """Run the network without autocast, even if it is enabled; only an encoder may lower its own precision.
 
         Similarities, kernels, histograms and scores need float32: the exact-match kernel is 0.001 wide, and bfloat16 scores
         of a thousand documents tie.
@@ -68,7 +68,7 @@ class Ranker(Network, ABC):
 
         Args:
             query: ids (B, Q) int64.
-            query_mask: (B, Q) bool, true on the query's own positions, false on padding.
+            query_mask: (B, Q) bool, true for query tokens, false for padding.
             document: ids (B, D) int64.
             document_mask: (B, D) bool, likewise.
 
@@ -78,7 +78,7 @@ class Ranker(Network, ABC):
 
     @abstractmethod
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """Why a single pair (B = 1) has its score. Arguments as for `forward`."""
+        """Explain the score of a single pair (B = 1); arguments as for `forward`."""
 
 
 class TopicRanker(Ranker):
@@ -86,53 +86,46 @@ class TopicRanker(Ranker):
 
     @abstractmethod
     def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Return a scorer of documents for one query, equal to `forward` for each pair.
+        """Return a scorer of one query's documents, equal to `forward` for each pair.
 
         Args:
-            queries: ids (N, Q) int64, of all that may come: what they share is computed here.
+            queries: ids (N, Q) int64 of all queries; their shared work is computed here.
 
         Returns:
-            A function of a query's ids (1, Q) int64 and mask (1, Q) bool, documents' ids (B, D) and mask (B, D): scores (B,).
+            function of query ids (1, Q) int64 and mask (1, Q) bool, document ids (B, D) and mask (B, D), to scores (B,).
         """
 
 
 class SiameseRanker(Ranker):
-    """A ranker that makes a vector of each text alone, so that a document's vector serves all topics."""
+    """A bi-encoder, whose document vectors are shared by all topics."""
 
     @abstractmethod
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Vectors (B, V) of texts: ids (B, L), mask (B, L)."""
+        """Encode texts, ids (B, L) and mask (B, L), as vectors (B, V)."""
 
     def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute `represent` for a batch; a subclass overrides it to share work between texts."""
+        """Encode a batch; subclasses override it to share work between texts."""
         return self.represent(ids, mask)
 
     @abstractmethod
     def match(self, query: Tensor, document: Tensor) -> Tensor:
-        """Scores (B,) of the vectors (B, V) of queries and of documents."""
+        """Score query vectors (B, V) with document vectors (B, V) → (B,)."""
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores (B,) of the two texts' vectors."""
+        """Score pairs (B,) by their vectors."""
         return self.match(self.represent(query, query_mask), self.represent(document, document_mask))
 
 
-class LatentRanker(SiameseRanker):
-    """A ranker whose score is the dot product of two non-negative vectors that are mostly zero.
-
-    Its documents can be put into an inverted index of latent terms, so that it needs no candidates of others.
-    """
+class DotProductRanker(SiameseRanker):
+    """A bi-encoder that scores by the dot product of query and document vector."""
 
     def match(self, query: Tensor, document: Tensor) -> Tensor:
-        """Scores (B,): the dot products."""
         return (query * document).sum(1)
 
 
-class DenseRanker(SiameseRanker):
-    """A ranker whose score is the dot product of two dense vectors of length 1, their cosine.
+class LatentRanker(DotProductRanker):
+    """A ranker of sparse, non-negative vectors; an inverted index of latent terms makes it a first-stage retriever."""
 
-    Its documents can be put into an index of vectors, so that it needs no candidates of others.
-    """
 
-    def match(self, query: Tensor, document: Tensor) -> Tensor:
-        """Scores (B,): the dot products."""
-        return (query * document).sum(1)
+class DenseRanker(DotProductRanker):
+    """A ranker of dense unit vectors, scored by cosine similarity; a vector index makes it a first-stage retriever."""

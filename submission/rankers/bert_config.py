@@ -1,11 +1,11 @@
-"""Constants of BERT-type encoders, apart from them because importing transformers takes seconds."""
+"""BERT configuration, in a separate module because importing transformers takes seconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-QUERY_LENGTH = 20  # positions, always: after a shorter query some are empty
+QUERY_LENGTH = 20  # query positions; shorter queries leave some empty
 
 BERT_FIELDS = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
@@ -15,9 +15,9 @@ BERT_FIELDS = (
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """A BERT-type encoder: its own configuration (BERT_FIELDS), its special pieces, and how much of it is not trained."""
+    """Configuration of a BERT encoder: its own (BERT_FIELDS), special token ids, frozen layers."""
 
     bert: dict[str, Any]
     cls: int = 101
     sep: int = 102
-    frozen: int = -1  # so many lowest blocks are frozen, and the embeddings with them; -1: nothing
+    frozen: int = -1  # number of frozen lower layers, embeddings included; -1: none

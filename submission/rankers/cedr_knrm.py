@@ -1,7 +1,8 @@
-"""CEDR-KNRM: kernel pooling over the similarities of BERT's vectors in every layer, beside its [CLS] vector.
+"""CEDR-KNRM: kernel pooling over the similarities of every BERT layer's vectors, combined with [CLS].
 
-MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Thesis 3.4.7: 11 kernels, one linear layer over 11 · L + E
-features. The kernels are fixed: a trained width of 0.001 moves by its own size in one step.
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.3 and 4.2.7: 11 kernels. One linear
+layer over 11 · L + E features as in the authors' code (Entezari's table 4.1: layers 911:5:1). Kernels are fixed, because one
+optimiser step would change a width of 0.001 by its own size.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ SIGMAS = (*[0.1] * 10, 0.001)
 
 
 class CEDRKNRM(BERTRanker):
-    """One linear layer over kernel features of all layers and the last [CLS] vector."""
+    """A linear layer over the kernel features of all layers and the last [CLS] vector."""
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """The encoder, which gives layers and width, and the dropout before the last layer."""
+        """Encoder (determines layers and width) and dropout before the last layer."""
 
         dropout: float = 0.2
 
@@ -37,27 +38,28 @@ class CEDRKNRM(BERTRanker):
         self.linear = nn.Linear(len(MUS) * (bert.num_hidden_layers + 1) + bert.hidden_size, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores (B,): w · [features, kernel by kernel; CLS] + b."""
+        """Score pairs (B,): w · [features, kernel by kernel; CLS] + b."""
         encoded = self.encoder(query, query_mask, document, document_mask)
-        features = self.shares(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
-        both = torch.cat([features.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)
-        score: Tensor = self.linear(self.dropout(both))  # (B, 1)
+        pooled = self.shares(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
+        features = torch.cat([pooled.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)
+        score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1)
 
     def shares(self, encoded: Encoded, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Similarities (B, L, Q, D), and what each query position adds to the kernel features (B, L, Q, K)."""
+        """Compute similarities (B, L, Q, D) and each query position's kernel features (B, L, Q, K)."""
         similarity = cosine(encoded.query, encoded.document)
         matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
-        counted = query_mask & document_mask.any(1, keepdim=True)  # the authors count rows with any similarity
-        return similarity, (matches + 1e-6).log() * counted[:, None, :, None]
+        match_mask = query_mask & document_mask.any(1, keepdim=True)  # as in the authors' code: rows with some similarity
+        return similarity, (matches + 1e-6).log() * match_mask[:, None, :, None]
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """A sum over layers, kernels and query pieces, what the [CLS] vector gives, and a bias."""
+        """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
         encoded = self.encoder(query, query_mask, document, document_mask)
-        similarity, shares = (values[0] for values in self.shares(encoded, query_mask, document_mask))
-        weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(shares), encoded.cls.shape[-1]])
+        similarity, features = (tensors[0] for tensors in self.shares(encoded, query_mask, document_mask))
+        weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(features), encoded.cls.shape[-1]])
         parts = [Part("bias", self.linear.bias.item()), Part("[CLS]", (cls @ encoded.cls[0, -1]).item())]
         similarity = similarity.masked_fill(~document_mask[0], -torch.inf)
-        for layer, by_kernel in enumerate(weights.reshape(len(MUS), -1).T):
-            parts += kernel_parts(self.kernels, similarity[layer], shares[layer] * by_kernel, f"layer {layer}, similarity")
+        for layer, kernel_weights in enumerate(weights.reshape(len(MUS), -1).T):
+            values = features[layer] * kernel_weights
+            parts += kernel_parts(self.kernels, similarity[layer], values, f"layer {layer}, similarity")
         return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

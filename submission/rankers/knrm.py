@@ -1,7 +1,7 @@
-"""KNRM: which similarities do the words of a query have to those of a document, softly counted by kernels.
+"""KNRM: kernel pooling over the similarities of query and document terms.
 
-Xiong, Dai, Callan, Liu, Power: End-to-End Neural Ad-hoc Ranking with Kernel Pooling. SIGIR 2017. Thesis 3.4.3: 21 kernels,
-one linear layer, no idf.
+Xiong, Dai, Callan, Liu, Power: End-to-End Neural Ad-hoc Ranking with Kernel Pooling. SIGIR 2017. Entezari 2020, 3.4.3.1 and
+table 4.1: 21 kernels, one linear layer, no idf.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from submission.rankers.layers import WORDS_AT_A_TIME, KernelPooling, cosine, di
 
 
 class KNRM(TopicRanker):
-    """Kernel pooling over cosines of trained word vectors."""
+    """Kernel pooling over cosine similarities of trained word embeddings."""
 
     @dataclass(frozen=True)
     class Config:
-        """Sizes; rows of the word table include padding and unknown."""
+        """Layer sizes; the embedding table includes padding and unknown."""
 
         vocabulary: int
         dimensions: int = 300
@@ -37,37 +37,37 @@ class KNRM(TopicRanker):
         self.linear = nn.Linear(config.kernels, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
+        """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
         features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
         return self.score(features)
 
     def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """The similarities of the queries' words and all others are found by one product, and looked up.
+        """Precompute the similarities of all query words to the vocabulary; documents look them up.
 
-        The kernels of each distinct word of a topic's documents are computed once, and added up by each document that has it.
+        Kernel values are computed once per distinct word of a topic's documents and summed per document.
         """
         words = torch.unique(queries)
-        vectors, parts = self.embedding(words), torch.split(self.embedding.weight, WORDS_AT_A_TIME)
-        similarity = torch.cat([cosine(vectors, part) for part in parts], dim=1)  # (W, vocabulary)
+        vectors, batches = self.embedding(words), torch.split(self.embedding.weight, WORDS_AT_A_TIME)
+        similarity = torch.cat([cosine(vectors, batch) for batch in batches], dim=1)  # (W, vocabulary)
 
-        def scores(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-            terms, place = distinct(document * known(document, document_mask), self.config.vocabulary)
-            found = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
-            kernels = self.pooling.values(found.t().contiguous())  # (T, Q, K), a word's together: they are added up as one row
+        def score(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+            terms, index = distinct(document * known(document, document_mask), self.config.vocabulary)
+            rows = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
+            kernels = self.pooling.values(rows.t().contiguous())  # (T, Q, K); contiguous per word, summed as one row
             kernels[0] = 0  # padding
-            matches = functional.embedding_bag(place, kernels.flatten(1), mode="sum")
+            matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum")
             return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
 
-        return scores
+        return score
 
     def score(self, features: Tensor) -> Tensor:
-        """Compute scores (B,) from features (B, K)."""
+        """Score pairs (B,) from features (B, K)."""
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1).tanh()
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """Tanh of a sum over kernels and query words, and a bias."""
+        """Break the score before tanh down by kernel and query term, plus bias."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (1, Q, D)
         masks = known(query, query_mask), known(document, document_mask)
         parts = self.pooling.explain(similarity, *masks, self.linear.weight[0], "similarity")

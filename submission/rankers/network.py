@@ -1,4 +1,4 @@
-"""The base class of all networks that a checkpoint can hold."""
+"""Base class of all networks with checkpoints."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import nn
 
 
 class Network(nn.Module):
-    """A network that is built from its Config alone, so that a checkpoint's config.json is all it takes to build it again.
+    """A network built from its Config alone, so that config.json suffices to rebuild it.
 
-    A subclass lives in a file of its own whose name is the network's name.
+    Each subclass has its own file, whose name is the network's name.
     """
 
     Config: ClassVar[type[Any]]
-    stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # tensors that a checkpoint keeps in float16
+    stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # prefixes of tensors stored in float16
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -23,19 +23,19 @@ class Network(nn.Module):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the file that the class is in."""
+        """Return the network's name, that of its file."""
         return cls.__module__.rpartition(".")[2]
 
     def terms(self) -> int:
-        """Return the number of ids that have a vector."""
+        """Return the number of embedded ids."""
         return int(self.config.vocabulary)
 
     def not_stored(self) -> set[str]:
-        """The tensors that a checkpoint leaves out, because the pretrained encoder's folder has them."""
+        """Return the names of tensors that checkpoints omit, because the pretrained encoder's folder holds them."""
         return set()
 
     def use_precision(self, precision: torch.dtype | None) -> None:
-        """Let a pretrained encoder compute in half precision, its weights rounded as they are now, or in full (None).
+        """Run a pretrained encoder in half precision, with its current weights rounded, or in full precision (None).
 
-        Not while it learns. Other networks have no such part.
+        Not during training. No effect on networks without such an encoder.
         """

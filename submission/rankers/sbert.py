@@ -1,4 +1,4 @@
-"""SBERT: topic and premise each become the mean of what BERT makes of their pieces; the score is the cosine of the two.
+"""SBERT: a bi-encoder that mean-pools BERT's vectors of topic and premise; the score is their cosine similarity.
 
 Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019. Thakur, Reimers, Daxenberger,
 Gurevych: Augmented SBERT. NAACL 2021.
@@ -18,30 +18,30 @@ from submission.rankers.bert_config import EncoderConfig
 
 
 class SBERT(BERTRanker, DenseRanker):
-    """The cosine of two means over the positions of [CLS] text [SEP]."""
+    """Cosine similarity of mean-pooled [CLS] text [SEP] vectors."""
 
-    batch = 8  # documents computed at a time: few enough that what a block makes of them stays in the processor's cache
+    batch = 8  # documents per batch; activations stay in the CPU cache
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """The encoder, and what is searched: all premises, or those of the nearest conclusions and of BM25's."""
+        """Encoder and search scope: all premises, or those of the nearest conclusions and BM25's candidates."""
 
         scope: Literal["premises", "conclusions"] = "conclusions"
 
     def encoder_of(self, config: Any) -> Encoder:
-        """Return the encoder of single texts."""
+        """Build a single-text encoder."""
         return TextEncoder(config)
 
     def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Vectors (B, E) of length 1."""
-        vectors, inside = self.encoder(ids, mask)
-        return functional.normalize((vectors * inside.unsqueeze(-1)).sum(1), dim=1)
+        """Encode texts as unit vectors (B, E)."""
+        vectors, token_mask = self.encoder(ids, mask)
+        return functional.normalize((vectors * token_mask.unsqueeze(-1)).sum(1), dim=1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """Explain the share of each piece of the document in the cosine."""
-        own = self.represent(query, query_mask)[0]
-        vectors, inside = self.encoder(document, document_mask)
-        positions = vectors[inside]  # (T, E)
-        shares = (positions @ own / positions.sum(0).norm()).tolist()
-        pieces = [Part("piece", share, document=(place,)) for place, share in enumerate(shares[1:-1])]
-        return Explanation([*pieces, Part("[CLS]", shares[0]), Part("[SEP]", shares[-1])])
+        """Break the cosine similarity down by word piece of the document."""
+        query_vector = self.represent(query, query_mask)[0]
+        vectors, token_mask = self.encoder(document, document_mask)
+        vectors = vectors[token_mask]  # (T, E)
+        cls, *values, sep = (vectors @ query_vector / vectors.sum(0).norm()).tolist()
+        parts = [Part("word piece", value, document=(position,)) for position, value in enumerate(values)]
+        return Explanation([*parts, Part("[CLS]", cls), Part("[SEP]", sep)])

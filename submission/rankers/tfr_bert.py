@@ -1,4 +1,4 @@
-"""TFR-BERT: the quality of an argument, by BERT's pooled vector and a linear layer; trained to order lists of arguments.
+"""TFR-BERT: argument quality from BERT's pooled [CLS] vector and a linear layer, trained with listwise losses.
 
 Han, Wang, Bendersky, Najork: Learning-to-Rank with BERT in TF-Ranking. arXiv 2020. Favreau, Zouaq, Bhatnagar: Learning to Rank
 with BERT for Argument Quality Evaluation. FLAIRS 2022.
@@ -16,15 +16,15 @@ from submission.rankers.bert_config import EncoderConfig
 
 
 class TFRBERT(BERTRanker):
-    """One linear layer over BERT's pooler, of the mean of the pieces' last [CLS] vectors."""
+    """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's chunks."""
 
     cls_alone, pooled = True, True
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """The encoder, whether it reads the topic before the argument, and the dropout before the head."""
+        """Encoder, whether it reads the topic, and dropout before the head."""
 
-        topic: bool = True  # false: the score is the argument's, whatever the topic
+        topic: bool = True  # false: the score does not depend on the topic
         dropout: float = 0.1
 
     def __init__(self, config: Config) -> None:
@@ -35,7 +35,7 @@ class TFRBERT(BERTRanker):
         self.linear = nn.Linear(width, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores (B,): w · tanh(W CLS + v) + b."""
+        """Score pairs (B,): w · tanh(W CLS + v) + b."""
         score: Tensor = self.linear(self.dropout(self.pool(query, query_mask, document, document_mask)))  # (B, 1)
         return score.squeeze(-1)
 
@@ -48,7 +48,7 @@ class TFRBERT(BERTRanker):
         return pooled
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """Explain the score: the pooled [CLS] vector's share, and the bias."""
+        """Break the score down into [CLS] and bias."""
         [pooled] = self.pool(query, query_mask, document, document_mask)
         parts = [Part("[CLS]", (self.linear.weight[0] @ pooled).item()), Part("bias", self.linear.bias.item())]
         return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

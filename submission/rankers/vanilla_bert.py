@@ -1,6 +1,7 @@
-"""Vanilla BERT: a linear layer over what BERT makes of query and document together.
+"""Vanilla BERT: a cross-encoder with a linear layer over [CLS].
 
-MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.1. Thesis 3.4.5: dropout .1, one linear layer.
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.1. Entezari 2020, 3.4.4.1 and 4.2.5: dropout 0.1 (0.2 in table
+4.1), one linear layer.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from submission.rankers.bert_config import EncoderConfig
 
 
 class VanillaBERT(BERTRanker):
-    """One linear layer over the mean of the pieces' last [CLS] vectors."""
+    """A linear layer over the mean [CLS] vector of a document's chunks."""
 
     cls_alone = True
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """The encoder, whose width is the head's, and the dropout before the head."""
+        """Encoder (determines the head's width) and dropout before the head."""
 
         dropout: float = 0.1
 
@@ -31,13 +32,13 @@ class VanillaBERT(BERTRanker):
         self.linear = nn.Linear(self.encoder.bert.config.hidden_size, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores (B,): w · CLS + b."""
+        """Score pairs (B,): w · CLS + b."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         score: Tensor = self.linear(self.dropout(encoded.cls[:, -1]))  # (B, 1)
         return score.squeeze(-1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
-        """Explain the score: the [CLS] vector's share, and the bias."""
+        """Break the score down into [CLS] and bias."""
         cls = self.encoder(query, query_mask, document, document_mask).cls[0, -1]
         parts = [Part("[CLS]", (self.linear.weight[0] @ cls).item()), Part("bias", self.linear.bias.item())]
         return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)
