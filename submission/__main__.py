@@ -120,8 +120,7 @@ def _explain(options: argparse.Namespace) -> None:
     from submission.disk.work import Work
     from submission.explain import explain
     from submission.input.directory import Input
-    from submission.scoring.device import choose_device
-    from submission.scoring.precision import choose_precision
+    from submission.scoring.device import choose_device, choose_precision
     from submission.systems.catalogue import find
     from submission.systems.execution import Execution
     from submission.systems.remembered import Checkpoints

@@ -19,8 +19,7 @@ from submission.lists import DEEPEST, DEPTH, cut
 from submission.output.directory import RUN_FILE, Output
 from submission.output.metadata import earlier_entries, run_entry, write_metadata
 from submission.output.runs import check_tag, run_text
-from submission.scoring.device import choose_device, limit_threads
-from submission.scoring.precision import choose_precision
+from submission.scoring.device import choose_device, choose_precision, limit_threads
 from submission.systems import catalogue
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution

@@ -29,7 +29,7 @@ from submission.disk.files import sha256
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.disk.work import Work
 from submission.engine.engine import CPU, HERE, Engine
-from submission.enrichment.checkpoint import write_enricher
+from submission.enrichment.checkpoint import ENRICHERS
 from submission.enrichment.deepct import DeepCT
 from submission.enrichment.targer import TARGER
 from submission.fusion.linear import Length, Linear, Member
@@ -43,7 +43,8 @@ from submission.rankers.knrm import KNRM
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.parameters import Parameters
 from submission.retrieval.terms import Fields, Settings
-from submission.scoring.checkpoint import write_checkpoint
+from submission.scoring.checkpoint import RANKERS
+from submission.scoring.stored import write_network
 from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
@@ -131,7 +132,9 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     tokeniser = WordTokeniser(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), Lengths())
     ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))
-    write_checkpoint(tmp_path / "checkpoints" / "knrm", ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
+    write_network(
+        tmp_path / "checkpoints" / "knrm", RANKERS, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
+    )
     return tmp_path / "checkpoints"
 
 
@@ -180,7 +183,7 @@ def write_tiny(directory: Path, name: str, seed: int, ranker_name: str | None = 
         )
         ranker.state_dict()["embedding.weight"][2:].normal_()
         tokeniser = WordTokeniser(vocabulary, Lengths())
-    write_checkpoint(directory / name, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
+    write_network(directory / name, RANKERS, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
 
 
 @pytest.fixture(scope="session")
@@ -235,7 +238,9 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     enricher.linear.weight.data.normal_(0, 0.1)
     enricher.linear.bias.data.fill_(0.3)
     reader = PassageReader(tokenizer, 12, 60)
-    write_enricher(directory / name, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n")
+    write_network(
+        directory / name, ENRICHERS, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
+    )
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
@@ -251,7 +256,9 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
     reader = WrittenReader(vocabulary, config.longest)
-    write_enricher(directory / name, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n")
+    write_network(
+        directory / name, ENRICHERS, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
+    )
 
 
 def write_lexical(

@@ -1,4 +1,4 @@
-"""The interface of enrichers: passages in, labels or weights of their words out, from which the indexed words are made."""
+"""Interface of enrichers, networks that label or weigh the tokens of passages."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from submission.rankers.network import Network
 
 
 class Word(NamedTuple):
-    """A word of a passage, and what an enricher says of it."""
+    """A token of a passage with an enricher's weight or label."""
 
-    text: str  # as it is looked up and indexed
-    start: int  # its place in the passage's text
+    text: str  # as looked up and indexed
+    start: int  # character offset in the passage
     end: int
     weight: float
-    label: str = ""  # of a tagger
+    label: str = ""  # tag; empty for weighting enrichers
 
 
 class Passage(Protocol):
-    """A part of a text as an enricher reads it."""
+    """A span of text that an enricher reads at once."""
 
     @property
     def text(self) -> str:
         """Return the text of the passage."""
 
     def __len__(self) -> int:
-        """Return the number of positions to compute."""
+        """Return the number of tokens."""
 
 
 P = TypeVar("P", bound=Passage)
@@ -36,44 +36,44 @@ P_co = TypeVar("P_co", bound=Passage, covariant=True)
 
 
 class Reader(Protocol[P_co]):
-    """Turns a text into the passages that an enricher reads; its file is in the enricher's checkpoint."""
+    """A tokeniser that splits texts into passages; its file is part of the checkpoint."""
 
     file: ClassVar[str]
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """From a directory that has its file, and the enricher's Config. Raises OSError, ValueError."""
+        """Load from a directory with its file and the enricher's Config. Raises OSError, ValueError."""
 
     def fits(self, terms: int) -> bool:
-        """Whether its ids are those of a network that has vectors for so many."""
+        """Return whether its ids fit a network with `terms` embedding rows."""
 
     def dumps(self) -> bytes:
-        """The content of its file."""
+        """Return the content of its file."""
 
     def passages(self, text: str) -> Sequence[P_co]:
-        """The passages of a text as written, in their order; of a text without a word, none."""
+        """Split a raw text into passages, in order; a text without words has none."""
 
 
 class Enricher(Network, ABC, Generic[P]):
-    """A network that labels or weighs each word of a passage.
+    """A network that labels or weighs each token of a passage.
 
-    What it says of a passage's words is a function of the passage: not of padding, of companions, or of the order.
+    The output is independent of padding, batch composition and order.
     """
 
     Reader: ClassVar[type[Reader[Any]]]
-    value: ClassVar[str]  # what it says, in a word or two
-    fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # of an argument, that it is meant to read
-    parts: ClassVar[tuple[str, ...]] = ()  # what of an argument it finds, each in a word; of one that weighs, nothing
-    together: ClassVar[int] = 0  # minimum positions per batch
+    value: ClassVar[str]  # name of its output
+    fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that it reads
+    parts: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty for weighting enrichers
+    together: ClassVar[int] = 0  # minimum tokens per batch
 
     @abstractmethod
     def words(self, passages: Sequence[P]) -> list[list[Word]]:
-        """The words of each of some passages, computed together, in their order."""
+        """Annotate the tokens of a batch of passages, in order."""
 
     def part(self, word: Word) -> str:
-        """Which of its parts a word is of; "" of none."""
+        """Return the component that a token belongs to, or ""."""
         return ""
 
     @abstractmethod
     def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
-        """The words that are indexed of a text, each as often as it counts, 1 or more, from those of its passages."""
+        """Compute a text's index terms and frequencies (at least 1) from its annotated passages."""

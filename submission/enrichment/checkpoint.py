@@ -1,8 +1,8 @@
-"""An enricher's checkpoint (see `scoring.stored`): the probe has texts and what the enricher says of their words."""
+"""Enricher checkpoints (see `scoring.stored`); the probe holds texts and their token annotations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -14,17 +14,16 @@ import torch
 from submission.enrichment import find
 from submission.enrichment.base import Enricher, Reader, Word
 from submission.errors import CheckpointError, short
-from submission.scoring.precision import on_device
-from submission.scoring.pretrained import Pretrained
+from submission.scoring.device import on_device
 from submission.scoring.probe import PAIRS, TOLERANCE
-from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, as_place, configured, open_network, write_network
+from submission.scoring.stored import OTHER_TEXTS, Kind, PretrainedName, as_place, configured, open_network
 
 SENTENCES = "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … " * 20
 TEXTS = (*(text for _, text in PAIRS), SENTENCES)
 
 
 class Config(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of config.json, beside the version."""
+    """Content of config.json, without the version."""
 
     enricher: str
     config: dict[str, Any]
@@ -32,81 +31,64 @@ class Config(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Probed(msgspec.Struct):
-    """A text, and the words of its passages."""
+    """A text with the annotations of its passages."""
 
     text: str
     passages: list[list[Word]]
 
-    def refuse_other(self, file: Path, found: Probed) -> None:
-        """Compare what was written with what comes out now. Raises CheckpointError."""
-        if self.text != found.text:
+    def refuse_other(self, file: Path, recomputed: Probed) -> None:
+        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
+        if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {OTHER_TEXTS}")
-        old, new = (list(chain.from_iterable(one.passages)) for one in (self, found))
-        differing = next((pair for pair in zip_longest(old, new) if None in pair or _differ(*pair)), None)
-        sizes = [list(map(len, one.passages)) for one in (self, found)]
-        if differing or sizes[0] != sizes[1]:
-            told = (
-                f"{differing[1]}, the checkpoint {differing[0]}"
-                if differing
-                else f"passages of {sizes[1]} words, not {sizes[0]}"
-            )
+        stored, current = (list(chain.from_iterable(probe.passages)) for probe in (self, recomputed))
+        mismatch = next((pair for pair in zip_longest(stored, current) if None in pair or _differ(*pair)), None)
+        sizes, new_sizes = (list(map(len, probe.passages)) for probe in (self, recomputed))
+        if mismatch or sizes != new_sizes:
+            old, new = mismatch or (f"passages of {sizes} tokens", f"passages of {new_sizes} tokens")
             raise CheckpointError(
-                f"{file}: of {short(self.text, 40)!r} this code says {told}; the text processing or the network has changed: "
-                "train it again"
+                f"{file}: for {short(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; the text "
+                "processing or the network has changed: retrain it"
             )
 
 
-def _differ(old: Word, new: Word) -> bool:
-    return old._replace(weight=new.weight) != new or abs(old.weight - new.weight) > TOLERANCE * max(1, abs(old.weight))
+def _differ(stored: Word, current: Word) -> bool:
+    tolerance = TOLERANCE * max(1, abs(stored.weight))
+    return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 
 
 @dataclass(frozen=True)
 class EnricherCheckpoint:
-    """An opened checkpoint: the enricher in evaluation mode, its reader, and the hash of everything that decides its words."""
+    """A loaded checkpoint: enricher in evaluation mode, tokeniser, and fingerprint of everything that affects its output."""
 
     enricher: Enricher[Any]
     reader: Reader[Any]
     fingerprint: str
-    directory: Path | None = None  # where it was opened
-    precision: torch.dtype | None = None  # of an encoder on a CPU; None: float32
+    directory: Path | None = None  # directory it was loaded from
+    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
 
     def __reduce__(self) -> tuple[Callable[..., EnricherCheckpoint], tuple[Any, ...]]:
-        """Pickled as its place."""
+        """Pickle as the checkpoint's path."""
         return as_place(open_enricher, self)
 
     def on(self, device: torch.device) -> Enricher[Any]:
-        """The enricher on a device, in the precision for many texts there."""
+        """Return the enricher on a device, in the precision for bulk inference."""
         return on_device(self.enricher, device, self.precision)
 
 
-def _built(directory: Path, given: Any) -> tuple[Enricher[Any], Reader[Any]]:
-    config = msgspec.convert(given, Config)
+def _built(directory: Path, values: Any) -> tuple[Enricher[Any], Reader[Any]]:
+    config = msgspec.convert(values, Config)
     enricher = configured(find(config.enricher), config.config)
     return enricher, enricher.Reader.load(directory, enricher.config)
 
 
 def _probed(enricher: Enricher[Any], reader: Reader[Any]) -> list[Probed]:
-    """Each passage is computed alone."""
-    read = {text: [enricher.words([passage])[0] for passage in reader.passages(text)] for text in TEXTS}
-    return [Probed(text, passages) for text, passages in read.items()]
+    """Annotate each passage separately."""
+    return [Probed(text, [enricher.words([passage])[0] for passage in reader.passages(text)]) for text in TEXTS]
 
 
 ENRICHERS: Kind[Enricher[Any], Reader[Any]] = Kind("enricher", _built, _probed, Probed, settings=lambda reader: {})
 
 
 def open_enricher(directory: Path) -> EnricherCheckpoint:
-    """Open a checkpoint and prove that it says what it did when it was written. Raises CheckpointError."""
+    """Load a checkpoint and verify its probe. Raises CheckpointError."""
     return EnricherCheckpoint(*open_network(directory, ENRICHERS), directory.absolute())
-
-
-def write_enricher(
-    directory: Path,
-    enricher: Enricher[Any],
-    reader: Reader[Any],
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-    card: str,
-    pretrained: Pretrained | None = None,
-) -> None:
-    """Write a checkpoint directory as `write_network` does. Raises OutputError."""
-    write_network(directory, ENRICHERS, enricher, reader, metrics, provenance, card, pretrained)

@@ -1,12 +1,12 @@
-"""A conditional random field over the tags of a sequence: each tag by what is seen of its word and by the tag before it.
+"""Linear-chain conditional random field over the tags of a sequence.
 
 Lafferty, McCallum, Pereira: Conditional Random Fields. ICML 2001. Lample et al.: Neural Architectures for Named Entity
 Recognition. NAACL 2016.
 
-States are 0 (padding), the tags from 1, and last the start. With emissions e and transitions T[to, from] the score of tags y is
-Σ_t e_t[y_t] + T[y_t, y_{t-1}], y_0 the start; there is no state for the end.
+State 0 is padding, states from 1 are tags, the last is the start. The score of tags y with emissions e and transitions
+T[to, from] is Σ_t e_t[y_t] + T[y_t, y_{t-1}], with y_0 the start; there is no end state.
 
-Shapes: B sequences, L words of the longest, S states. A sequence has one word at least; what is outside the mask adds nothing.
+Shapes: B sequences, L tokens, S states. A sequence has at least one token; masked positions contribute nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 PAD = 0
-FORBIDDEN = -9999.0  # of a transition: far below what any sequence can gain elsewhere, and finite
+FORBIDDEN = -9999.0  # finite, but far below any attainable gain
 
 
 class CRF(nn.Module):
-    """The transitions, and what is summed or looked for over all ways through them."""
+    """Transition scores, with likelihood and Viterbi decoding."""
 
     def __init__(self, tags: int) -> None:
-        """Of so many tags; nothing leads to the start, nor to or from padding."""
+        """Create transitions for `tags` tags; none lead to the start, or to or from padding."""
         super().__init__()
         self.start = tags + 1
         transitions = torch.empty(tags + 2, tags + 2).normal_(-1, 0.1)
@@ -32,52 +32,52 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def forbid_unseen(self, tags: Tensor) -> None:
-        """Forbid what does not follow upon each other in any of some sequences of tags (B, L), padding behind them."""
+        """Forbid transitions that do not occur in the tag sequences (B, L), right-padded."""
         seen = torch.zeros_like(self.transitions, dtype=torch.bool)
         seen[tags, self._before(tags)] = True
         seen[PAD, PAD] = True
         self.transitions[~seen] = FORBIDDEN
 
     def loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """The mean of log Z - score over the sequences, the negative log-likelihood of their tags.
+        """Compute the mean negative log-likelihood of tags, log Z - score.
 
         Args:
             emissions: (B, L, S).
-            tags: (B, L) int64, of each word.
-            mask: (B, L) bool, true on the sequence's own words.
+            tags: (B, L) int64.
+            mask: (B, L) bool, true for tokens.
         """
         return (self.log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
 
     def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """The scores (B,) of some tags (B, L)."""
-        own = emissions.gather(2, tags[:, :, None]).squeeze(2) + self.transitions[tags, self._before(tags)]  # (B, L)
-        return (own * mask).sum(1)
+        """Score tag sequences (B, L) → (B,)."""
+        token_scores = emissions.gather(2, tags[:, :, None]).squeeze(2) + self.transitions[tags, self._before(tags)]  # (B, L)
+        return (token_scores * mask).sum(1)
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Log Z (B,): log Σ exp of the scores of all tags, by the forward recursion, a word of all sequences at a time."""
-        total = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), of all ways that end in a state
-        for emission, inside in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
-            on = emission + torch.logsumexp(total[:, None] + self.transitions, dim=2)
-            total = torch.where(inside[:, None], on, total)
+        """Compute log Z (B,) with the forward algorithm, one token of all sequences at a time."""
+        total = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), over all paths ending in a state
+        for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
+            extended = emission + torch.logsumexp(total[:, None] + self.transitions, dim=2)
+            total = torch.where(active[:, None], extended, total)
         return torch.logsumexp(total, dim=1)
 
     @torch.no_grad()
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """The tags (B, L) int64 with the highest score, padding outside the mask, by Viterbi's algorithm."""
-        score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), of the best way that ends in a state
-        stay = torch.arange(score.shape[1], device=score.device).expand_as(score)
-        sources = []
-        for emission, inside in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
-            on, source = (score[:, None] + self.transitions).max(dim=2)
-            score = torch.where(inside[:, None], on + emission, score)
-            sources.append(torch.where(inside[:, None], source, stay))  # (B, S), where each of them comes from
+        """Return the best tags (B, L) int64 by Viterbi decoding; padding outside the mask."""
+        score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), best path ending in a state
+        identity = torch.arange(score.shape[1], device=score.device).expand_as(score)
+        back_pointers = []
+        for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
+            extended, back_pointer = (score[:, None] + self.transitions).max(dim=2)
+            score = torch.where(active[:, None], extended + emission, score)
+            back_pointers.append(torch.where(active[:, None], back_pointer, identity))  # (B, S), previous state of each
         state = score.argmax(1, keepdim=True)
         states = [state]
-        for source in reversed(sources):
-            state = source.gather(1, state)
+        for back_pointer in reversed(back_pointers):
+            state = back_pointer.gather(1, state)
             states.append(state)
         return torch.cat(states[::-1], dim=1).masked_fill(~mask, PAD)
 
     def _before(self, tags: Tensor) -> Tensor:
-        """The tag before each (B, L), of the first the start."""
+        """Return the tag before each token (B, L); the start for the first."""
         return torch.cat([torch.full_like(tags[:, :1], self.start), tags[:, :-1]], dim=1)

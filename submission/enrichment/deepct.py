@@ -1,7 +1,7 @@
-"""DeepCT: BERT says of each word of a passage how much it matters there, which becomes how often it counts.
+"""DeepCT: BERT estimates the importance of each word of a passage, which becomes its term frequency.
 
 Dai, Callan: Context-Aware Term Weighting For First Stage Passage Retrieval. SIGIR 2020. Hollatz: Precision-Oriented Argument
-Retrieval. Halle 2022, 3.2.
+Retrieval. Halle 2022, section 3.2.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from submission.rankers.bert_config import EncoderConfig
 from submission.scoring.batches import pad
 from submission.text.passages import Passage, PassageReader
 
-DEVIATION = 0.02  # of the linear unit's weights as training begins
+DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class DeepCT(BERTNetwork, Enricher[Passage]):
-    """One linear unit over what BERT makes of a word's first piece, and no activation."""
+    """A linear layer over the BERT vector of each word's first word piece, without activation."""
 
     Reader = PassageReader
     value = "weight"
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """The encoder, how texts are cut, and what a weight of 1 counts."""
+        """Encoder, passage size and weight scale."""
 
-        words: int = 220  # of a passage, at most
-        pieces: int = 320  # of a passage that are read
-        scale: int = 100  # how often a word of weight 1 counts in a passage
+        words: int = 220  # maximum words per passage
+        pieces: int = 320  # maximum word pieces read per passage
+        scale: int = 100  # term frequency of a word with weight 1
         dropout: float = 0.1
 
     def __init__(self, config: Config) -> None:
-        """Raises ValueError: more pieces than the encoder has positions for."""
+        """Build the network. Raises ValueError if `pieces` exceeds the encoder's positions."""
         super().__init__(config)
-        longest = config.bert["max_position_embeddings"] - 2
-        if not 0 < config.pieces <= longest:
-            raise ValueError(f"pieces is {config.pieces}; the encoder reads 1 to {longest}")
+        max_length = config.bert["max_position_embeddings"] - 2
+        if not 0 < config.pieces <= max_length:
+            raise ValueError(f"pieces is {config.pieces}; expected 1 to {max_length} (the encoder's maximum)")
         self.encoder = TextEncoder(config)
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear(self.encoder.bert.config.hidden_size, 1)
@@ -49,29 +49,29 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The weights (B, T) of pieces: ids (B, T) int64, mask (B, T) bool. Those of padding mean nothing."""
+        """Compute word-piece weights (B, T) from ids (B, T) int64 and mask (B, T) bool; weights of padding are undefined."""
         vectors, _ = self.encoder(ids, mask)  # (B, 1 + T + 1, E)
         weights: Tensor = self.linear(self.dropout(vectors[:, 1:-1])).squeeze(-1)
         return weights
 
     def words(self, passages: Sequence[Passage]) -> list[list[Word]]:
-        """Each word with its first piece's weight."""
+        """Annotate each word with its first word piece's weight."""
         device = self.linear.weight.device
         weights = self(*(tensor.to(device) for tensor in pad([passage.ids for passage in passages]))).cpu()  # (B, T)
         return [
             [
                 Word(text, *span, weight)
-                for text, span, weight in zip(passage.words, passage.spans, own[passage.places].tolist(), strict=True)
+                for text, span, weight in zip(passage.words, passage.spans, piece_weights[passage.places].tolist(), strict=True)
             ]
-            for passage, own in zip(passages, weights, strict=True)
+            for passage, piece_weights in zip(passages, weights, strict=True)
         ]
 
     def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
-        """The sums over the passages."""
-        found: Counter[str] = Counter()
+        """Sum the term frequencies over passages."""
+        frequencies: Counter[str] = Counter()
         for passage in passages:
-            found.update(term_frequencies(passage, self.config.scale))
-        return found
+            frequencies.update(term_frequencies(passage, self.config.scale))
+        return frequencies
 
 
 def term_frequencies(passage: Sequence[Word], scale: int) -> dict[str, int]:

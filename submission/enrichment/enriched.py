@@ -1,6 +1,6 @@
-"""A collection as the words that an enricher gives its documents, in parts that are kept: a killed process goes on there.
+"""Enrichment of a whole collection in cached shards.
 
-part-*.msgpack  of so many documents each, in their order: for each of them its words with their frequencies
+part-*.msgpack  word frequencies of each document of a shard, in order
 """
 
 from __future__ import annotations
@@ -8,23 +8,25 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 import msgspec
+import numpy as np
 import torch
 
 from submission.disk.kept import Kept
 from submission.engine.engine import HERE, Engine, computed
 from submission.engine.parts import Part, kept_parts
+from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import EnricherCheckpoint
-from submission.enrichment.read import read
+from submission.scoring.batches import batches_of_positions
+from submission.scoring.device import in_batches, positions
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 256  # documents of a part: a kill costs so many, and no more of them are in memory
-TRIED = 16  # documents at least, spread over all, by which time and size are estimated: of many, one in SHARE, up to a part
+TOGETHER = 256  # documents per shard; an interruption repeats at most one shard
+TRIED = 16  # minimum sample for the time and size estimate; larger jobs sample one document in SHARE, up to a shard
 SHARE = 64
 LONG = 60  # minutes
 
@@ -32,17 +34,17 @@ Words = Mapping[str, int]
 
 
 class Enriched:
-    """The words of documents that are numbered; each part is read when it is asked for."""
+    """Word frequencies of numbered documents, loaded shard by shard."""
 
     def __init__(self, documents: int, part: Callable[[int], list[Words]]) -> None:
-        """From what gives the words of a part by its number."""
+        """Create from a function that loads a shard by its number."""
         self._documents, self._part = documents, part
 
     def between(self, start: int, end: int) -> list[Words]:
-        """The words of the documents with these numbers, the last excluded."""
-        first, last = start // TOGETHER, -(-min(end, self._documents) // TOGETHER)
-        found = list(chain.from_iterable(self._part(number) for number in range(first, last)))
-        return found[start - first * TOGETHER : end - first * TOGETHER]
+        """Return the word frequencies of documents `start` to `end - 1`."""
+        first_shard, end_shard = start // TOGETHER, -(-min(end, self._documents) // TOGETHER)
+        frequencies = list(chain.from_iterable(map(self._part, range(first_shard, end_shard))))
+        return frequencies[start - first_shard * TOGETHER : end - first_shard * TOGETHER]
 
 
 def enrich(
@@ -53,80 +55,83 @@ def enrich(
     kept: Kept,
     engine: Engine = HERE,
 ) -> Enriched:
-    """The words of all documents, made unless they are kept. Says before how long it will take, and how large it will be.
+    """Enrich all documents, using the cache, after logging the expected time and size.
 
     Args:
         docnos: of all documents.
-        texts: gives those of some docnos, in their order.
+        texts: loads the texts of docnos, in order.
         opened: the enricher.
-        device: what each part is computed on.
-        kept: where parts are kept; it must be of these very arguments.
-        engine: where they are computed.
+        device: device for each shard.
+        kept: artifact store; its key must cover all other arguments.
+        engine: computes the shards.
 
     Raises:
-        OutputError: that place cannot be written.
+        OutputError: the cache cannot be written.
     """
 
-    def part(start: int) -> Part[Sequence[str]]:
-        some = docnos[start : start + TOGETHER]
-        return Part(f"part-{start // TOGETHER:06}.msgpack", len(some), partial(texts, some), travels=True)
+    def make_shard(start: int) -> Part[Sequence[str]]:
+        shard = docnos[start : start + TOGETHER]
+        return Part(f"part-{start // TOGETHER:06}.msgpack", len(shard), partial(texts, shard), travels=True)
 
-    parts, name = [part(start) for start in range(0, len(docnos), TOGETHER)], opened.enricher.name()
-    missing = sum(part.size for part in parts if part.name not in kept)
+    shards, name = [make_shard(start) for start in range(0, len(docnos), TOGETHER)], opened.enricher.name()
+    missing = sum(shard.size for shard in shards if shard.name not in kept)
     if missing:
-        tried = max(TRIED, min(TOGETHER, missing // SHARE))
-        some = texts([docnos[number] for number in sorted({place * len(docnos) // tried for place in range(tried)})])
-        seconds, size = (one * missing / len(some) for one in computed(engine, Tried(opened, device), some, device))
+        sample_size = max(TRIED, min(TOGETHER, missing // SHARE))
+        rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
+        sample = texts([docnos[row] for row in rows])
+        costs = computed(engine, partial(measure_sample, opened, device), sample, device)
+        seconds, size = (cost * missing / len(sample) for cost in costs)
         _tell(name, missing, seconds / engine.workers(device) / 60, size / 1e6, device)
-    content = kept_parts(Packed(opened, device), parts, kept, engine, device, name, "documents")
-    return Enriched(len(docnos), lambda number: msgspec.msgpack.decode(content(number), type=list[dict[str, int]]))
+    content = kept_parts(partial(encode_shard, opened, device), shards, kept, engine, device, name, "documents")
+    return Enriched(len(docnos), lambda index: msgspec.msgpack.decode(content(index), type=list[dict[str, int]]))
 
 
-@dataclass(frozen=True)
-class Packed:
-    """Computes a part as the content of a file, in any process."""
-
-    opened: EnricherCheckpoint
-    device: torch.device
-
-    def __call__(self, texts: Sequence[str]) -> bytes:
-        """The words of some texts."""
-        return msgspec.msgpack.encode(words_of(texts, self.opened, self.device))
+def encode_shard(opened: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> bytes:
+    """Encode the word frequencies of texts."""
+    return msgspec.msgpack.encode(words_of(texts, opened, device))
 
 
-@dataclass(frozen=True)
-class Tried:
-    """Measures a part, in any process."""
-
-    opened: EnricherCheckpoint
-    device: torch.device
-
-    def __call__(self, texts: Sequence[str]) -> tuple[float, int]:
-        """Seconds that some texts take, and bytes of their words."""
-        start = time.monotonic()
-        size = len(Packed(self.opened, self.device)(texts))
-        return time.monotonic() - start, size
+def measure_sample(opened: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> tuple[float, int]:
+    """Measure the seconds and bytes that texts take."""
+    start = time.monotonic()
+    size = len(encode_shard(opened, device, texts))
+    return time.monotonic() - start, size
 
 
-@dataclass(frozen=True)
-class EachAlone:
-    """Computes the words of texts, each independent of the others, in any process."""
-
-    opened: EnricherCheckpoint
-    device: torch.device
-
-    def __call__(self, texts: Sequence[str]) -> list[Words]:
-        """Compute the words of each text."""
-        return [words_of([text], self.opened, self.device)[0] for text in texts]
+def enrich_separately(opened: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> list[Words]:
+    """Enrich each text separately."""
+    return [words_of([text], opened, device)[0] for text in texts]
 
 
 def words_of(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[Words]:
-    """The words of each text, computed together."""
+    """Enrich texts in one batch."""
     return [opened.enricher.frequencies(passages) for passages in read(texts, opened, device)]
 
 
+def read(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[list[list[Word]]]:
+    """Annotate the passages of texts, longest first, so that GPU memory is allocated once."""
+    enricher = opened.on(device)
+    passages_by_text = [opened.reader.passages(text) for text in texts]
+    passages = list(chain.from_iterable(passages_by_text))
+
+    def compute(rows: np.ndarray) -> list[list[Word]]:
+        return enricher.words([passages[row] for row in rows])
+
+    most = max(positions(device, opened.precision), enricher.together)
+    work = batches_of_positions([len(passage) for passage in passages], most)
+    annotations: dict[int, list[Word]] = {}
+    for rows, batch in zip(work, in_batches(compute, work, device, _chained), strict=True):
+        annotations |= dict(zip(rows.tolist(), batch, strict=True))
+    position = iter(range(len(passages)))
+    return [[annotations[next(position)] for _ in text_passages] for text_passages in passages_by_text]
+
+
+def _chained(batches: list[list[list[Word]]]) -> list[list[Word]]:
+    return list(chain.from_iterable(batches))
+
+
 def _tell(name: str, documents: int, minutes: float, megabytes: float, device: torch.device) -> None:
-    """Log how long so many documents will take and how large they will be."""
+    """Log the expected time and size."""
     log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, documents, minutes, megabytes)
     if minutes > LONG and device.type == "cpu":
-        log.warning("%s: that is long; a GPU is much faster, and --work DIR keeps what is finished", name)
+        log.warning("%s: this will take long on a CPU; use a GPU, or --work DIR to resume after an interruption", name)

@@ -1,4 +1,4 @@
-"""A text in pieces: where an enricher finds parts of an argument, and what is between them."""
+"""Split of a passage's text into argument components and the text between them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from submission.enrichment.base import Word
 
 
 class Piece(NamedTuple):
-    """Words that follow upon each other."""
+    """A contiguous span of a passage."""
 
-    text: str  # with the blanks around them, where they are of no part
-    part: str  # of an argument; "" of none
+    text: str  # includes surrounding whitespace if it is no component
+    part: str  # claim or premise; "" if none
 
 
 def pieces(text: str, words: Sequence[Word], part: Callable[[Word], str]) -> list[Piece]:
-    """Return a passage's whole text, divided by the parts that its words belong to."""
-    found: list[Piece] = []
+    """Split a passage's text into spans by argument component."""
+    spans: list[Piece] = []
     end = 0
-    for name, group in groupby(words, key=part):
-        if name:
-            own = list(group)
-            found += [Piece(text[end : own[0].start], ""), Piece(text[own[0].start : own[-1].end], name)]
-            end = own[-1].end
-    return [piece for piece in [*found, Piece(text[end:], "")] if piece.text]
+    for component, group in groupby(words, key=part):
+        if component:
+            tokens = list(group)
+            spans += [Piece(text[end : tokens[0].start], ""), Piece(text[tokens[0].start : tokens[-1].end], component)]
+            end = tokens[-1].end
+    return [span for span in [*spans, Piece(text[end:], "")] if span.text]

@@ -26,8 +26,7 @@ from submission.retrieval.ranking import top_k
 from submission.retrieval.rows import allocated
 from submission.scoring.batches import Ids, batches_of_positions, pad
 from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches, one_thread, positions
-from submission.scoring.precision import on_device
+from submission.scoring.device import in_batches, on_device, one_thread, positions
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
 KEPT_TOGETHER = 1024  # texts per shard; an interruption repeats at most one shard

@@ -1,3 +1,3 @@
-"""Pairs of texts → scores, by a network of a checkpoint."""
+"""Inference: checkpoints, batching, device and precision."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A ranker's checkpoint (see `stored`): config.json has the text lengths and rule too, the probe texts and scores of pairs."""
+"""Ranker checkpoints (see `stored`); config.json also holds text lengths and text rule, the probe holds pairs and scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,10 @@ import torch
 from submission.rankers import find
 from submission.rankers.base import Ranker
 from submission.scoring.batches import PaddedPairs
+from submission.scoring.device import on_device
 from submission.scoring.pairs import score_pairs
-from submission.scoring.precision import on_device
-from submission.scoring.pretrained import Pretrained
 from submission.scoring.probe import Probed, probed
-from submission.scoring.stored import Kind, PretrainedName, as_place, configured, open_network, write_network
+from submission.scoring.stored import Kind, PretrainedName, as_place, configured, open_network
 from submission.text.normalise import TextRule
 from submission.text.tokenisers import TOKENISERS, Lengths, Tokeniser
 
@@ -26,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 class Config(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of config.json, without the version."""
+    """Content of config.json, without the version."""
 
     ranker: str
     config: dict[str, Any]
@@ -37,24 +36,24 @@ class Config(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An opened checkpoint: the ranker in evaluation mode, its tokeniser, and the hash of everything that decides scores."""
+    """A loaded checkpoint: ranker in evaluation mode, tokeniser, and fingerprint of everything that affects scores."""
 
     ranker: Ranker
     tokeniser: Tokeniser
     fingerprint: str
-    directory: Path | None = None  # where it was opened
-    precision: torch.dtype | None = None  # of an encoder on a CPU; None: float32
+    directory: Path | None = None  # directory it was loaded from
+    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
 
     def __reduce__(self) -> tuple[Callable[..., Checkpoint], tuple[Any, ...]]:
-        """Pickled as its place."""
+        """Pickle as the checkpoint's path."""
         return as_place(open_checkpoint, self)
 
     def on(self, device: torch.device) -> Ranker:
-        """The ranker on a device, in the precision for many texts there."""
+        """Return the ranker on a device, in the precision for bulk inference."""
         return on_device(self.ranker, device, self.precision)
 
     def scores(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
-        """The scores (N,) float32 of queries and premises, both as written.
+        """Score raw query-premise pairs (N,) float32.
 
         >>> open_checkpoint(Path("checkpoints/knrm")).scores([("Should zoos exist?", "Zoos keep animals in cages.")])
         """
@@ -63,8 +62,8 @@ class Checkpoint:
         return score_pairs(self.ranker.to(device), PaddedPairs.of(pairs, queries, premises), device)
 
 
-def _built(directory: Path, given: Any) -> tuple[Ranker, Tokeniser]:
-    config = msgspec.convert(given, Config)
+def _built(directory: Path, values: Any) -> tuple[Ranker, Tokeniser]:
+    config = msgspec.convert(values, Config)
     ranker = configured(find(config.ranker), config.config)
     return ranker, TOKENISERS[ranker.reads].load(directory, config.lengths, config.text_rule)
 
@@ -73,18 +72,5 @@ RANKERS: Kind[Ranker, Tokeniser] = Kind("ranker", _built, probed, Probed, settin
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:
-    """Open a checkpoint and prove that it computes what it did when it was written. Raises CheckpointError."""
+    """Load a checkpoint and verify its probe. Raises CheckpointError."""
     return Checkpoint(*open_network(directory, RANKERS), directory.absolute())
-
-
-def write_checkpoint(
-    directory: Path,
-    ranker: Ranker,
-    tokeniser: Tokeniser,
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-    card: str,
-    pretrained: Pretrained | None = None,
-) -> None:
-    """Write a checkpoint directory as `write_network` does. Raises OutputError."""
-    write_network(directory, RANKERS, ranker, tokeniser, metrics, provenance, card, pretrained)

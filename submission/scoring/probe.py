@@ -1,4 +1,4 @@
-"""The proof that a checkpoint still computes what it did when it was written: awkward texts, their ids, their scores."""
+"""Probe of ranker checkpoints: edge-case texts with the ids and scores that a loaded checkpoint must reproduce."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from submission.scoring.batches import pad
 from submission.scoring.stored import OTHER_TEXTS
 from submission.text.tokenisers import Tokeniser
 
-TOLERANCE = 1e-4  # of scores, relative above 1; machines differ by less
+TOLERANCE = 1e-4  # on scores, relative above 1; differences between machines are smaller
 
 PAIRS = (
     ("Should teachers get tenure?", "Teachers, who work hard, should get tenure: it protects them."),
@@ -36,7 +36,7 @@ UNIFIED_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width
 
 
 class Probed(msgspec.Struct):
-    """A pair, its ids, and its score."""
+    """A pair with its token ids and score."""
 
     query: str
     premise: str
@@ -44,27 +44,27 @@ class Probed(msgspec.Struct):
     premise_ids: list[int]
     score: float
 
-    def refuse_other(self, file: Path, found: Probed) -> None:
-        """Compare what was written with what comes out now. Raises CheckpointError."""
-        if (self.query, self.premise) != (found.query, found.premise):
+    def refuse_other(self, file: Path, recomputed: Probed) -> None:
+        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
+        if (self.query, self.premise) != (recomputed.query, recomputed.premise):
             raise CheckpointError(f"{file}: {OTHER_TEXTS}")
-        same_ids = (self.query_ids, self.premise_ids) == (found.query_ids, found.premise_ids)
-        if not (same_ids and abs(self.score - found.score) <= TOLERANCE * max(1, abs(self.score))):
+        same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
+        if not (same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
             raise CheckpointError(
-                f"{file}: for the query '{short(self.query)}' this code gives {found.told()}, but the checkpoint was trained "
-                f"with {self.told()}; the text processing or the network has changed: train it again"
+                f"{file}: for the query '{short(self.query)}' this code computes {recomputed.told()}, but the checkpoint "
+                f"stores {self.told()}; the text processing or the network has changed: retrain it"
             )
 
     def told(self) -> str:
-        """Return its ids, the first of many, and its score, for people."""
+        """Describe ids (truncated) and score."""
         query, premise = (short(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
-        return f"the ids [{query}], [{premise}] and the score {self.score:.6g}"
+        return f"ids [{query}], [{premise}] and score {self.score:.6g}"
 
 
 def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:
-    """The pairs, their ids, and the score that the ranker gives each of them alone."""
-    rows = []
+    """Compute ids and score of each probe pair separately."""
+    entries = []
     for query, premise in PAIRS if tokeniser.rule == 1 else PAIRS + UNIFIED_PAIRS:
         ids = tokeniser.query(query), tokeniser.premise(premise)
-        rows.append(Probed(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
-    return rows
+        entries.append(Probed(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
+    return entries

@@ -1,12 +1,12 @@
-"""A network on disk: all that it takes to compute as it did when it was trained, and the proof that it still does.
+"""Network checkpoints: everything that inference needs, and a probe that verifies it.
 
-config.json         version of the code, network's name, its Config, and what else its kind needs
-model.safetensors   weights; word tables and encoders in half precision; without the frozen part of an encoder
-(the reader's file) vocabulary.txt or tokenizer.json
-probe.json          awkward texts with what the network must make of them
-metrics.json        what validation said
-provenance.json     what it was trained on and how; the hashes of the files above
-README.md           the same for people
+config.json         code version, network name, its Config, and fields of its kind
+model.safetensors   weights; embeddings and encoders in float16; without frozen encoder layers
+(tokeniser's file)  vocabulary.txt or tokenizer.json
+probe.json          edge-case inputs with expected outputs
+metrics.json        validation metrics
+provenance.json     training data and settings; hashes of the files above
+README.md           model card
 """
 
 from __future__ import annotations
@@ -41,80 +41,84 @@ from submission.rankers.network import Network
 from submission.scoring.pretrained import Pretrained
 
 WEIGHTS, PROBE = "model.safetensors", "probe.json"
-OTHER_TEXTS = "holds other texts than this version of the code probes; make the checkpoint again"
-FAULTS = (  # what files can raise that are whole and do not fit
+OTHER_TEXTS = "its probe texts differ from this version's; recreate the checkpoint"
+FAULTS = (  # raised by intact files that do not fit this code
     OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RuntimeError, UsageError,
     safetensors.SafetensorError,
 )  # fmt: skip
 
 
 class Reader(Protocol):
-    """Turns texts into a network's input."""
+    """A tokeniser that a checkpoint stores."""
 
-    file: ClassVar[str]  # in a checkpoint, what `dumps` gives
+    file: ClassVar[str]  # file name in a checkpoint
 
     def fits(self, terms: int) -> bool:
-        """Tell whether its ids fit a network with vectors for so many ids."""
+        """Return whether its ids fit a network with `terms` embedding rows."""
 
     def dumps(self) -> bytes:
-        """The content of its file."""
+        """Return the content of its file."""
 
 
 N = TypeVar("N", bound=Network)
 R = TypeVar("R", bound=Reader)
 K = TypeVar("K", bound=Network)
-S = TypeVar("S", bound="Opened")
+S = TypeVar("S", bound="LoadedNetwork")
 
 
 class PretrainedName(msgspec.Struct):
-    """The encoder that a checkpoint left its frozen part to."""
+    """Reference to the pretrained encoder that holds the frozen layers."""
 
     name: str
     sha256: str
 
 
 class Opened(Protocol):
-    """An opened checkpoint."""
+    """A loaded checkpoint."""
 
     @property
     def fingerprint(self) -> str:
-        """The hash of everything in it that decides what it computes."""
+        """Return the hash of everything that affects its output."""
+
+
+class LoadedNetwork(Opened, Protocol):
+    """A loaded network checkpoint."""
 
     @property
     def directory(self) -> Path | None:
-        """The absolute path that it was opened from."""
+        """Return the absolute path it was loaded from."""
 
     @property
     def precision(self) -> torch.dtype | None:
-        """The precision of an encoder on a CPU; None: float32."""
+        """Return the encoder's CPU precision; None means float32."""
 
 
 class Row(Protocol):
-    """A text, or several, and what a network makes of it."""
+    """Input texts and the network's output for them."""
 
-    def refuse_other(self, file: Path, found: Any) -> None:
-        """Compare what was written with what comes out now. Raises CheckpointError."""
+    def refuse_other(self, file: Path, recomputed: Any) -> None:
+        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
 
 
 @dataclass(frozen=True)
 class Kind(Generic[N, R]):
-    """The parts of a checkpoint that differ between kinds of networks."""
+    """Properties that differ between kinds of checkpoints."""
 
-    key: str  # in config.json, the name of the network
-    build: Callable[[Path, Any], tuple[N, R]]  # from a directory and what config.json says; raises FAULTS
-    probed: Callable[[N, R], list[Any]]  # the rows of its probe
-    row: type[Row]  # of these
-    settings: Callable[[R], dict[str, Any]]  # what config.json says beside version, name, Config and encoder
+    key: str  # config.json key of the network's name
+    build: Callable[[Path, Any], tuple[N, R]]  # builds both from a directory and its config; raises FAULTS
+    probed: Callable[[N, R], list[Any]]  # computes the probe entries
+    row: type[Row]  # their type
+    settings: Callable[[R], dict[str, Any]]  # additional config.json fields
 
 
 def open_network(directory: Path, kind: Kind[N, R]) -> tuple[N, R, str]:
-    """Open a checkpoint and prove that it computes what it did when it was written.
+    """Load a checkpoint and verify its probe.
 
     Returns:
-        the network in evaluation mode, its reader, and the hash of everything that decides what it computes.
+        network in evaluation mode, tokeniser, fingerprint.
 
     Raises:
-        CheckpointError: files are missing, damaged or changed; weights do not fit the network; the probe disagrees.
+        CheckpointError: files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
     """
     hashes = verified_hashes(directory, (CONFIG, WEIGHTS, PROBE))
     version: object = "unknown"
@@ -126,20 +130,20 @@ def open_network(directory: Path, kind: Kind[N, R]) -> tuple[N, R, str]:
         tensors = safetensors.torch.load_file(directory / WEIGHTS) | _frozen(directory, network, pretrained)
         network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
         if not reader.fits(network.terms()):
-            raise ValueError(f"{reader.file} has other terms than the network's {network.terms()} rows")
+            raise ValueError(f"{reader.file} does not match the network's {network.terms()} embedding rows")
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-            raise ValueError(f"{WEIGHTS} has numbers that are not finite")
-        expected = msgspec.json.decode(read_regular(directory / PROBE), type=list[kind.row])  # type: ignore[name-defined]
-        found = _probed(kind, network, reader)
+            raise ValueError(f"{WEIGHTS} contains non-finite values")
+        stored = msgspec.json.decode(read_regular(directory / PROBE), type=list[kind.row])  # type: ignore[name-defined]
+        recomputed = _probed(kind, network, reader)
     except FAULTS as error:
         raise other_version(directory, error, version) from None
     refuse_unnamed(directory, hashes, (reader.file,))
-    if len(expected) != len(found):
+    if len(stored) != len(recomputed):
         raise CheckpointError(f"{directory / PROBE}: {OTHER_TEXTS}")
-    for old, new in zip(expected, found, strict=True):
-        old.refuse_other(directory / PROBE, new)
-    decisive = json.dumps([config, *(hashes[name] for name in (WEIGHTS, reader.file))], sort_keys=True)
-    return network, reader, hashlib.sha256(decisive.encode()).hexdigest()
+    for stored_entry, new_entry in zip(stored, recomputed, strict=True):
+        stored_entry.refuse_other(directory / PROBE, new_entry)
+    fingerprint_source = json.dumps([config, *(hashes[name] for name in (WEIGHTS, reader.file))], sort_keys=True)
+    return network, reader, hashlib.sha256(fingerprint_source.encode()).hexdigest()
 
 
 def write_network(
@@ -150,20 +154,20 @@ def write_network(
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
     card: str,
-    pretrained: Pretrained | None,
+    pretrained: Pretrained | None = None,
 ) -> None:
-    """Write a checkpoint directory as a whole: an older one in its place stays until the new one is complete.
+    """Save a checkpoint directory atomically; an existing one is replaced once the new one is complete.
 
-    The network's own weights are rounded to what is stored, so that it computes what the checkpoint will. Of a pretrained
-    encoder with frozen parts only name and hash are stored, with what was trained.
+    Rounds the network's weights to the stored precision, so that it computes what the checkpoint will. For a pretrained
+    encoder with frozen layers, stores its name, hash and the trained layers.
 
     Raises:
-        OutputError: it cannot be written; an older one is still there.
+        OutputError: it cannot be written; the existing one is unchanged.
     """
-    network.use_precision(None)  # the probe is of full precision, as it is where it is compared
-    half, absent = network.stored_in_half, network.not_stored()
-    state = {name: tensor for name, tensor in network.state_dict().items() if name not in absent}
-    stored = {name: tensor.half() if name.startswith(half) else tensor for name, tensor in state.items()}
+    network.use_precision(None)  # the probe is always computed in full precision
+    half_prefixes, omitted = network.stored_in_half, network.not_stored()
+    state = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted}
+    stored = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in state.items()}
     network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
     config = {"version": __version__, kind.key: network.name(), "config": asdict(network.config), **kind.settings(reader)}
     if pretrained:
@@ -180,58 +184,61 @@ def write_network(
 
 
 def in_precision(opened: S, precision: torch.dtype | None) -> S:
-    """The same checkpoint, whose encoder computes many texts on a CPU in a precision; None: float32."""
+    """Return the checkpoint with another CPU precision for bulk inference; None means float32."""
     return replace(opened, precision=precision)  # type: ignore[type-var]
 
 
 def as_place(open_it: Callable[[Path], S], opened: S) -> tuple[Callable[..., S], tuple[Any, ...]]:
-    """Pickle an opened checkpoint by its place: the receiving process opens and proves it once.
+    """Reduce a checkpoint to its path for pickling; the receiving process loads and verifies it once.
 
     Args:
-        open_it: a function of a module.
-        opened: what it gave. Raises TypeError: it was not opened from a directory.
+        open_it: a module-level function.
+        opened: the checkpoint that it returned.
+
+    Raises:
+        TypeError: the checkpoint has no path.
     """
     if opened.directory is None:
-        raise TypeError("a checkpoint that was not opened from a directory has no place")
+        raise TypeError("cannot pickle a checkpoint that was not loaded from a directory")
     return _opened_again, (open_it, opened.directory, opened.fingerprint, opened.precision)
 
 
 @cache
 def _opened_again(open_it: Callable[[Path], S], directory: Path, fingerprint: str, precision: torch.dtype | None) -> S:
-    """A checkpoint in another process. Raises CheckpointError as `open_network` does, or where it is another one."""
-    found = in_precision(open_it(directory), precision)
-    if found.fingerprint != fingerprint:
+    """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the fingerprint differs."""
+    checkpoint = in_precision(open_it(directory), precision)
+    if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
-            f"{directory}: another checkpoint ({found.fingerprint[:12]}…) than where this was begun ({fingerprint[:12]}…); "
-            "copy it from there"
+            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
+            "copy that one here"
         )
-    return found
+    return checkpoint
 
 
-def configured(network_class: type[K], given: Mapping[str, Any]) -> K:
-    """A network by what config.json says of its Config. Raises TypeError, ValueError: unknown fields, impossible sizes."""
-    network_class.Config(**given)  # refuses unknown fields, over which msgspec passes
-    return network_class(msgspec.convert(given, network_class.Config))
+def configured(network_class: type[K], values: Mapping[str, Any]) -> K:
+    """Build a network from its Config. Raises TypeError, ValueError for unknown fields or impossible sizes."""
+    network_class.Config(**values)  # rejects unknown fields, which msgspec ignores
+    return network_class(msgspec.convert(values, network_class.Config))
 
 
 @torch.no_grad()
 def _probed(kind: Kind[N, R], network: N, reader: R) -> list[Any]:
-    """The rows of the probe, computed on the CPU."""
+    """Compute the probe entries on the CPU."""
     device = next(network.parameters()).device
-    rows = kind.probed(network.cpu().eval(), reader)
+    entries = kind.probed(network.cpu().eval(), reader)
     network.to(device)
-    return rows
+    return entries
 
 
 def _frozen(directory: Path, network: Network, pretrained: PretrainedName | None) -> dict[str, torch.Tensor]:
-    """The tensors that the checkpoint left to its pretrained encoder, if that is still the same."""
-    absent = network.not_stored()
-    if not absent or not pretrained:
+    """Load the frozen weights from the pretrained encoder if its hash still matches."""
+    omitted = network.not_stored()
+    if not omitted or not pretrained:
         return {}
-    folder = Pretrained(pretrained.name)
-    if folder.sha256 != pretrained.sha256:
+    encoder = Pretrained(pretrained.name)
+    if encoder.sha256 != pretrained.sha256:
         raise CheckpointError(
-            f"{directory}: was trained on the encoder {pretrained.name} with SHA-256 {pretrained.sha256[:12]}…, "
-            f"{folder.folder} has {folder.sha256[:12]}…; install the pinned one"
+            f"{directory}: trained with the encoder {pretrained.name}, SHA-256 {pretrained.sha256[:12]}…, but {encoder.folder} "
+            f"has {encoder.sha256[:12]}…; install the pinned version"
         )
-    return {name: tensor for name, tensor in folder.tensors().items() if name in absent}
+    return {name: tensor for name, tensor in encoder.tensors().items() if name in omitted}

@@ -1,4 +1,4 @@
-"""Texts of topics and documents as ids, read once for all systems that read alike."""
+"""Token ids of topics and documents, computed once for all systems that tokenise alike."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from submission.text.tokenisers import Tokeniser
 
 
 class Tokens(Protocol):
-    """A source of the ids of topics and documents."""
+    """A source of the token ids of topics and documents."""
 
     def queries(self, tokeniser: Tokeniser) -> Mapping[str, Ids]:
-        """The ids of all topics by qid."""
+        """Return the token ids of all topics by qid."""
 
     def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, Ids]:
-        """The ids of premises by docno, docno ascending."""
+        """Return the token ids of premises by docno, in docno order."""
 
 
 class ReadTokens(Tokens):
-    """Ids read from texts; words or pieces are shared by tokenisers that read the same."""
+    """Token ids computed from texts; equivalent tokenisers share their tokens."""
 
     def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
-        """Take topics `qid query` and a function docnos → `docno premise`; reading is timed as the stage "tokens"."""
+        """Create from topics `qid query` and a function docnos → `docno premise`; timed as the stage "tokenisation"."""
         self._stopwatch = stopwatch
         self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
         self._texts = texts
@@ -38,11 +38,11 @@ class ReadTokens(Tokens):
 
     def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
         """Return the ids (L,) int32 of each premise."""
-        with self._stopwatch.stage("tokens"):
-            wanted = set(docnos)
-            read = self._read.setdefault(tokeniser.reading, {})
-            missing = wanted - read.keys()
+        with self._stopwatch.stage("tokenisation"):
+            requested = set(docnos)
+            tokens = self._read.setdefault(tokeniser.reading, {})
+            missing = requested - tokens.keys()
             if missing:
                 texts = self._texts(missing)
-                read |= {docno: tokeniser.read(text) for docno, text in zip(texts["docno"], texts["premise"], strict=True)}
-            return {docno: np.array(tokeniser.ids(read[docno]), dtype=np.int32) for docno in sorted(wanted)}
+                tokens |= {docno: tokeniser.read(text) for docno, text in zip(texts["docno"], texts["premise"], strict=True)}
+            return {docno: np.array(tokeniser.ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}

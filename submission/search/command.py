@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submission.errors import SubmissionError, SystemsFailedError, shown
-from submission.scoring.device import choose_device, limit_threads
-from submission.scoring.precision import choose_precision
+from submission.scoring.device import choose_device, choose_precision, limit_threads
 from submission.search.answer import Answer
 from submission.search.chosen import chosen
 from submission.search.corpus import Corpus

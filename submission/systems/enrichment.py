@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
 from submission.engine.engine import computed
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher
-from submission.enrichment.enriched import EachAlone, Enriched, Words, enrich
+from submission.enrichment.enriched import Enriched, Words, enrich, enrich_separately, read
 from submission.enrichment.marked import Piece, pieces
-from submission.enrichment.read import read
 from submission.retrieval.terms import Fields, texts_of
 from submission.systems.execution import Component, Execution
 from submission.systems.remembered import Checkpoints
@@ -44,8 +44,8 @@ class Enrichment(Component):
 
     def words(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[Words]:
         """Compute the term frequencies of documents, each independently of the others."""
-        each_alone = EachAlone(self.opened(execution.checkpoints), execution.device)
-        return computed(execution.engine, each_alone, texts_of(documents, fields), execution.device)
+        function = partial(enrich_separately, self.opened(execution.checkpoints), execution.device)
+        return computed(execution.engine, function, texts_of(documents, fields), execution.device)
 
     def marked(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Piece]:
         """Split a document's text into argument components; empty for enrichers without component labels."""

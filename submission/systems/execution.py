@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from submission.disk.work import Work
 from submission.engine.engine import HERE, Engine
 from submission.input.directory import Input
 from submission.input.documents import Documents, open_documents
+from submission.scoring.stored import Opened
 from submission.scoring.tokens import ReadTokens, Tokens
 from submission.systems.explained import Explained
 from submission.systems.remembered import Checkpoints, Remembered
@@ -28,14 +29,6 @@ from submission.systems.remembered import Checkpoints, Remembered
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class Opened(Protocol):
-    """A loaded checkpoint."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the hash of everything in it that affects results."""
 
 
 class Component(ABC):

@@ -13,7 +13,7 @@ import pandas as pd
 from submission import lists
 from submission.retrieval.latent import latent_index, nearest
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, by_network
 from submission.systems.remembered import Checkpoints

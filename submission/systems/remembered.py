@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import torch
 
 from submission.disk.provenance import read_config
-from submission.scoring.stored import Opened, in_precision
+from submission.scoring.stored import LoadedNetwork, in_precision
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Opened)
+S = TypeVar("S", bound=LoadedNetwork)
 
 
 class Remembered:

@@ -16,7 +16,7 @@ from submission.input.directory import Input
 from submission.paths import CHECKPOINTS
 from submission.retrieval.conclusions import ConclusionIndex, retrieve
 from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from submission.scoring.tokens import ReadTokens
 from submission.stopwatch import Stopwatch
 from submission.text.tokenisers import PieceTokeniser

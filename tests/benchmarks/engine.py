@@ -22,7 +22,7 @@ from submission.input.documents import Documents
 from submission.paths import CHECKPOINTS
 from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
 from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from submission.systems.catalogue import CONCLUSIONS
 from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Benchmark, Result, compare

@@ -17,7 +17,7 @@ from submission.paths import CHECKPOINTS
 from submission.rankers import names
 from submission.rankers.base import LatentRanker
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from submission.systems.catalogue import CONCLUSIONS
 from tests.benchmarks.inputs import execution, part_of
 from tests.benchmarks.rankers import Ids, candidates_of

@@ -14,7 +14,7 @@ from submission.paths import CHECKPOINTS
 from submission.rankers.sbert import SBERT
 from submission.retrieval.dense import encoded
 from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.precision import choose_precision, on_device
+from submission.scoring.device import choose_precision, on_device
 from submission.scoring.stored import in_precision
 from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark

@@ -23,8 +23,8 @@ from submission.lists import cut, ranked
 from submission.paths import CHECKPOINTS
 from submission.progress import progress
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.documents import score
-from submission.scoring.precision import choose_precision
+from submission.scoring.device import choose_precision
+from submission.scoring.pairs import score
 from tests.benchmarks.measure import Result
 from tests.benchmarks.rankers import candidates_of
 from training.measuring.evaluate import HEADLINES, evaluate

@@ -20,7 +20,7 @@ from submission.paths import CHECKPOINTS
 from submission.rankers.base import LatentRanker
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from submission.scoring.tokens import Tokens
 from submission.systems.catalogue import CONCLUSIONS
 from submission.text.tokenisers import Tokeniser

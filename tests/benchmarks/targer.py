@@ -10,7 +10,7 @@ import torch
 
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import open_enricher
-from submission.enrichment.read import read
+from submission.enrichment.enriched import read
 from submission.paths import CHECKPOINTS
 from tests.benchmarks.inputs import collection_of
 from tests.benchmarks.measure import Benchmark, Result, compare

@@ -14,7 +14,7 @@ from submission.input.args_me import corpus_files
 from submission.output.directory import METADATA
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
-from submission.scoring.precision import choose_precision
+from submission.scoring.device import choose_precision
 from tests.benchmarks.inputs import halves_of_topics
 from tests.benchmarks.measure import Process, Result, execute
 

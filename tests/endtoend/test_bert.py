@@ -153,7 +153,7 @@ def test_cedr_starts_from_the_trained_encoder_of_another_network(
 def test_a_folder_without_an_encoder_or_with_no_bert(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
-    with pytest.raises(CheckpointError, match="a 't5' encoder; expected one of type 'bert'"):
+    with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
         Pretrained(encoder.name).config(-1)
     (encoder / "tokenizer.json").unlink()
     recipe = write_recipe(tmp_path, "vanilla_bert")

@@ -57,7 +57,7 @@ def test_all_that_made_the_runs(
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
     stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
-    shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokens"}
+    shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokenisation"}
     assert set(stages) == {*shared, *SYSTEMS, "enrichment with deepct", "enrichment with targer_essays"}
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)

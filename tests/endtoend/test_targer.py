@@ -15,11 +15,11 @@ import torch
 from msgspec.structs import replace
 
 from submission.__main__ import main as submission
-from submission.enrichment.checkpoint import open_enricher, write_enricher
+from submission.enrichment.checkpoint import ENRICHERS, open_enricher
 from submission.enrichment.enriched import words_of
 from submission.enrichment.targer import TARGER
 from submission.explain import explain
-from submission.scoring.stored import open_network
+from submission.scoring.stored import open_network, write_network
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import Lexical
 from tests.conftest import colours, write_targer
@@ -155,7 +155,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, resumed: Cal
         (('data = ["essays", "webd"]', 'data = ["ibm"]'), 2, "tags.data"),
         (('data = ["essays", "webd"]', 'data = ["webd", "webd"]'), 2, "expected essays, webd or both"),
         (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tags.vectors"),
-        (("longest = 12", "longest = 0"), 2, "makes no targer (window is 3, longest 0; expected"),
+        (("longest = 12", "longest = 0"), 2, "makes no targer (window is 3 (expected 1 to 20), longest is 0"),
         (("dimensions = 6", "dimensions = 7"), 2, "network has 7 dimensions, the word vectors 6"),
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
         (("window = 3", "window = 30"), 2, "makes no targer"),
@@ -195,7 +195,9 @@ def always(checkpoints: Path, tag: str) -> None:
     assert isinstance(opened.enricher, TARGER)
     with torch.no_grad():
         opened.enricher.emission.bias[1 + opened.enricher.config.tags.index(tag)] += 1e4
-    write_enricher(checkpoints / "targer_essays", opened.enricher, opened.reader, {}, {"trained on": {"input": {}}}, "# test\n")
+    write_network(
+        checkpoints / "targer_essays", ENRICHERS, opened.enricher, opened.reader, {}, {"trained on": {"input": {}}}, "# test\n"
+    )
 
 
 STAGE = SYSTEMS["targer_dirichlet"].stage

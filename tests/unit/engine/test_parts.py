@@ -116,11 +116,11 @@ def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path,
 def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:
     pickled = pickle.dumps(open_checkpoint(checkpoints / "knrm"))
     write_tiny(checkpoints, "knrm", seed=9)
-    with pytest.raises(CheckpointError, match=r"knrm: another checkpoint .* than where this was begun .*; copy it from there"):
+    with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy that one here"):
         pickle.loads(pickled)
 
 
 def test_a_checkpoint_that_was_never_written_cannot_travel(checkpoints: Path) -> None:
     opened = open_checkpoint(checkpoints / "knrm")
-    with pytest.raises(TypeError, match="not opened from a directory"):
+    with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(Checkpoint(opened.ranker, opened.tokeniser, "a test"))

@@ -12,13 +12,13 @@ import safetensors.torch
 import torch
 
 from submission.enrichment.base import Word
-from submission.enrichment.checkpoint import TEXTS, open_enricher, write_enricher
+from submission.enrichment.checkpoint import ENRICHERS, TEXTS, open_enricher
 from submission.enrichment.deepct import DeepCT
-from submission.enrichment.enriched import words_of
-from submission.enrichment.read import read
+from submission.enrichment.enriched import read, words_of
 from submission.errors import CheckpointError
 from submission.scoring.batches import pad
 from submission.scoring.pretrained import Pretrained
+from submission.scoring.stored import write_network
 from submission.text.passages import PassageReader
 from tests.conftest import BERT, contents, seal, tiny_tokenizer, write_deepct
 
@@ -148,7 +148,7 @@ def test_another_kind_of_checkpoint(directory: Path, key: str, value: str, words
 def test_more_pieces_than_positions() -> None:
     bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
     DeepCT(DeepCT.Config(bert=bert, pieces=62))
-    with pytest.raises(ValueError, match="pieces is 63; the encoder reads 1 to 62"):
+    with pytest.raises(ValueError, match="pieces is 63; expected 1 to 62"):
         DeepCT(DeepCT.Config(bert=bert, pieces=63))
 
 
@@ -158,7 +158,7 @@ def test_what_is_frozen_stays_in_the_encoder(tmp_path: Path) -> None:
     network = DeepCT(DeepCT.Config(**pretrained.config(3)))
     network.load_state_dict({**network.state_dict(), **pretrained.tensors()})
     reader = PassageReader.load(pretrained.folder, network.config)
-    write_enricher(tmp_path / "deepct", network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
+    write_network(tmp_path / "deepct", ENRICHERS, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
     stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
     assert not any("embeddings" in name or "layer.2." in name for name in stored)
     assert sum(map(len, contents(tmp_path / "deepct").values())) < 13e6

@@ -19,8 +19,7 @@ from submission.engine.engine import Here
 from submission.enrichment import enriched
 from submission.enrichment.base import Enricher, Word
 from submission.enrichment.checkpoint import EnricherCheckpoint
-from submission.enrichment.enriched import EachAlone, enrich, words_of
-from submission.enrichment.read import read
+from submission.enrichment.enriched import enrich, enrich_separately, read, words_of
 from submission.retrieval import terms
 from submission.retrieval.terms import Settings, TermIndex, term_index
 from tests.conftest import contents, texts_in
@@ -109,17 +108,17 @@ def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: Enr
 
     class Backwards(Here):
         def map(self, function, parts, device):  # type: ignore[no-untyped-def]
-            asked.append(type(function).__name__)
+            asked.append(getattr(function, "func", function).__name__)
             return ((number, function(part)) for number, part in list(parts)[::-1])
 
     enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
     files = [{file.name: file.read_bytes() for file in (tmp_path / one).glob("part-*")} for one in ("here", "other")]
     assert files[0] == files[1]
-    assert asked == ["Tried", "Packed"]
+    assert asked == ["measure_sample", "encode_shard"]
     assert isinstance(opened.enricher, Counting)
     opened.enricher.computed.clear()
-    assert EachAlone(opened, CPU)(["one", "seven"]) == [{"one": 3}, {"seven": 5}]
+    assert enrich_separately(opened, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]
     assert opened.enricher.computed == [["one"], ["seven"]]
 
 
@@ -186,7 +185,7 @@ def test_time_and_size_are_said_before(
         run(opened, tmp_path)
     said, *warned = before
     assert f"50 documents to enrich, about {minutes} minutes and 0.0 MB" in said
-    assert ["--work DIR keeps what is finished" in warning for warning in warned] == [True] * (minutes > enriched.LONG)
+    assert ["--work DIR to resume after an interruption" in warning for warning in warned] == [True] * (minutes > enriched.LONG)
 
 
 def test_the_index_has_their_terms_added_up(

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from submission.enrichment import checkpoint
 from submission.enrichment.base import Word
-from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher, write_enricher
+from submission.enrichment.checkpoint import ENRICHERS, EnricherCheckpoint, open_enricher
 from submission.enrichment.targer import TARGER, joined
+from submission.scoring.stored import write_network
 from submission.text.vocabulary import Vocabulary
 from submission.text.written import SPELLING_IDS, WrittenReader
 
@@ -189,7 +190,7 @@ def test_a_batch_has_each_different_word_once() -> None:
 
 
 def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_enricher(tmp_path / "targer", network(), reader(), {}, {"trained on": {}}, "A test.")
+    write_network(tmp_path / "targer", ENRICHERS, network(), reader(), {}, {"trained on": {}}, "A test.")
     opened = open_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
@@ -198,5 +199,5 @@ def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, 
     assert (found.fingerprint, found.directory) == (opened.fingerprint, tmp_path / "targer")
     monkeypatch.setattr(checkpoint, "open_network", None)
     assert pickle.loads(pickled) is found
-    with pytest.raises(TypeError, match="not opened from a directory"):
+    with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(EnricherCheckpoint(opened.enricher, opened.reader, "a test"))

@@ -17,7 +17,7 @@ from submission.disk.kept import Kept
 from submission.rankers.knrm import KNRM
 from submission.scoring.checkpoint import open_checkpoint
 from submission.scoring.device import in_halves, limit_threads
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from tests.conftest import ROOT
 from tests.unit.scoring.test_scoring import CANDIDATES, CPU, TOKENS
 
@@ -44,7 +44,7 @@ def test_a_batch_that_is_too_large_is_halved_until_it_fits(caplog: pytest.LogCap
     sizes, compute = refusing(3)
     assert in_halves(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert sizes == [7, 4, 2, 2, 3]
-    assert "too small for a batch of 7" in caplog.text
+    assert "out of memory for a batch of 7" in caplog.text
 
 
 def test_a_single_row_that_is_too_large_is_an_error() -> None:

@@ -12,7 +12,7 @@ from submission.errors import UsageError
 from submission.paths import CHECKPOINTS
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.precision import choose_precision
+from submission.scoring.device import choose_precision
 from submission.systems.remembered import Checkpoints
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -27,9 +27,9 @@ def test_bfloat16_where_the_processor_has_it(feature: str, monkeypatch: pytest.M
 
 def test_bfloat16_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
-    with pytest.raises(UsageError, match="this processor has no instructions for it"):
+    with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
         choose_precision("bfloat16", CPU)
-    with pytest.raises(UsageError, match="a GPU computes encoders in float16"):
+    with pytest.raises(UsageError, match="a GPU always uses float16"):
         choose_precision("bfloat16", GPU)
     assert choose_precision("float32", GPU) is None
 

@@ -13,7 +13,7 @@ from submission.rankers.gru import GRU
 from submission.rankers.knrm import KNRM
 from submission.scoring.batches import pad
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.documents import score
+from submission.scoring.pairs import score
 from submission.scoring.tokens import ReadTokens
 from submission.stopwatch import Stopwatch
 from submission.text.tokenisers import Lengths, WordTokeniser
@@ -62,7 +62,7 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
 def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = open_checkpoint(checkpoints / "knrm")
     checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
-    with pytest.raises(CheckpointError, match="argument d for topic 1"):
+    with pytest.raises(CheckpointError, match="document d for topic 1"):
         score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
 
 

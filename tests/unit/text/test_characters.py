@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.paths import CHECKPOINTS
-from submission.scoring.checkpoint import open_checkpoint, write_checkpoint
+from submission.scoring.checkpoint import RANKERS, open_checkpoint
 from submission.scoring.probe import PAIRS, UNIFIED_PAIRS, probed
+from submission.scoring.stored import write_network
 from submission.text.characters import unified
 from submission.text.normalise import normalise, premise_words, query_words
 from submission.text.passages import PassageReader
@@ -70,7 +71,7 @@ def test_a_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
     assert len(probed(new.ranker, new.tokeniser)) == len(PAIRS) + len(UNIFIED_PAIRS)
     assert len(probed(old.ranker, old.tokeniser)) == len(PAIRS)
     assert '"text_rule": 2' in (tmp_path / "knrm" / "config.json").read_text()
-    write_checkpoint(tmp_path / "again", old.ranker, old.tokeniser, {}, {"note": "a test"}, "# test\n")
+    write_network(tmp_path / "again", RANKERS, old.ranker, old.tokeniser, {}, {"note": "a test"}, "# test\n")
     assert "text_rule" not in (tmp_path / "again" / "config.json").read_text()
     assert open_checkpoint(tmp_path / "again").tokeniser.rule == 1
 
