@@ -106,7 +106,7 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     arguments("ibm", 4).to_parquet(place(tables, "ibm"))
     refused(2, "a run by another recipe, other tables or vectors; give --restart", *fit(tables))
     place(tables, "ibm").unlink()
-    refused(3, "ibm.parquet: missing; `python -m training prepare lists", *fit(tables))
+    refused(3, "ibm.parquet: not found; run `python -m training prepare lists", *fit(tables))
 
 
 def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:

@@ -186,7 +186,7 @@ def test_vectors_of_other_words_and_missing_tables_are_refused(work: Path, refus
     words = "vectors of normalised words; expected `prepare vectors --written word2vec`"
     refused(2, words, *command, "--vectors", work / "vectors")
     (work / "tagging" / "webd.parquet").unlink()
-    refused(3, "webd.parquet: missing; `python -m training prepare tags -i DIR", *command)
+    refused(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)
 
 
 def always(checkpoints: Path, tag: str) -> None:
