@@ -1,4 +1,4 @@
-"""The rules that every ranker obeys, over the registry: a new file in submission/rankers is covered the moment it exists."""
+"""Contract tests of all registered rankers; a new file in submission/rankers is covered automatically."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.conftest import SMALL
 from training.fitting.losses import hinge
 
 VOCABULARY = 60
-# 17 document positions a piece: most documents below have several
+# 17 document positions per chunk: most documents below have several chunks
 BERT = {**TINY, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
 
 VARIANTS = {"gru with interaction": ("gru", {**SMALL["gru"], "interaction": True})}
 
 
 def build(name: str, seed: int = 0) -> Ranker:
-    """A small network with random word vectors, in evaluation mode; CEDR-DRMM in float64: in float32 a bin could flip."""
+    """Build a small network with random vectors, in evaluation mode; CEDR-DRMM in float64, where no similarity changes bins."""
     torch.manual_seed(seed)
     name, fields = VARIANTS.get(name, (name, SMALL.get(name, {})))
     ranker_class = find(name)
@@ -41,9 +41,9 @@ def build(name: str, seed: int = 0) -> Ranker:
     return ranker.eval()
 
 
-def texts(seed: int, number: int, longest: int) -> list[list[int]]:
+def texts(seed: int, count: int, longest: int) -> list[list[int]]:
     generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(1, longest + 1, (number,), generator=generator).tolist()
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
     return [torch.randint(1, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
 
 
@@ -57,8 +57,8 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def near(found: Tensor, expected: Tensor) -> None:
-    assert ((found - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (found, expected)
+def near(actual: Tensor, expected: Tensor) -> None:
+    assert ((actual - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (actual, expected)
 
 
 def test_the_registry_finds_what_is_there() -> None:
@@ -97,10 +97,10 @@ def test_the_documents_of_a_topic_have_the_scores_of_their_pairs(name: str, quer
     assert isinstance(ranker, TopicRanker)
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
     score = ranker.prepare(pad([[9, 8], query, [3]])[0])
-    found = score(*pad([query]), *pad(documents))
-    assert found.shape == (len(documents),)
-    near(found, ranker(*pad([query] * len(documents)), *pad(documents)))
-    near(score(*widen(pad([query]), 2), *widen(pad(documents), 7)), found)
+    actual = score(*pad([query]), *pad(documents))
+    assert actual.shape == (len(documents),)
+    near(actual, ranker(*pad([query] * len(documents)), *pad(documents)))
+    near(score(*widen(pad([query]), 2), *widen(pad(documents), 7)), actual)
 
 
 @torch.no_grad()
@@ -110,17 +110,17 @@ def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) ->
     ranker = build(name)
     assert isinstance(ranker, SiameseRanker)
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else [])]
-    found = ranker.represent_many(*pad(documents))
-    assert longest < 4 or found.abs().max() > 0.01
-    near(found, torch.cat([ranker.represent(*pad([document])) for document in documents]))
-    near(ranker.represent_many(*widen(pad(documents), 7)), found)
+    actual = ranker.represent_many(*pad(documents))
+    assert longest < 4 or actual.abs().max() > 0.01
+    near(actual, torch.cat([ranker.represent(*pad([document])) for document in documents]))
+    near(ranker.represent_many(*widen(pad(documents), 7)), actual)
 
 
 @torch.no_grad()
 def test_unknown_words_do_not_match_each_other(name: str) -> None:
     ranker = build(name)
     if name.startswith("gru") or ranker.reads == "pieces":
-        pytest.skip("it does not match known words")
+        pytest.skip("does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
 
@@ -130,12 +130,12 @@ def test_unknown_words_do_not_match_each_other(name: str) -> None:
 def test_an_explanation_sums_to_the_score(name: str, query: list[int], document: list[int]) -> None:
     ranker = build(name)
     pair = (*pad([query]), *pad([document]))
-    found = ranker.explain(*pair)
-    total = torch.tensor(sum(part.value for part in found.parts))
-    near(total if found.output is None else found.output(total), ranker(*pair)[0].float())
-    for part in found.parts:
+    actual = ranker.explain(*pair)
+    total = torch.tensor(sum(part.value for part in actual.parts))
+    near(total if actual.output is None else actual.output(total), ranker(*pair)[0].float())
+    for part in actual.parts:
         assert part.query is None or 0 <= part.query < max(1, len(query))
-        assert all(0 <= place < max(1, len(document)) for place in part.document)
+        assert all(0 <= position < max(1, len(document)) for position in part.document)
 
 
 def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: str) -> None:
@@ -154,9 +154,9 @@ def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: st
 def test_padding_and_unknown_are_not_trained(name: str) -> None:
     ranker = build(name)
     if ranker.reads == "pieces":
-        pytest.skip("a tokenizer's pieces are all known")
+        pytest.skip("all word pieces are known")
     if "embedding.weight" not in dict(ranker.named_parameters()):
-        pytest.skip("its word vectors are not trained")
+        pytest.skip("word embeddings are frozen")
     ranker(*pad([[5, 1, 6]]), *pad([[1, 5, 7, 1]])).sum().backward()  # type: ignore[no-untyped-call]
     gradient = dict(ranker.named_parameters())["embedding.weight"].grad
     assert gradient is not None
@@ -177,9 +177,9 @@ def test_matching_stays_in_full_precision_under_autocast(name: str) -> None:
     ranker, queries, documents = build(name).float(), texts(1, 9, 10), texts(2, 9, 40)
     expected = ranker(*pad(queries), *pad(documents))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = ranker(*pad(queries), *pad(documents))
-    assert found.dtype == torch.float32
-    near(found, expected)
+        actual = ranker(*pad(queries), *pad(documents))
+    assert actual.dtype == torch.float32
+    near(actual, expected)
 
 
 def test_it_learns_ten_pairs(name: str) -> None:
@@ -207,7 +207,7 @@ def test_it_learns_ten_pairs(name: str) -> None:
 def test_dropout_drops_while_training_alone(name: str) -> None:
     ranker = build(name)
     if not any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in ranker.modules()):
-        pytest.skip("it has no dropout")
+        pytest.skip("no dropout")
     pair = (*pad(texts(1, 9, 10)), *pad(texts(2, 9, 40)))
     assert torch.equal(ranker(*pair), ranker(*pair))
     ranker.train()
@@ -221,33 +221,33 @@ def test_networks_of_the_thesis_have_its_dropout() -> None:
 
 
 def test_distinct_words_and_padding() -> None:
-    words, numbers = distinct(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
-    assert words.tolist() == [0, 2, 5, 7, 9]
-    assert numbers.tolist() == [[3, 2, 3], [1, 2, 4]]
+    ids, index = distinct(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
+    assert ids.tolist() == [0, 2, 5, 7, 9]
+    assert index.tolist() == [[3, 2, 3], [1, 2, 4]]
 
 
 def test_each_ranker_is_scored_in_its_own_way_and_gives_what_forward_gives(name: str) -> None:
     ranker = build(name)
     queries, premises = texts(1, 3, 10), [[], *texts(2, 30, 40)]
     query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(31)))
-    found = score_pairs(ranker, PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.device("cpu"))
-    assert found.dtype == np.float32
+    actual = score_pairs(ranker, PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.device("cpu"))
+    assert actual.dtype == np.float32
     with torch.no_grad():
         expected = ranker(*pad([queries[row] for row in query]), *pad([premises[row] for row in premise]))
-    near(torch.from_numpy(found), expected.float())
+    near(torch.from_numpy(actual), expected.float())
 
 
 def test_the_number_of_threads_changes_no_bit(name: str) -> None:
     ranker = build(name)
     queries, premises = texts(1, 3, 10), texts(2, 120, 60)
     query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(120)))
-    pairs, before, found = PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.get_num_threads(), []
+    pairs, before, actual = PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append(score_pairs(ranker, pairs, torch.device("cpu")))
+            actual.append(score_pairs(ranker, pairs, torch.device("cpu")))
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-    np.testing.assert_array_equal(found[1], found[0])
-    np.testing.assert_array_equal(found[2], found[0])
+    np.testing.assert_array_equal(actual[1], actual[0])
+    np.testing.assert_array_equal(actual[2], actual[0])

@@ -1,4 +1,4 @@
-"""The BERT networks against values of the reference code (see the README of each directory in data/)."""
+"""BERT rankers compared with values of the reference code (see the README of each directory in data/)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {
     "cedr_drmm": (CEDRDRMM, {"first": "head.hidden", "second": "head.out"}),
 }
 BATCHES = ("short", "split", "edge", "emptyq")
-# Rows that the reference computes in a batch as it would alone: no shorter document beside a longer one.
+# Rows whose reference values do not depend on the batch: no shorter document next to a longer one.
 AS_IF_ALONE = {"short": [0, 3], "split": [0, 4], "edge": [1], "emptyq": [0, 1]}
 
 
@@ -52,8 +52,8 @@ def test_scores_are_those_of_pairs_alone(name: str, batch: str, padded: bool) ->
     query, query_mask, *document = pairs(inputs, batch)
     width = query.shape[1] if padded else max(1, int(query_mask.sum(1).max()))  # of the longest query
     # Relative above 1: CEDR-DRMM's scores are near 200, from histograms that the reference computes in float32.
-    found = ranker(query[:, :width], query_mask[:, :width], *document)
-    torch.testing.assert_close(found, scores, rtol=1e-6 if scores.abs().max() > 1 else 0, atol=1e-6)
+    actual = ranker(query[:, :width], query_mask[:, :width], *document)
+    torch.testing.assert_close(actual, scores, rtol=1e-6 if scores.abs().max() > 1 else 0, atol=1e-6)
 
 
 @torch.no_grad()
@@ -77,5 +77,5 @@ def test_similarities_and_histograms(name: str, batch: str) -> None:
     rows = AS_IF_ALONE[batch]
     close(similarity[rows], expected[f"{batch}.simmat_f64"][rows].double(), 1e-6)
     if name == "cedr_drmm":
-        found = log_histogram(similarity, counted, 11, 1e-5, torch.float64)
-        close(found[rows], expected[f"{batch}.histogram"][rows].double(), 1e-6)
+        actual = log_histogram(similarity, counted, 11, 1e-5, torch.float64)
+        close(actual[rows], expected[f"{batch}.histogram"][rows].double(), 1e-6)

@@ -1,4 +1,4 @@
-"""Conv-KNRM against slow loops, where the golden values do not reach: n-grams of short texts, unknown words."""
+"""Conv-KNRM compared with plain loops, for cases without golden values: n-grams of short texts, unknown words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor
 from submission.rankers.conv_knrm import PAIRINGS, ConvKNRM
 from submission.scoring.batches import pad
 
-MUS = [1.0] + [0.95 - 0.1 * number for number in range(20)]
+MUS = [1.0] + [0.95 - 0.1 * index for index in range(20)]
 SIGMAS = [0.001] + [0.1] * 20
 
 
 def ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
-    """The unit vectors of the n-grams that lie wholly in a text and have no unknown word."""
+    """Return the unit vectors of the n-grams inside a text that have no unknown word."""
     convolution = network.convolutions[window - 1]
     vectors = []
     for start in range(len(text) - window + 1):
@@ -35,10 +35,9 @@ def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
     for q, d in PAIRINGS:
         for mu, sigma in zip(MUS, SIGMAS, strict=True):
             total = 0.0
-            for left in ngrams(network, query, q):
-                count = sum(
-                    math.exp(-((float(left @ right) - mu) ** 2) / (2 * sigma**2)) for right in ngrams(network, document, d)
-                )
+            for query_ngram in ngrams(network, query, q):
+                similarities = [float(query_ngram @ ngram) for ngram in ngrams(network, document, d)]
+                count = sum(math.exp(-((similarity - mu) ** 2) / (2 * sigma**2)) for similarity in similarities)
                 total += 0.01 * math.log(max(count, 1e-10))
             features.append(total)
     return math.tanh(float(network.linear.weight[0] @ torch.tensor(features, dtype=torch.float64)) + float(network.linear.bias))
@@ -48,10 +47,10 @@ def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
 def test_against_loops() -> None:
     torch.manual_seed(0)
     network = ConvKNRM(ConvKNRM.Config(vocabulary=20, dimensions=5, channels=7)).double().eval()
-    network.linear.weight.mul_(0.05)  # keep the tanh away from its ends
+    network.linear.weight.mul_(0.05)  # keep tanh unsaturated
     queries = [[5, 6, 7, 8], [5, 1, 7], [9], [], [4, 5], [1, 1, 1]]
     documents = [[5, 6, 7, 8, 9, 10, 5, 6], [3, 5, 1, 7, 2, 4], [9, 9], [4, 5, 6], [], [1, 1, 1, 5]]
-    found = network(*pad(queries), *pad(documents))
+    actual = network(*pad(queries), *pad(documents))
     expected = [score(network, query, document) for query, document in zip(queries, documents, strict=True)]
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
     assert max(abs(value) for value in expected) < 0.95

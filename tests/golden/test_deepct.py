@@ -1,4 +1,4 @@
-"""DeepCT against values of the reference code (see data/deepct/README.md)."""
+"""DeepCT compared with values of the reference code (see data/deepct/README.md)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LENGTH = 24
 
 
 def reader() -> PassageReader:
-    vocabulary = {piece: number for number, piece in enumerate(TEXT["vocabulary"])}
+    vocabulary = {piece: token_id for token_id, piece in enumerate(TEXT["vocabulary"])}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
     return PassageReader(tokenizer, 1000, LENGTH - 2)
 
 
 def passages() -> list[Passage]:
-    return [reader().passage(text or ".") for text in TEXT["texts"]]  # how the reference reads an empty text
+    return [reader().passage(text or ".") for text in TEXT["texts"]]  # the reference reads an empty text as "."
 
 
 def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
@@ -45,16 +45,16 @@ def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
 
 
 def on_pieces(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, mask and targets without [CLS] and [SEP], which the network puts in itself."""
+    """Return ids, mask and targets without [CLS] and [SEP], which the network inserts itself."""
     size = inputs["input_mask"].sum(1, keepdim=True) - 2
     mask = torch.arange(LENGTH - 2) < size
     targets = torch.where(inputs["target_mask"] > 0, inputs["target_weights"].double(), -1.0)
     return inputs["input_ids"][:, 1:-1].long() * mask, mask, targets[:, 1:-1]
 
 
-def within(found: Tensor, expected: Tensor) -> None:
-    """1e-6 of the largest value: the reference computes in single precision."""
-    torch.testing.assert_close(found, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
+def within(actual: Tensor, expected: Tensor) -> None:
+    """Compare within 1e-6 of the largest value: the reference computes in float32."""
+    torch.testing.assert_close(actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
 def test_texts_become_these_pieces_and_targets() -> None:
@@ -62,30 +62,30 @@ def test_texts_become_these_pieces_and_targets() -> None:
     ids, mask, targets = on_pieces(inputs)
     for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
         assert passage.ids == ids[row][mask[row]].tolist()
-        found = targets_of(passage, labels_of(passage, recall))
-        np.testing.assert_array_equal(found, targets[row][mask[row]].numpy())
+        actual = targets_of(passage, labels_of(passage, recall))
+        np.testing.assert_array_equal(actual, targets[row][mask[row]].numpy())
     assert (targets > 0).sum() == 8
 
 
-@pytest.mark.parametrize(("given", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True)))
-def test_targets_of_pieces(given: list[Any], expected: list[list[float]]) -> None:
-    pieces, recall = given
+@pytest.mark.parametrize(("inputs", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True)))
+def test_targets_of_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
+    pieces, recall = inputs
     text = " ".join(pieces).replace(" ##", "")
     passage = reader().passage(text)
-    found = targets_of(passage, labels_of(passage, recall))
-    assert np.where(found < 0, 0, found).tolist() == expected[0]
-    assert (found >= 0).astype(int).tolist() == expected[1]
+    actual = targets_of(passage, labels_of(passage, recall))
+    assert np.where(actual < 0, 0, actual).tolist() == expected[0]
+    assert (actual >= 0).astype(int).tolist() == expected[1]
 
 
 def test_predictions() -> None:
     deepct, inputs, expected = network()
     ids, mask, targets = on_pieces(inputs)
     with torch.no_grad():
-        found = torch.where(targets >= 0, deepct(ids, mask), 0.0)
-        within(found, expected["masked_logits_f32"][:, 1:-1])
+        actual = torch.where(targets >= 0, deepct(ids, mask), 0.0)
+        within(actual, expected["masked_logits_f32"][:, 1:-1])
         for row, passage in enumerate(passages()):
-            [said] = deepct.words([passage])
-            np.testing.assert_allclose([word.weight for word in said], found[row][targets[row] >= 0].numpy(), rtol=1e-6)
+            [words] = deepct.words([passage])
+            np.testing.assert_allclose([word.weight for word in words], actual[row][targets[row] >= 0].numpy(), rtol=1e-6)
 
 
 def test_loss_and_gradients() -> None:
@@ -99,9 +99,9 @@ def test_loss_and_gradients() -> None:
     for name, value in expected.items():
         if name.startswith("grad."):
             theirs = name.removeprefix("grad.")
-            found = parameters[names.get(theirs, f"encoder.{theirs}")].grad
-            assert found is not None
-            within(found, value)
+            actual = parameters[names.get(theirs, f"encoder.{theirs}")].grad
+            assert actual is not None
+            within(actual, value)
             compared += 1
     assert compared == 3
 

@@ -1,4 +1,4 @@
-"""The losses over lists against values of TF-Ranking (see the README in data/tfr_losses)."""
+"""Listwise losses compared with values of TF-Ranking (see the README in data/tfr_losses)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ CASES = ("ties", "no_ties", "dense_ranks", "large_scores", "pairs")
 INPUTS, EXPECTED, EXACT = (
     load_file(DATA / "tfr_losses" / f"{name}.safetensors") for name in ("inputs", "expected", "expected_f64")
 )
-DETERMINED = [  # ListMLE breaks ties at random, and adds something for padding
+DETERMINED = [  # ListMLE breaks ties at random and counts padding
     (case, name) for case in CASES for name in THEIRS if name != "list_mle" or case == "pairs"
 ]
 
-HAS_EQUAL_SCORES = {("ties", "logistic"): 0, ("pairs", "logistic"): 2}  # rows where the reference has no slope; it is -1/2
+HAS_EQUAL_SCORES = {
+    ("ties", "logistic"): 0,
+    ("pairs", "logistic"): 2,
+}  # rows whose equal scores have gradient 0 in the reference, -1/2 here
 
 
 def computed(name: str, case: str, dtype: torch.dtype = torch.float64, rows: slice = slice(None)) -> tuple[Tensor, Tensor]:
-    """The loss of a case's lists, and its gradient by the scores."""
+    """Compute the loss of a case's lists and its gradient with respect to the scores."""
     labels, scores = (INPUTS[f"{case}.{kind}"][rows].to(dtype) for kind in ("labels", "scores"))
     loss = LOSSES[name](labels, scores.requires_grad_())
     loss.backward()  # type: ignore[no-untyped-call]
@@ -59,10 +62,12 @@ def test_the_slope_of_the_logistic_loss_at_equal_scores() -> None:
 
 
 def test_list_mle_without_ties() -> None:
-    """Padding of the reference takes part: the rows without any have its values, all rows have its gradient."""
-    whole = slice(0, 2)
-    theirs = EXPECTED["no_ties.list_mle_loss.per_list"][whole].double()
-    torch.testing.assert_close(computed("list_mle", "no_ties", rows=whole)[0], theirs.mean(0, keepdim=True), rtol=1e-6, atol=0)
+    """The reference counts padding: values agree for unpadded rows, gradients for all rows."""
+    unpadded = slice(0, 2)
+    theirs = EXPECTED["no_ties.list_mle_loss.per_list"][unpadded].double()
+    torch.testing.assert_close(
+        computed("list_mle", "no_ties", rows=unpadded)[0], theirs.mean(0, keepdim=True), rtol=1e-6, atol=0
+    )
     gradient = EXACT["no_ties.list_mle_loss.estimator_grad"]
     torch.testing.assert_close(computed("list_mle", "no_ties")[1], gradient, rtol=1e-9, atol=1e-9)
     added = torch.tensor([2.0, 6.0], dtype=torch.float64).log().sum() / 4  # ln(m!) of 2 and of 3 padded items, in 4 lists
@@ -77,10 +82,10 @@ def test_list_mle_takes_all_orders_of_tied_items(case: str) -> None:
     for row in range(len(mean)):
         padding = (INPUTS[f"{case}.labels"][row] < 0).sum()
         added = torch.lgamma(padding + torch.ones(1, dtype=torch.float64))  # ln(m!) of m padded items
-        found = added + torch.cat([computed("list_mle", case, rows=slice(row, row + 1))[0] for _ in range(300)])
+        losses = added + torch.cat([computed("list_mle", case, rows=slice(row, row + 1))[0] for _ in range(300)])
         slack = 1e-6 * highest[row].abs()
-        assert lowest[row] - slack <= found.min()
-        assert found.max() <= highest[row] + slack
+        assert lowest[row] - slack <= losses.min()
+        assert losses.max() <= highest[row] + slack
         spread = float(highest[row] - lowest[row])
-        assert found.mean().item() == pytest.approx(mean[row].item(), abs=0.1 * spread + 1e-6 * abs(mean[row].item()))
-        assert spread < 1e-9 * highest[row] or found.unique().numel() > 1
+        assert losses.mean().item() == pytest.approx(mean[row].item(), abs=0.1 * spread + 1e-6 * abs(mean[row].item()))
+        assert spread < 1e-9 * highest[row] or losses.unique().numel() > 1

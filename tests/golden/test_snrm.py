@@ -1,4 +1,4 @@
-"""SNRM against values of the paper's equations and of the reference's inverted index (see the README in data/)."""
+"""SNRM compared with values of Zamani et al.'s equations and of the reference code (see the README in data/)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXTS = ("query", "doc1", "doc2")
 
 
 def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Golden id 40 is padding; 0, its unknown word, has a vector like any other."""
+    """Convert golden ids: 40 is padding; 0, the unknown word, has a vector like any other."""
     real = golden != 40
     return torch.where(real, golden + 2, 0).long(), real
 
@@ -47,7 +47,7 @@ def test_representations(name: str, text: str) -> None:
 def test_padded_representations_of_full_texts_are_the_reference_code_s(name: str, text: str) -> None:
     network, inputs, expected = build(name, padded=True)
     read, real = ids(inputs[f"{text}_ids"])
-    full = real.all(1)  # of others the reference counts the windows of padding too
+    full = real.all(1)  # for other texts the reference also counts windows of padding
     assert full.any()
     close(network.represent(read, real)[full], expected[f"{text}_repr_f64"][full])
 

@@ -1,4 +1,4 @@
-"""TARGER's tagger against values of the reference code, with either cell (see the README of each directory in data/)."""
+"""TARGER's tagger compared with the reference code, for both RNN cells (see the README of each directory in data/)."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # the reference computed in float32
 
 
 def build(name: str) -> tuple[TARGER, tuple[Tensor, Tensor, Tensor, Tensor], Tensor, dict[str, Tensor]]:
-    """The network, its input, the gold tags, and what is expected."""
+    """Return the network, its inputs, the gold tags and the expected values."""
     weights, inputs, expected = load(name)
     tags = tuple(json.loads((DATA / name / "arrays.json").read_text())["meta"]["tags"])[1:-1]
     config = TARGER.Config(17, tags, 102, 10, 5, filters=4, cell=CELLS[name], hidden=12)  # type: ignore[arg-type]
     network = TARGER(config).double().eval()
     network.load_state_dict({ours(key): value for key, value in weights.items()})
     ids, mask = inputs["word_ids"], inputs["mask"].bool()
-    words = torch.arange(ids.numel()).view_as(ids)  # each as if it stood there alone
+    words = torch.arange(ids.numel()).view_as(ids)  # each token distinct
     return network, (ids.flatten(), inputs["char_ids"].flatten(0, 1), words, mask), inputs["tag_ids"], expected
 
 
 def ours(theirs: str) -> str:
-    """The name of a weight."""
+    """Return our name of a reference weight."""
     layer, _, weight = theirs.partition(".")
     names = {"word_embedding": "embedding.weight", "char_embedding": "letters.weight", "transitions": "crf.transitions"}
-    way = "back" if weight.endswith("_reverse") else "ahead"
-    layers = {"char_conv": "convolution", "lstm": way, "gru": way, "emission": "emission"}
+    direction = "back" if weight.endswith("_reverse") else "ahead"
+    layers = {"char_conv": "convolution", "lstm": direction, "gru": direction, "emission": "emission"}
     return names.get(theirs) or f"{layers[layer]}.{weight.removesuffix('_reverse')}"
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_letters_emissions_and_scores(name: str) -> None:
-    network, given, tags, expected = build(name)
-    _, spelt, _, mask = given
+    network, inputs, tags, expected = build(name)
+    _, spelt, _, mask = inputs
     torch.testing.assert_close(
         network.spelt(spelt).view_as(expected["char_features"]), expected["char_features"].double(), **CLOSE
     )
-    emissions = network(*given)
+    emissions = network(*inputs)
     torch.testing.assert_close(emissions[mask], expected["emissions"][mask].double(), **CLOSE)
     torch.testing.assert_close(network.crf.score(emissions, tags, mask), expected["gold_score"].double(), **CLOSE)
     torch.testing.assert_close(network.crf.log_partition(emissions, mask), expected["log_partition"].double(), **CLOSE)
@@ -52,22 +52,24 @@ def test_letters_emissions_and_scores(name: str) -> None:
 
 @pytest.mark.parametrize("name", CELLS)
 def test_loss_and_gradients(name: str) -> None:
-    network, given, tags, expected = build(name)
-    loss = network.crf.loss(network(*given), tags, given[-1])
+    network, inputs, tags, expected = build(name)
+    loss = network.crf.loss(network(*inputs), tags, inputs[-1])
     torch.testing.assert_close(loss, expected["nll"].double().squeeze(), **CLOSE)
     loss.backward()
-    gradients = {ours(name.removeprefix("grad.")): value for name, value in expected.items() if name.startswith("grad.")}
-    found = {name: value.grad for name, value in network.named_parameters()}
-    assert found.keys() == gradients.keys()
-    for key, value in gradients.items():
-        torch.testing.assert_close(found[key], value.double(), **CLOSE)
+    expected_gradients = {
+        ours(name.removeprefix("grad.")): value for name, value in expected.items() if name.startswith("grad.")
+    }
+    gradients = {name: value.grad for name, value in network.named_parameters()}
+    assert gradients.keys() == expected_gradients.keys()
+    for key, value in expected_gradients.items():
+        torch.testing.assert_close(gradients[key], value.double(), **CLOSE)
         assert value.abs().max() > 0
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_best_tags(name: str) -> None:
-    network, given, _, expected = build(name)
-    assert torch.equal(network.crf.best(network(*given), given[-1]), expected["viterbi"].clamp(min=0))
+    network, inputs, _, expected = build(name)
+    assert torch.equal(network.crf.best(network(*inputs), inputs[-1]), expected["viterbi"].clamp(min=0))
 
 
 def test_letters_are_read_as_the_reference_reads_them() -> None:
@@ -77,6 +79,6 @@ def test_letters_are_read_as_the_reference_reads_them() -> None:
     rows = spelt[mask.flatten()].tolist()
     assert max(map(len, words)) > 20
     for word, row in zip(words, rows, strict=True):
-        assert [number > 0 for number in spelling(word)] == [number > 0 for number in row]
-        known = dict(zip(spelling(word), row, strict=True))
-        assert all(golden["chars"][character] == known[spelling(character)[9]] for character in word[:20])
+        assert [ours > 0 for ours in spelling(word)] == [theirs > 0 for theirs in row]
+        golden_ids = dict(zip(spelling(word), row, strict=True))
+        assert all(golden["chars"][character] == golden_ids[spelling(character)[9]] for character in word[:20])

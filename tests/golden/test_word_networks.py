@@ -1,4 +1,4 @@
-"""The word networks against values of the reference code (see the README of each directory in data/)."""
+"""Word-based rankers compared with values of the reference code (see the README of each directory in data/)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def load(name: str) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Ten
 
 
 def table(golden: Tensor) -> Tensor:
-    """Golden row 0 is padding and unknown; ours are two rows of zeros."""
+    """Convert golden vectors: row 0 is padding and unknown, for which we have two rows of zeros."""
     return torch.cat([torch.zeros(2, golden.shape[1], dtype=torch.float64), golden[1:]])
 
 
 def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Golden id 0 is padding after the last word and unknown before it; the mask covers words and unknown."""
+    """Convert golden ids: 0 is padding after the last word and unknown before it; the mask covers words and unknown."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
     ours = torch.where(golden > 0, golden + FIRST, torch.where(inside, 1, 0))
     return ours, inside
 
 
-def close(found: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
 def knrm() -> tuple[KNRM, dict[str, Tensor], dict[str, Tensor]]:
@@ -111,8 +111,8 @@ def drmm(smoothing: float = 1e-5) -> tuple[DRMM, tuple[Tensor, Tensor], tuple[Te
     weights, inputs, expected = load("drmm")
     network = DRMM(DRMM.Config(vocabulary=82, dimensions=16, smoothing=smoothing)).double().eval()
     state = {"embedding.weight": torch.cat([torch.zeros(2, 16, dtype=torch.float64), weights["embedding"]])}
-    for number, name in enumerate(("first", "second", "third")):
-        state |= {f"{name}.{part}": weights[f"mlp.{number}.{part}"] for part in ("weight", "bias")}
+    for index, name in enumerate(("first", "second", "third")):
+        state |= {f"{name}.{part}": weights[f"mlp.{index}.{part}"] for part in ("weight", "bias")}
     network.load_state_dict(state | {"gate.weight": weights["gate.weight"][None]})
     query, document = ((g.add(2) * (g >= 0), g >= 0) for g in (inputs["query_ids"], inputs["doc_ids"]))  # padding is -1
     return network, query, document, expected
@@ -127,9 +127,9 @@ def test_drmm_scores() -> None:
 def test_drmm_histograms(bins: int) -> None:
     network, query, document, expected = drmm()
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    found = log_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
+    actual = log_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
     real = query[1]
-    close(found[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
+    close(actual[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
 
 
 @pytest.mark.parametrize("bins", [1024, 30, 11, 5])
@@ -144,27 +144,27 @@ def conv_knrm() -> tuple[ConvKNRM, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load("conv_knrm_plain")
     network = ConvKNRM(ConvKNRM.Config(vocabulary=81, dimensions=12)).double().eval()
     state = {"embedding.weight": table(weights["embedding"])}
-    for number, name in enumerate(("conv_uni", "conv_bi", "conv_tri")):
-        state[f"convolutions.{number}.weight"] = weights[f"{name}.weight"].squeeze(1).transpose(1, 2)
-        state[f"convolutions.{number}.bias"] = weights[f"{name}.bias"]
+    for index, name in enumerate(("conv_uni", "conv_bi", "conv_tri")):
+        state[f"convolutions.{index}.weight"] = weights[f"{name}.weight"].squeeze(1).transpose(1, 2)
+        state[f"convolutions.{index}.bias"] = weights[f"{name}.bias"]
     network.load_state_dict(state | {name: weights[name] for name in ("linear.weight", "linear.bias")})
     return network, inputs, expected
 
 
 def features(network: ConvKNRM, inputs: dict[str, Tensor]) -> Tensor:
-    """What the network feeds to its linear layer."""
-    seen: list[Tensor] = []
-    handle = network.linear.register_forward_pre_hook(lambda module, values: seen.append(values[0]))
+    """Return the input of the network's linear layer."""
+    captured: list[Tensor] = []
+    handle = network.linear.register_forward_pre_hook(lambda module, values: captured.append(values[0]))
     network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
     handle.remove()
-    return seen[0]
+    return captured[0]
 
 
 def test_conv_knrm() -> None:
     network, inputs, expected = conv_knrm()
     scores = network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
-    found = features(network, inputs)
+    actual = features(network, inputs)
     for row in (0, 7):
         close(scores[row], expected["score_f64"][row])
-        close(found[row], expected["features_f64"][row])
-    close(found[:, :21], expected["features_f64"][:, :21])
+        close(actual[row], expected["features_f64"][row])
+    close(actual[:, :21], expected["features_f64"][:, :21])

@@ -1,4 +1,4 @@
-"""DeepCT: a word's weight is its passage's alone; two passages add up; a checkpoint gives the same words again."""
+"""DeepCT: weights are independent of the batch, passages add up, a checkpoint reproduces its annotations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_two_passages_add_up_by_hand() -> None:
     network = deepct()
     first = [Word("cage", 0, 4, 0.304), Word("the", 5, 8, -0.2), Word("cage", 9, 13, 0.5), Word("cages", 14, 19, 0.004)]
     second = [Word("cages", 0, 5, 0.125), Word("cage", 6, 10, 1.21), Word("", 11, 12, 0.9), Word("zoo", 13, 16, 0.0051)]
-    # 50 and 121 of "cage"; .4 of the first "cages" is none, 12.5 of the second is 12; an unknown word is none
+    # "cage": 50 + 121; "cages": 0.4 is dropped, 12.5 rounds to 12; unknown words are dropped
     assert network.frequencies([first, second]) == {"cage": 171, "cages": 12, "zoo": 1}
     assert network.frequencies([]) == {}
 
@@ -85,8 +85,8 @@ def test_as_written_it_is_opened(directory: Path) -> None:
     opened = open_enricher(directory)
     assert isinstance(opened.enricher, DeepCT)
     assert not opened.enricher.training
-    found = words_of(TEXTS_READ, opened, CPU)
-    assert (found[2], found[0] != {}, opened.fingerprint) == ({}, True, open_enricher(directory).fingerprint)
+    frequencies = words_of(TEXTS_READ, opened, CPU)
+    assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, open_enricher(directory).fingerprint)
     [passages] = read(TEXTS_READ[3:4], opened, CPU)
     assert [len(passage) for passage in passages] == [12, 12, 11]
     rows = json.loads((directory / "probe.json").read_text())
@@ -97,15 +97,15 @@ def test_as_written_it_is_opened(directory: Path) -> None:
 
 
 def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> None:
-    found = {open_enricher(directory).fingerprint}
+    fingerprints = {open_enricher(directory).fingerprint}
     for name in ("tokenizer.json", "config.json"):
         content = json.loads((directory / name).read_text())
         if name == "config.json":
             content["config"]["scale"] = 99  # the probe does not show it
         (directory / name).write_text(json.dumps(content, indent=3))
         seal(directory, name)
-        found.add(open_enricher(directory).fingerprint)
-    assert len(found) == 3
+        fingerprints.add(open_enricher(directory).fingerprint)
+    assert len(fingerprints) == 3
 
 
 def test_a_changed_network_is_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_more_pieces_than_positions() -> None:
 
 
 def test_what_is_frozen_stays_in_the_encoder(tmp_path: Path) -> None:
-    """So that a checkpoint of MiniLM is no larger than those of the rankers."""
+    """A checkpoint over MiniLM is no larger than those of the rankers."""
     pretrained = Pretrained("all-MiniLM-L6-v2")
     network = DeepCT(DeepCT.Config(**pretrained.config(3)))
     network.load_state_dict({**network.state_dict(), **pretrained.tensors()})

@@ -1,4 +1,4 @@
-"""A collection of words with frequencies: in kept parts, goes on where it was killed, and becomes a term index."""
+"""Enrichment of a collection: cached in shards, resumed after an interruption, and indexed by terms."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from submission.retrieval.terms import Settings, TermIndex, term_index
 from tests.conftest import contents, texts_in
 
 CPU = torch.device("cpu")
-TEXTS = [" ".join(["Zoos", *["cage"] * (number % 4), f"w{number % 7}.", "Running runs", f"x{number}"]) for number in range(50)]
+TEXTS = [" ".join(["Zoos", *["cage"] * (index % 4), f"w{index % 7}.", "Running runs", f"x{index}"]) for index in range(50)]
 TEXTS[13] = ""
-DOCNOS = [f"d{number:02}" for number in range(50)]
+DOCNOS = [f"d{index:02}" for index in range(50)]
 COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
 def texts_of(docnos: Sequence[str]) -> list[str]:
-    """The texts of some documents."""
+    """Return the texts of documents."""
     return [TEXTS[DOCNOS.index(docno)] for docno in docnos]
 
 
@@ -45,7 +45,7 @@ class Passage:
 
 
 class Counting(Enricher[Passage]):
-    """Says of each word how long it is; words of one letter or of two are not indexed."""
+    """Weighs each word by its length; words of one or two letters are not indexed."""
 
     value = "length"
 
@@ -83,8 +83,8 @@ def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
 
 def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
     texts = ["one. two three four. five six", "", "seven eight nine ten eleven"]
-    found = read(texts, opened, CPU)
-    assert [[[word.text for word in passage] for passage in passages] for passages in found] == [
+    annotations = read(texts, opened, CPU)
+    assert [[[word.text for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip
     assert isinstance(opened.enricher, Counting)
@@ -93,29 +93,29 @@ def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
 
 
 def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = run(opened, tmp_path / "whole")
-    assert (len(whole), whole[13], whole[1]) == (50, {}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
+    expected = run(opened, tmp_path / "expected")
+    assert (len(expected), expected[13], expected[1]) == (50, {}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
     for size in (1, 7, 49):
         monkeypatch.setattr(enriched, "TOGETHER", size)
-        assert run(opened, tmp_path / f"{size}") == whole
-        found = enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / f"{size}", {}))
-        assert found.between(3, 21) == whole[3:21]
-        assert found.between(40, 90) == whole[40:]
+        assert run(opened, tmp_path / f"{size}") == expected
+        collection = enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / f"{size}", {}))
+        assert collection.between(3, 21) == expected[3:21]
+        assert collection.between(40, 90) == expected[40:]
 
 
 def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: EnricherCheckpoint, tmp_path: Path) -> None:
-    asked: list[str] = []
+    functions: list[str] = []
 
     class Backwards(Here):
         def map(self, function, parts, device):  # type: ignore[no-untyped-def]
-            asked.append(getattr(function, "func", function).__name__)
-            return ((number, function(part)) for number, part in list(parts)[::-1])
+            functions.append(getattr(function, "func", function).__name__)
+            return ((index, function(part)) for index, part in list(parts)[::-1])
 
     enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
-    files = [{file.name: file.read_bytes() for file in (tmp_path / one).glob("part-*")} for one in ("here", "other")]
-    assert files[0] == files[1]
-    assert asked == ["measure_sample", "encode_shard"]
+    here, other = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
+    assert here == other
+    assert functions == ["measure_sample", "encode_shard"]
     assert isinstance(opened.enricher, Counting)
     opened.enricher.computed.clear()
     assert enrich_separately(opened, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]
@@ -127,12 +127,12 @@ def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, m
         def workers(self, device: torch.device) -> int:
             return 4
 
-    said: list[float] = []
+    estimates: list[float] = []
     clock = iter([100.0, 100.0 + 20 * 60])
     monkeypatch.setattr(enriched, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(enriched, "_tell", lambda name, documents, minutes, *rest: said.append(minutes))
+    monkeypatch.setattr(enriched, "_tell", lambda name, documents, minutes, *args: estimates.append(minutes))
     enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path, {}), Four())
-    assert said == [62.5 / 4]
+    assert estimates == [62.5 / 4]
 
 
 def test_killed_three_times_it_goes_on(
@@ -140,29 +140,29 @@ def test_killed_three_times_it_goes_on(
 ) -> None:
     monkeypatch.setattr(enriched, "TOGETHER", 10)
     run(opened, tmp_path / "whole")
-    words, made = enriched.words_of, []
+    words_of, computed = enriched.words_of, []
 
-    def stops(texts: Sequence[str], *rest: Any) -> list[Mapping[str, int]]:
+    def interrupt(texts: Sequence[str], *args: Any) -> list[Mapping[str, int]]:
         if len(texts) == 10:
-            made.append(TEXTS.index(texts[0]) // 10)
-            if len(made) in (2, 4, 6):
+            computed.append(TEXTS.index(texts[0]) // 10)
+            if len(computed) in (2, 4, 6):
                 raise KeyboardInterrupt
-        return words(texts, *rest)
+        return words_of(texts, *args)
 
-    monkeypatch.setattr(enriched, "words_of", stops)
+    monkeypatch.setattr(enriched, "words_of", interrupt)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             run(opened, tmp_path / "killed")
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path / "killed")
-    assert made == [0, 1, 1, 2, 2, 3, 3, 4]
+    assert computed == [0, 1, 1, 2, 2, 3, 3, 4]
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert ": 20 documents to enrich, about" in caplog.text
     run(opened, tmp_path / "killed")
-    assert len(made) == 8
+    assert len(computed) == 8
 
 
-@pytest.mark.parametrize(("share", "minutes"), [(64, 62.5), (1, 25.0)])  # 20 minutes for 16 of 50, and for the 40 of a part
+@pytest.mark.parametrize(("share", "minutes"), [(64, 62.5), (1, 25.0)])  # 20 minutes for a sample of 16, or for a shard of 40
 def test_time_and_size_are_said_before(
     opened: EnricherCheckpoint,
     tmp_path: Path,
@@ -171,21 +171,23 @@ def test_time_and_size_are_said_before(
     share: int,
     minutes: float,
 ) -> None:
-    clock, before, parts = iter([100.0, 100.0 + 20 * 60]), [], enriched.kept_parts
+    clock, messages, kept_parts = iter([100.0, 100.0 + 20 * 60]), [], enriched.kept_parts
 
-    def begins(*given: Any) -> Callable[[int], bytes]:
-        before.extend(caplog.messages)
-        return parts(*given)
+    def record_messages(*args: Any) -> Callable[[int], bytes]:
+        messages.extend(caplog.messages)
+        return kept_parts(*args)
 
     monkeypatch.setattr(enriched, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(enriched, "kept_parts", begins)
+    monkeypatch.setattr(enriched, "kept_parts", record_messages)
     monkeypatch.setattr(enriched, "TOGETHER", 40)
     monkeypatch.setattr(enriched, "SHARE", share)
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path)
-    said, *warned = before
-    assert f"50 documents to enrich, about {minutes} minutes and 0.0 MB" in said
-    assert ["--work DIR to resume after an interruption" in warning for warning in warned] == [True] * (minutes > enriched.LONG)
+    estimate, *warnings = messages
+    assert f"50 documents to enrich, about {minutes} minutes and 0.0 MB" in estimate
+    assert ["--work DIR to resume after an interruption" in warning for warning in warnings] == [True] * (
+        minutes > enriched.LONG
+    )
 
 
 def test_the_index_has_their_terms_added_up(
@@ -198,12 +200,12 @@ def test_the_index_has_their_terms_added_up(
         return enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "parts", {}))
 
     def build(settings: Settings) -> TermIndex:
-        kept = Kept(tmp_path / settings.stemmer, {})
-        return term_index(COLLECTION["docno"].tolist(), texts_in(COLLECTION), settings, kept, enriching)
+        cache = Kept(tmp_path / settings.stemmer, {})
+        return term_index(COLLECTION["docno"].tolist(), texts_in(COLLECTION), settings, cache, enriching)
 
     index = build(Settings(stemmer="porter"))
-    found, frequencies = index.document(1)
-    assert dict(zip(found, frequencies.tolist(), strict=True)) == {"zoo": 4, "cage": 4, "run": 11}
+    index_terms, frequencies = index.document(1)
+    assert dict(zip(index_terms, frequencies.tolist(), strict=True)) == {"zoo": 4, "cage": 4, "run": 11}
     assert index.lengths[[1, 13]].tolist() == [19, 0]
     assert (len(index.lengths), index.statistics(["run"]).df.tolist(), index.statistics(["run"]).cf.tolist()) == (
         50,

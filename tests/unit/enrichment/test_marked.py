@@ -1,4 +1,4 @@
-"""A text in pieces, by the parts of an argument."""
+"""Split of a text into argument components."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WORDS = [
 
 
 def test_a_piece_is_all_that_is_of_one_part() -> None:
-    found = pieces(TEXT, WORDS, lambda word: PARTS.get(word.text, ""))
-    assert found == [
+    spans = pieces(TEXT, WORDS, lambda word: PARTS.get(word.text, ""))
+    assert spans == [
         Piece(" So ", ""), Piece("zoos are cruel", "claim"), Piece(", ", ""), Piece("and small", "premise"), Piece(" .", ""),
     ]  # fmt: skip
-    assert "".join(piece.text for piece in found) == TEXT
+    assert "".join(span.text for span in spans) == TEXT
 
 
 def test_parts_may_touch_and_may_be_none() -> None:

@@ -1,4 +1,4 @@
-"""The tagger: what a sequence's tags are a function of, and that it learns."""
+"""TARGER: tags are independent of the batch, and the tagger learns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def network(cell: str = "lstm") -> TARGER:
 
 
 def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Nine different words in four sequences."""
+    """Draw nine distinct words in four sequences."""
     mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
     return torch.randint(1, 12, (9,)), torch.randint(0, SPELLING_IDS, (9, 20)), torch.randint(0, 9, mask.shape), mask
 
@@ -43,17 +43,17 @@ def test_a_sequence_does_not_see_padding_nor_companions(cell: str) -> None:
     for row, length in enumerate(LENGTHS):
         alone = tagger(ids, letters, words[row : row + 1, :length], mask[row : row + 1, :length])
         torch.testing.assert_close(together[row, :length], alone[0], rtol=1e-5, atol=1e-6)
-        other = words.masked_fill(~mask, 8)
-        torch.testing.assert_close(tagger(ids, letters, other, mask)[mask], together[mask], rtol=0, atol=0)
+        repadded = words.masked_fill(~mask, 8)
+        torch.testing.assert_close(tagger(ids, letters, repadded, mask)[mask], together[mask], rtol=0, atol=0)
 
 
 @torch.no_grad()
 def test_words_are_numbered_in_any_order() -> None:
     tagger, (ids, letters, words, mask) = network(), given()
     order = torch.randperm(9)
-    place = order.argsort()
-    found = tagger(ids[order], letters[order], place[words], mask)
-    torch.testing.assert_close(found[mask], tagger(ids, letters, words, mask)[mask], rtol=1e-5, atol=1e-6)
+    index = order.argsort()
+    emissions = tagger(ids[order], letters[order], index[words], mask)
+    torch.testing.assert_close(emissions[mask], tagger(ids, letters, words, mask)[mask], rtol=1e-5, atol=1e-6)
 
 
 def test_both_directions_and_all_letters_are_seen() -> None:
@@ -64,16 +64,16 @@ def test_both_directions_and_all_letters_are_seen() -> None:
     words[0] = torch.arange(6)
     start = tagger(ids, letters, words, mask)
     for changed in (0, 5):
-        other = ids.clone()
-        other[changed] = ids[changed] % 11 + 1
-        moved = (tagger(other, letters, words, mask)[0] - start[0]).abs().amax(1)
+        new_ids = ids.clone()
+        new_ids[changed] = ids[changed] % 11 + 1
+        moved = (tagger(new_ids, letters, words, mask)[0] - start[0]).abs().amax(1)
         assert (moved > 1e-7).all()
     assert not torch.equal(before[0], start[0])
     seen = set()
-    for place in range(20):
-        other = letters.clone()
-        other[:, place] = other[:, place] % (SPELLING_IDS - 1) + 1
-        seen |= {place} if not torch.equal(tagger(ids, other, words, mask)[mask], start[mask]) else set()
+    for position in range(20):
+        new_letters = letters.clone()
+        new_letters[:, position] = new_letters[:, position] % (SPELLING_IDS - 1) + 1
+        seen |= {position} if not torch.equal(tagger(ids, new_letters, words, mask)[mask], start[mask]) else set()
     assert seen == set(range(20))
 
 
@@ -89,10 +89,10 @@ def test_every_parameter_has_a_gradient_and_is_stored() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("other", ["letters", "embedding"])
-def test_words_and_letters_are_dropped_in_training_alone(other: str) -> None:
+@pytest.mark.parametrize("zeroed", ["letters", "embedding"])
+def test_words_and_letters_are_dropped_in_training_alone(zeroed: str) -> None:
     tagger, batch = network(), given()
-    getattr(tagger, other).weight.zero_()
+    getattr(tagger, zeroed).weight.zero_()
     assert torch.equal(tagger(*batch), tagger(*batch))
     tagger.train()
     assert not torch.equal(tagger(*batch), tagger(*batch))
@@ -103,15 +103,15 @@ def test_what_the_recurrent_layer_says_is_dropped_in_training_alone() -> None:
     torch.manual_seed(0)
     config = TARGER.Config(12, TAGS, SPELLING_IDS, 8, 5, filters=3, hidden=7, dropout=0.0, output_dropout=0.5)
     tagger, batch = TARGER(config).eval(), given()
-    whole = tagger(*batch)
+    emissions = tagger(*batch)
     tagger.train()
-    assert not torch.equal(tagger(*batch), whole)
+    assert not torch.equal(tagger(*batch), emissions)
     tagger.output_dropout.p = 1.0
-    assert torch.equal(tagger(*batch), tagger.emission.bias.expand_as(whole))
+    assert torch.equal(tagger(*batch), tagger.emission.bias.expand_as(emissions))
 
 
 def test_it_learns_what_only_letters_and_neighbours_tell() -> None:
-    """Words begin with a capital letter or not, all are unknown: P begins at a capital, and goes on until the next word 3."""
+    """All words are unknown and differ in one letter: P begins at each word 0 and continues until the next word 3."""
     tagger = network().train()
     tagger.dropout.p = 0.0
     letters = torch.zeros(4, 20, dtype=torch.int64)
@@ -121,10 +121,10 @@ def test_it_learns_what_only_letters_and_neighbours_tell() -> None:
     def batch() -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
         words = torch.randint(0, 4, (16, 10), generator=generator)
         tags, inside = torch.ones_like(words), torch.zeros(16, dtype=torch.bool)
-        for place, column in enumerate(words.unbind(1)):
+        for position, column in enumerate(words.unbind(1)):
             begins, ends = column == 0, column == 3
             inside = (inside | begins) & ~ends
-            tags[:, place] = torch.where(begins, 2, torch.where(inside, 3, 1))
+            tags[:, position] = torch.where(begins, 2, torch.where(inside, 3, 1))
         return (torch.ones(4, dtype=torch.int64), letters, words, torch.ones_like(words, dtype=torch.bool)), tags
 
     optimiser = torch.optim.Adam(tagger.parameters(), lr=0.02)
@@ -145,7 +145,7 @@ def reader() -> WrittenReader:
 
 
 def tagged(tags: str) -> list[Word]:
-    """The words of TEXT, p of a premise, m of a major claim, b of a backing, others of nothing."""
+    """Return the tokens of TEXT: p is a premise, m a major claim, b a backing, others are outside."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
     [passage] = reader().passages(TEXT)
     rows = zip(passage.words, passage.places, tags, strict=True)
@@ -157,8 +157,8 @@ def test_what_is_kept_is_written_as_in_the_text() -> None:
     everything = tagged("p" * 17)
     assert joined(everything) == TEXT.split()
     assert frequencies([everything, everything[:1]]) == {**dict.fromkeys(TEXT.split(), 1), "The": 2}
-    some = tagged("opppp" + "bbbb" + "mm" + "ppp" + "opp")
-    assert joined(some) == ["women's", "rights", "are", "good.", "Zoos", "aren", "t."]
+    words = tagged("opppp" + "bbbb" + "mm" + "ppp" + "opp")
+    assert joined(words) == ["women's", "rights", "are", "good.", "Zoos", "aren", "t."]
     assert joined(tagged("pop" + "o" * 14)) == ["The", "'"]
     assert frequencies([tagged("ob" + "o" * 15)]) == {}
     assert frequencies([]) == {}
@@ -184,7 +184,7 @@ def test_a_batch_has_each_different_word_once() -> None:
     passages = [*reader().passages(TEXT), *reader().passages("Zoos are Good")]
     ids, letters, words, mask = network().batch(passages)
     assert mask.sum(1).tolist() == [17, 3]
-    assert len(ids) == len(letters) == 16  # "are", "." and "'" are there twice, "Zoos" too
+    assert len(ids) == len(letters) == 16  # "are", ".", "'" and "Zoos" occur twice
     for passage, row in zip(passages, words, strict=True):
         assert ids[row[: len(passage)]].tolist() == passage.ids
 
@@ -194,10 +194,10 @@ def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, 
     opened = open_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
-    found = pickle.loads(pickled)
-    assert found is not opened
-    assert (found.fingerprint, found.directory) == (opened.fingerprint, tmp_path / "targer")
+    unpickled = pickle.loads(pickled)
+    assert unpickled is not opened
+    assert (unpickled.fingerprint, unpickled.directory) == (opened.fingerprint, tmp_path / "targer")
     monkeypatch.setattr(checkpoint, "open_network", None)
-    assert pickle.loads(pickled) is found
+    assert pickle.loads(pickled) is unpickled
     with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(EnricherCheckpoint(opened.enricher, opened.reader, "a test"))

@@ -1,4 +1,4 @@
-"""DRMM's histograms jump where a similarity crosses a bin's edge: rounding must not decide on which side it is."""
+"""DRMM: rounding must not move a similarity across a bin edge, where the histogram jumps."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_scores_are_those_of_float64_whatever_the_batch() -> None:
     expected = scores(exact, document).float()
     assert expected.std() > 1e-3
     for size in (1, 7, 400):
-        found = torch.cat([scores(drmm, part) for part in torch.split(document, size)])
-        assert (found - expected).abs().max() < 1e-6
-    found = drmm.prepare(query)(query, query > 0, document, document > 0)
-    assert (found - expected).abs().max() < 1e-6
+        actual = torch.cat([scores(drmm, part) for part in torch.split(document, size)])
+        assert (actual - expected).abs().max() < 1e-6
+    actual = drmm.prepare(query)(query, query > 0, document, document > 0)
+    assert (actual - expected).abs().max() < 1e-6
 
 
 @torch.no_grad()

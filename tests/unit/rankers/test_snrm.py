@@ -22,18 +22,18 @@ def network(hidden: tuple[int, ...] = (), *, padded: bool = False, length: float
 def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
     hidden: tuple[int, ...], padded: bool, length: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snrm, "TERMS_AT_A_TIME", 4)  # without gradients: the nine in three parts
+    monkeypatch.setattr(snrm, "TERMS_AT_A_TIME", 4)  # without gradients: nine latent terms in three batches
     monkeypatch.setattr(snrm, "TEXTS_AT_A_TIME", 4)
-    ranker, found = network(hidden, padded=padded, length=length), list[list[Tensor]]()
+    ranker, results = network(hidden, padded=padded, length=length), list[list[Tensor]]()
     factors = torch.randn(len(TEXTS), 9, dtype=torch.float64)
     for represent in (ranker.represent, ranker.represent_many):
         vectors = represent(*pad(TEXTS))
-        found.append([vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))])
-    assert all((one != 0).any() for one in found[0])
-    for plain, fast in zip(*found, strict=True):
+        results.append([vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))])
+    assert all((tensor != 0).any() for tensor in results[0])
+    for plain, fast in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
     with torch.no_grad():
-        torch.testing.assert_close(ranker.represent_many(*pad(TEXTS)), found[0][0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(ranker.represent_many(*pad(TEXTS)), results[0][0], rtol=0, atol=1e-12)
 
 
 @torch.no_grad()
@@ -46,7 +46,7 @@ def test_a_padded_text_has_a_window_around_each_word() -> None:
     torch.testing.assert_close(ranker.represent(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
     divided = network(padded=True, length=0.5).represent(*pad([[4, 6]]))[0]
     torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
-    assert ranker.represent(*pad([[], [1, 1]])).eq(0).all()  # nothing, and unknown words alone
+    assert ranker.represent(*pad([[], [1, 1]])).eq(0).all()  # an empty text and one of unknown words only
 
 
 @torch.no_grad()
@@ -57,4 +57,4 @@ def test_an_explanation_names_windows_and_sums_to_the_score(padded: bool) -> Non
     explanation = ranker.explain(*query, *document)
     assert sum(part.value for part in explanation.parts) == pytest.approx(ranker(*query, *document).item(), abs=1e-12)
     last = 9 if padded else 5
-    assert all(0 <= place <= last for part in explanation.parts for place in part.document)
+    assert all(0 <= position <= last for part in explanation.parts for position in part.document)

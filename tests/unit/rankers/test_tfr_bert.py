@@ -1,4 +1,4 @@
-"""TFR-BERT is transformers' BERT with its pooler and a linear layer; without the topic it reads the argument alone."""
+"""TFR-BERT equals transformers' BERT with its pooler and a linear layer; without the topic it reads only the argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from submission.rankers.tfr_bert import TFRBERT
 from submission.scoring.batches import pad
 from tests.contract.test_rankers import BERT, texts
 
-QUERIES, DOCUMENTS = [[], *texts(1, 7, 10)], [*texts(2, 6, 17), [], [5]]  # each document in one piece
+QUERIES, DOCUMENTS = [[], *texts(1, 7, 10)], [*texts(2, 6, 17), [], [5]]  # each document in one chunk
 
 
 def ranker(topic: bool) -> TFRBERT:
@@ -20,7 +20,7 @@ def ranker(topic: bool) -> TFRBERT:
 
 
 def theirs(ours: TFRBERT, queries: list[list[int]]) -> Tensor:
-    """The scores of the library's own network, of one pair after the other."""
+    """Score pairs one by one with transformers' network."""
     bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
     pooler = {f"pooler.dense.{name}": value for name, value in ours.pooler.state_dict().items()}
     bert.load_state_dict({**ours.encoder.bert.state_dict(), **pooler})
@@ -42,16 +42,16 @@ def theirs(ours: TFRBERT, queries: list[list[int]]) -> Tensor:
 @torch.no_grad()
 def test_scores_are_those_of_the_library() -> None:
     ours = ranker(topic=True)
-    found = ours(*pad(QUERIES), *pad(DOCUMENTS))
-    assert found.std() > 1e-3
-    torch.testing.assert_close(found, theirs(ours, QUERIES), rtol=0, atol=1e-9)
+    actual = ours(*pad(QUERIES), *pad(DOCUMENTS))
+    assert actual.std() > 1e-3
+    torch.testing.assert_close(actual, theirs(ours, QUERIES), rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
 def test_without_the_topic_it_is_ignored_exactly() -> None:
     ours = ranker(topic=False)
-    found = ours(*pad(QUERIES), *pad(DOCUMENTS))
-    assert torch.equal(found, ours(*pad(QUERIES[::-1]), *pad(DOCUMENTS)))
-    assert torch.equal(found, ours(*pad([[9] * 20] * len(DOCUMENTS)), *pad(DOCUMENTS)))
-    torch.testing.assert_close(found, theirs(ours, [[]] * len(DOCUMENTS)), rtol=0, atol=1e-9)
-    assert (found - ranker(topic=True)(*pad(QUERIES), *pad(DOCUMENTS))).abs().max() > 1e-3
+    actual = ours(*pad(QUERIES), *pad(DOCUMENTS))
+    assert torch.equal(actual, ours(*pad(QUERIES[::-1]), *pad(DOCUMENTS)))
+    assert torch.equal(actual, ours(*pad([[9] * 20] * len(DOCUMENTS)), *pad(DOCUMENTS)))
+    torch.testing.assert_close(actual, theirs(ours, [[]] * len(DOCUMENTS)), rtol=0, atol=1e-9)
+    assert (actual - ranker(topic=True)(*pad(QUERIES), *pad(DOCUMENTS))).abs().max() > 1e-3

@@ -1,4 +1,4 @@
-"""Vanilla BERT computes its last block for [CLS] alone; its scores are those of a whole block."""
+"""Vanilla BERT computes its last layer only for [CLS]; its scores equal those of a full layer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUERIES, DOCUMENTS = [[], *texts(1, 8, 10)], [*texts(2, 7, 40), [], [5]]
 
 
 def networks() -> tuple[VanillaBERT, VanillaBERT]:
-    """The network, and the same with whole blocks only."""
+    """Return the network and a copy with full layers only."""
     ours = build("vanilla_bert").double()
     assert isinstance(ours, VanillaBERT)
     plain = deepcopy(ours)
@@ -26,7 +26,7 @@ def networks() -> tuple[VanillaBERT, VanillaBERT]:
 
 
 def score(network: VanillaBERT, seed: int = 0) -> Tensor:
-    torch.manual_seed(seed)  # of dropout
+    torch.manual_seed(seed)  # for dropout
     return network(*pad(QUERIES), *pad(DOCUMENTS))
 
 

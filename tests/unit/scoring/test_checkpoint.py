@@ -40,15 +40,15 @@ def test_two_texts_and_a_score(checkpoints: Path) -> None:
         ("golf", "zoos"),
         ("", ""),
     ]
-    found = checkpoint.scores(pairs)
-    assert found.dtype == np.float32
+    scores = checkpoint.scores(pairs)
+    assert scores.dtype == np.float32
     with torch.no_grad():
         alone = [
             checkpoint.ranker(*pad([checkpoint.tokeniser.query(query)]), *pad([checkpoint.tokeniser.premise(premise)])).item()
             for query, premise in pairs
         ]
-    np.testing.assert_allclose(found, alone, rtol=0, atol=1e-6)
-    assert len(set(found.tolist())) == 4
+    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
+    assert len(set(scores.tolist())) == 4
     assert checkpoint.scores([]).shape == (0,)
 
 

@@ -1,4 +1,4 @@
-"""Threads and memory: what this process may have."""
+"""Threads, and batches that exceed GPU memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMITS = {
 
 
 def refusing(most: int) -> tuple[list[int], object]:
-    """A function of rows that behaves like a GPU with room for `most` of them."""
+    """Return a function of rows that behaves like a GPU with memory for `most` of them, and the sizes it was called with."""
     sizes: list[int] = []
 
     def compute(rows: np.ndarray) -> Tensor:
@@ -54,19 +54,19 @@ def test_a_single_row_that_is_too_large_is_an_error() -> None:
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    whole = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "whole", {}))
-    of_features, sizes = KNRM.score, []
+    expected = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "full", {}))
+    score_features, sizes = KNRM.score, []
 
     def small(self: KNRM, features: Tensor) -> Tensor:
         sizes.append(len(features))
         if sizes[-1] > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return of_features(self, features)
+        return score_features(self, features)
 
     monkeypatch.setattr(KNRM, "score", small)
     halves = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "halves", {}))
-    assert sizes == [2, 1, 1, 4, 2, 1, 1, 2, 1, 1]  # of two and of four documents
-    np.testing.assert_allclose(halves, whole, rtol=0, atol=1e-5)
+    assert sizes == [2, 1, 1, 4, 2, 1, 1, 2, 1, 1]  # batches of two and of four documents
+    np.testing.assert_allclose(halves, expected, rtol=0, atol=1e-5)
 
 
 def test_threads_are_never_more_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_threads_are_never_more_than_processors(monkeypatch: pytest.MonkeyPatch)
         torch.set_num_threads(before)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to mount a cgroup of its own")
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to mount a cgroup")
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 @pytest.mark.parametrize("version", LIMITS)
 def test_threads_follow_the_limit_of_the_cgroup(version: str, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_threads_follow_the_limit_of_the_cgroup(version: str, tmp_path: Path) ->
     script = "from submission.scoring.device import limit_threads; print(limit_threads())"
     command = f"mount --bind {tmp_path} /sys/fs/cgroup && exec {sys.executable} -c '{script}'"
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("may not unshare mounts here")
+        pytest.skip("unsharing mounts is not permitted")
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 
     def threads(*shell: str) -> int:

@@ -1,4 +1,4 @@
-"""The precision of encoders: chosen by flag, device and processor, and where a checkpoint takes it."""
+"""Encoder precision: chosen by flag, device and CPU, and carried by a pickled checkpoint."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
     checkpoints = Checkpoints(CHECKPOINTS, torch.bfloat16)
     opened = checkpoints.network("sbert", open_checkpoint)
     again = pickle.loads(pickle.dumps(opened))
-    for one in opened, again:
-        assert one.on(CPU).encoder.precision is torch.bfloat16
+    for checkpoint in opened, again:
+        assert checkpoint.on(CPU).encoder.precision is torch.bfloat16
     assert again.fingerprint == open_checkpoint(Path(CHECKPOINTS, "sbert")).fingerprint
     plain = Checkpoints(CHECKPOINTS).network("sbert", open_checkpoint)
     assert pickle.loads(pickle.dumps(plain)).on(CPU).encoder.precision is None
@@ -52,11 +52,11 @@ def test_half_precision_is_near_whatever_the_length_and_changes_no_weight(longes
     ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
     expected, inside = encoder(ids, mask)
     encoder.round(torch.bfloat16)
-    found, also_inside = encoder(ids, mask)
-    assert (found.dtype, found.shape) == (torch.float32, expected.shape)
+    actual, also_inside = encoder(ids, mask)
+    assert (actual.dtype, actual.shape) == (torch.float32, expected.shape)
     torch.testing.assert_close(also_inside, inside)
-    assert 0 < (found - expected)[inside].abs().max() < 0.1  # of values up to 3
+    assert 0 < (actual - expected)[inside].abs().max() < 0.1  # of values up to 3
     alone, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
-    torch.testing.assert_close(found[0], alone[0], rtol=0, atol=0.05)
+    torch.testing.assert_close(actual[0], alone[0], rtol=0, atol=0.05)
     encoder.round(None)
     assert torch.equal(encoder(ids, mask)[0], expected)

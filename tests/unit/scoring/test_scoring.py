@@ -32,7 +32,7 @@ def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 3)
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    found = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
+    scores = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     with torch.no_grad():
         alone = [
@@ -41,7 +41,7 @@ def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch
             ).item()
             for q, d in CANDIDATES.to_numpy()
         ]
-    np.testing.assert_allclose(found, alone, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
     assert len(set(alone)) > 3
 
 
@@ -50,13 +50,13 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
     monkeypatch.setattr(KNRM, "kept_together", 2)
     checkpoint = open_checkpoint(checkpoints / "knrm")
     first = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
-    assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{number}.npy" for number in range(3)]
-    (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # as by a disk's fault: it is made again
+    assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
+    (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # damaged on disk: recomputed
     score_features, calls = checkpoint.ranker.score, []
     checkpoint.ranker.score = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
     again = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
     assert (again == first).all()
-    assert calls == [2]  # of 2 + 2 pairs of the one topic, 2 of the other
+    assert calls == [2]  # batches: two of one topic, one of the other
 
 
 def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: p
     ranker = GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)).eval()
     represent, read = ranker.represent_many, []
     monkeypatch.setattr(ranker, "represent_many", lambda ids, mask: read.extend(mask.sum(1).tolist()) or represent(ids, mask))
-    found = score(CANDIDATES, TOKENS, Checkpoint(ranker, tokeniser, "a test"), CPU, Kept(tmp_path, {}))
+    scores = score(CANDIDATES, TOKENS, Checkpoint(ranker, tokeniser, "a test"), CPU, Kept(tmp_path, {}))
     assert read == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
     pairs = [
         (tokeniser.query(dict(TOPICS.to_numpy())[q]), tokeniser.premise(dict(CORPUS.to_numpy())[d]))
@@ -81,10 +81,10 @@ def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: p
     ]
     with torch.no_grad():
         alone = [ranker(*pad([query]), *pad([document])).item() for query, document in pairs]
-    np.testing.assert_allclose(found, alone, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
     assert len(set(alone)) == 6
 
 
 def test_no_candidates(checkpoints: Path, tmp_path: Path) -> None:
-    found = score(CANDIDATES[:0], TOKENS, open_checkpoint(checkpoints / "knrm"), CPU, Kept(tmp_path, {}))
-    assert found.shape == (0,)
+    scores = score(CANDIDATES[:0], TOKENS, open_checkpoint(checkpoints / "knrm"), CPU, Kept(tmp_path, {}))
+    assert scores.shape == (0,)

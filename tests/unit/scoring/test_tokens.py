@@ -26,7 +26,7 @@ def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     tokens = ReadTokens(TOPICS, texts, Stopwatch())
 
     def ids(tokeniser: WordTokeniser, docnos: list[str]) -> dict[str, list[int]]:
-        return {docno: found.tolist() for docno, found in tokens.premises(tokeniser, docnos).items()}
+        return {docno: token_ids.tolist() for docno, token_ids in tokens.premises(tokeniser, docnos).items()}
 
     first, second = WordTokeniser(Vocabulary(["golf"]), Lengths()), WordTokeniser(Vocabulary(["x", "cruel."]), Lengths())
     assert ids(first, ["b"]) == {"b": [2]}
