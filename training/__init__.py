@@ -1,3 +1,3 @@
-"""The part that makes checkpoints and measures runs, offline; it is not in the container."""
+"""Train checkpoints and evaluate runs offline; not part of the container image."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Enrichments against the texts as they are, in one table: the same models and grids for all, cross-validated over topics."""
+"""Compare document enrichments with unenriched documents under identical retrieval models, cross-validated over topics."""
 
 from __future__ import annotations
 
@@ -16,53 +16,55 @@ from training.measuring.evaluate import BPREF, HEADLINES
 from training.measuring.significance import against_baseline, holm, intervals
 from training.tune import COLUMNS, Grid, cross_validated, deciding, judgments, read_grid, values_of
 
-PLAIN = "plain"  # the texts as they are
-INDEX = Settings(stemmer="porter")  # of all, so that the words alone differ
-MODELS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # grids
+PLAIN = "plain"  # no enrichment
+INDEX = Settings(stemmer="porter")  # shared, so that only the enrichment differs
+MODELS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/grids
 MEASURES = (*HEADLINES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
 
 
 def compare(
     enrichments: Sequence[str], models: Sequence[str], qrels_files: Mapping[str, Path], execution: Execution, measure: str
 ) -> pd.DataFrame:
-    """Tune each model for each enrichment and for the texts as they are, on the same grid; what is finished is kept.
+    """Tune every retrieval model on every enrichment and on unenriched documents, using the same grid; results are cached.
 
     Args:
-        enrichments: checkpoints.
-        models: grids, as `tune` reads them; what they say of the index is not looked at.
-        qrels_files: by their names; of one, the topics are five folds; of several, those of each are one.
-        execution: on the input that they judge.
-        measure: by whose mean points are compared.
+        enrichments: Checkpoint names.
+        models: Grid names or files; their index settings are ignored.
+        qrels_files: Qrels files by name. One file: five folds over its topics; several: one fold per file.
+        execution: Execution on the judged input.
+        measure: Measure whose mean selects a grid point.
 
     Returns:
-        A row for each enrichment, model and measure: `mean low high` over topics, each at the point that is best on the other
-        folds; `difference` to the texts as they are, with its interval, and the p values of its tests, corrected by Holm for
-        all enrichments and models. Where enrichers read a part of the texts alone, that part as it is has rows, too: they tell
-        what is lost or gained by its words' weights from what is lost by the rest. Holm's correction leaves them out.
+        One row per enrichment, model and measure: `mean low high` over topics, each topic scored at the grid point selected on
+        the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected over all enrichments
+        and models. An enricher that reads one field only also gets control rows: unenriched documents restricted to that field.
+        Control rows are excluded from the correction.
 
     Raises:
-        UsageError: an unknown grid, or one with an axis of the index. InputError: malformed judgments.
-        CheckpointError: an enrichment cannot be opened. OutputError: something cannot be written.
+        UsageError: If a grid is unknown or varies index settings.
+        InputError: If the judgments are malformed.
+        CheckpointError: If an enrichment cannot be loaded.
+        OutputError: If a file cannot be written.
     """
-    # Opened before anything else: hours go by until the last one is needed.
-    opened = {one: Enrichment(one).opened(execution.checkpoints) for one in enrichments}
+    # Load all checkpoints first: fail before hours of tuning.
+    loaded = {name: Enrichment(name).opened(execution.checkpoints) for name in enrichments}
     judged = judgments(qrels_files, execution)
-    found: dict[tuple[str, str], pd.DataFrame] = {}
-    fields = {one: opened[one].enricher.fields for one in opened}
-    parts = {f"{PLAIN} {part}": part for part in fields.values() if part != INDEX.fields}
-    for enrichment, read in ({PLAIN: INDEX.fields} | parts | fields).items():
-        index = msgspec.structs.replace(INDEX, fields=read)
+    values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
+    fields = {name: enrichment.enricher.fields for name, enrichment in loaded.items()}
+    field_controls = {f"{PLAIN} {field}": field for field in fields.values() if field != INDEX.fields}
+    for enrichment, indexed in ({PLAIN: INDEX.fields} | field_controls | fields).items():
+        index = msgspec.structs.replace(INDEX, fields=indexed)
         for model in models:
-            name, grid = (enrichment, Path(model).stem), _grid(model, index, enrichment if enrichment in opened else None)
-            values = values_of("-".join(name), grid, judged, execution)
-            _, on_others = cross_validated(values, judged.fold_of, deciding(measure))
-            found[name] = pd.DataFrame(on_others, index=judged.topics, columns=list(COLUMNS))
-    rows = [_row(name, model, one, found) for name, model in found for one in MEASURES]
+            cell, grid = (enrichment, Path(model).stem), _grid(model, index, enrichment if enrichment in loaded else None)
+            values = values_of("-".join(cell), grid, judged, execution)
+            _, held_out = cross_validated(values, judged.fold_of, deciding(measure))
+            values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(COLUMNS))
+    rows = [_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
     return corrected(pd.DataFrame(rows), enrichments)
 
 
 def corrected(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
-    """Add the p values of each measure's tests corrected by Holm for all rows of enrichments; others have none."""
+    """Add Holm-corrected p values per measure over the enrichment rows; leave the other rows empty."""
     tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
     columns = {f"{test} (Holm)": tested[test].transform(lambda p: holm(p.to_numpy())) for test in ("t", "randomisation")}
     return table.assign(**columns)
@@ -71,16 +73,19 @@ def corrected(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
 def _grid(model: str, index: Settings, enrichment: str | None) -> Grid:
     grid = read_grid(model)
     if any(axis.startswith("index.") for axis in grid.axes):
-        raise UsageError(f"{model}: has an axis of the index, which is the same for all here; take another grid")
+        raise UsageError(
+            f"{model}: the grid varies index settings, which must be identical for all enrichments; "
+            "choose a grid without index axes"
+        )
     return Grid(grid.axes, [msgspec.structs.replace(point, index=index, enrichment=enrichment) for point in grid.points])
 
 
 def _row(name: str, model: str, measure: str, found: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
-    own, plain = found[name, model][[measure]], found[PLAIN, model][[measure]]
-    mean = intervals(own).loc[measure].to_dict()
+    enriched, unenriched = found[name, model][[measure]], found[PLAIN, model][[measure]]
+    mean = intervals(enriched).loc[measure].to_dict()
     row: dict[Hashable, object] = {"enrichment": name, "model": model, "measure": measure} | mean
     if name == PLAIN:
         return row
-    difference = intervals(own - plain).rename(columns={"mean": "difference", "low": "least", "high": "most"})
-    tested = against_baseline({PLAIN: plain[measure], name: own[measure]}, PLAIN)[["t", "randomisation"]]
-    return row | difference.loc[measure].to_dict() | tested.loc[name].to_dict()
+    difference = intervals(enriched - unenriched).rename(columns={"mean": "difference", "low": "least", "high": "most"})
+    tests = against_baseline({PLAIN: unenriched[measure], name: enriched[measure]}, PLAIN)[["t", "randomisation"]]
+    return row | difference.loc[measure].to_dict() | tests.loc[name].to_dict()

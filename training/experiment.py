@@ -1,4 +1,4 @@
-"""Run an experiment: compute each of its cells once, keep the results on disk, resume where a process was killed."""
+"""Run the cells of an experiment in parallel, cache each result and resume after interruption."""
 
 from __future__ import annotations
 
@@ -27,77 +27,78 @@ R = TypeVar("R")
 
 
 class Experiment(ABC, Generic[C, R]):
-    """A measurement of many cells. With processes, the experiment, its cells and their results are pickled."""
+    """A set of independent measurements (cells). With several processes, experiment, cells and results are pickled."""
 
-    unit: ClassVar[str]  # of `size`, in the plural
-    result: ClassVar[type[Any]]  # R: an array, or a type that msgspec encodes
+    unit: ClassVar[str]  # unit of `size`, plural
+    result: ClassVar[type[Any]]  # numpy array or a type that msgspec can encode
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name in log lines, and of the directory of the results."""
+        """Name in log messages and of the cache directory."""
 
     @abstractmethod
     def key(self, cell: C) -> object:
-        """Return all that decides a cell's result; its `repr` is hashed."""
+        """Return everything that a cell's result depends on; its `repr` is hashed."""
 
     @abstractmethod
     def compute(self, cell: C) -> R:
         """Compute the result of a cell."""
 
     def group(self, cell: C) -> Hashable:
-        """Return the group of a cell: one process computes the cells of a group, in the order given."""
+        """Return a cell's group; one process computes a group's cells in order."""
         return cell
 
     def size(self, cell: C) -> int:
-        """Return how much work a cell is, in units."""
+        """Return the estimated cost of a cell, in `unit`."""
         return 1
 
 
 def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, processes: int | None = None) -> dict[C, R]:
-    """Compute the cells whose results are not kept, the largest groups first.
+    """Compute all cells without a cached result, most expensive groups first.
 
     Args:
-        experiment: computes the cells.
-        cells: each once.
-        directory: where the folder of the results is.
-        processes: number of groups computed at a time, each on one thread; None: cell by cell, on all threads of this process.
+        experiment: Experiment to run.
+        cells: Distinct cells.
+        directory: Parent of the cache directory.
+        processes: Number of groups computed in parallel, one thread each. None: one cell at a time, on all threads of this
+            process.
 
     Returns:
-        The results by cell, in the order of the cells.
+        Results by cell, in the order of `cells`.
 
     Raises:
-        OutputError: a result cannot be kept; and what `compute` raises. What is finished stays kept.
+        OutputError: If a result cannot be written. Errors of `compute` propagate; finished results stay cached.
     """
-    results = Results(directory / f"{experiment.name}-results", experiment.result)
-    results.prepare()
-    found = {cell: kept for cell in cells if (kept := results.read(experiment.key(cell))) is not None}
-    if found:
-        log.info("%s: %d of %d results are kept", experiment.name, len(found), len(cells))
+    cache = Results(directory / f"{experiment.name}-results", experiment.result)
+    cache.prepare()
+    results = {cell: cached for cell in cells if (cached := cache.read(experiment.key(cell))) is not None}
+    if results:
+        log.info("%s: %d of %d results cached", experiment.name, len(results), len(cells))
     groups: dict[Hashable, list[C]] = {}
     for cell in cells:
-        if cell not in found:
+        if cell not in results:
             groups.setdefault(experiment.group(cell), []).append(cell)
-    sizes = {cell: experiment.size(cell) for group in groups.values() for cell in group}
-    parts = sorted(groups.values(), key=lambda group: -sum(sizes[cell] for cell in group))
+    costs = {cell: experiment.size(cell) for group in groups.values() for cell in group}
+    batches = sorted(groups.values(), key=lambda group: -sum(costs[cell] for cell in group))
     if processes is None or processes == 1:
-        parts = [[cell] for group in parts for cell in group]  # so that progress and results come cell by cell
-    compute = partial(_computed, experiment, results)
-    done = side_by_side(compute, parts, processes) if processes else ((part, compute(part)) for part in parts)
-    sized = ((some, sum(sizes[cell] for cell in part)) for part, some in done)
-    if parts:
-        for some in progress_of(sized, sum(sizes.values()), experiment.name, experiment.unit):
-            found |= some
-    return {cell: found[cell] for cell in cells}
+        batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
+    compute = partial(_computed, experiment, cache)
+    done = side_by_side(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
+    with_cost = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in done)
+    if batches:
+        for batch_results in progress_of(with_cost, sum(costs.values()), experiment.name, experiment.unit):
+            results |= batch_results
+    return {cell: results[cell] for cell in cells}
 
 
 def _computed(experiment: Experiment[C, R], results: Results[R], cells: Sequence[C]) -> dict[C, R]:
-    """Compute some cells and keep each result when it is there."""
-    found = {}
+    """Compute a batch of cells and cache each result as soon as it is finished."""
+    batch_results = {}
     for cell in cells:
-        found[cell] = experiment.compute(cell)
-        results.write(experiment.key(cell), found[cell])
-    return found
+        batch_results[cell] = experiment.compute(cell)
+        results.write(experiment.key(cell), batch_results[cell])
+    return batch_results
 
 
 @dataclass(frozen=True)

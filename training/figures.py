@@ -1,4 +1,4 @@
-"""Means of measures that are not defined on all topics, and figures as tables and JSON have them."""
+"""Average measures that are undefined on some topics and format them for tables and JSON."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# In the metrics of a checkpoint: means over topics by a choice on other folds, and by a choice on all of them.
+# Keys in metrics.json: settings selected on the other folds; settings selected on all topics.
 CROSS_VALIDATED, CHOSEN_ON = "cross-validated", "on the topics that it was chosen on"
 
 
 def defined_mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Average along an axis what is defined; NaN where nothing is."""
-    number = (~np.isnan(values)).sum(axis=axis)
-    means: np.ndarray = np.where(number > 0, np.nansum(values, axis=axis) / np.maximum(number, 1), np.nan)
+    """Average along an axis, ignoring NaN; return NaN if all values are NaN."""
+    n_defined = (~np.isnan(values)).sum(axis=axis)
+    means: np.ndarray = np.where(n_defined > 0, np.nansum(values, axis=axis) / np.maximum(n_defined, 1), np.nan)
     return means
 
 
 def rounded(measures: Sequence[str], means: np.ndarray) -> dict[str, float | None]:
-    """Map measures to their means with four digits; None, which JSON has, stands for one that is not defined."""
+    """Round means to four digits by measure; undefined means become None (JSON null)."""
     return {measure: None if np.isnan(mean) else round(float(mean), 4) for measure, mean in zip(measures, means, strict=True)}
 
 
 def shown(figure: float | None, digits: int = 3) -> str:
-    """Write a figure for people; a dash stands for one that is not defined."""
+    """Format a value for display; an undefined value becomes a dash."""
     return "–" if figure is None or np.isnan(figure) else f"{figure:.{digits}f}"  # noqa: RUF001 a dash

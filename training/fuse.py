@@ -1,25 +1,28 @@
-"""Judgments → a learned fusion's checkpoint: its weights, what they are worth on other topics, and what each feature adds."""
+"""Fit a learned fusion to judgments and evaluate it by cross-validation."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.disk.files import make_directory, write_whole
+from submission.disk.files import make_directory
 from submission.disk.fingerprint import hashes_by_name
 from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.errors import UsageError
+from submission.fusion.linear import Linear
 from submission.input.qrels import read_qrels
 from submission.systems.catalogue import MEMBERS, missing
 from submission.systems.execution import Execution
 from submission.systems.remembered import Checkpoints
 from training.figures import rounded
 from training.fusing.card import PICTURE, WAYS, card
+from training.fusing.fitting import Fitting
 from training.fusing.recipe import RIDGE, Recipe
 from training.fusing.ridge import Weights
 from training.fusing.trial import Trial
@@ -31,134 +34,156 @@ from training.measuring.significance import CONFIDENCE, against_baseline, interv
 
 log = logging.getLogger(__name__)
 
-SAMPLES = 1000  # of topics for the weights' intervals
+SAMPLES = 1000  # bootstrap samples of topics for the weights' intervals
 
 
 def fuse(
     name: str, recipe: Recipe, qrels_files: Sequence[tuple[str, Path]], execution: Execution, output: Path, tables: Path
 ) -> dict[str, pd.DataFrame]:
-    """Fit a fusion to all judged topics and write its checkpoint; measure it on topics that it was not fitted to.
+    """Fit a fusion to all judged topics, save its checkpoint and evaluate it by cross-validation.
 
     Args:
-        name: of the checkpoint and the tables.
-        recipe: the members, and how their weights are fitted; those that are tried and whose checkpoints are not there are left
-            out.
-        qrels_files: with their names, one or two; of two, the labels are a mixture, and both measure.
-        execution: on the input that they judge; its working directory keeps the members' lists and the features.
-        output: the checkpoint's directory.
-        tables: the directory of the tables.
+        name: Name of the checkpoint and of the tables.
+        recipe: Members and fit settings; candidate members without a checkpoint are skipped.
+        qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are evaluated.
+        execution: Execution on the judged input; its working directory caches rankings and features.
+        output: Checkpoint directory.
+        tables: Directory of the tables.
 
     Returns:
-        The tables, each written as CSV: `<name>` (means with intervals), `<name>_tests` (each other run against the fusion),
-        `<name>_ablation` (without each feature), `<name>_repeated` (the same, means over several cross-validations),
-        `<name>_tried` (with each member that is tried), `<name>_models` (others against the ridge regression), `<name>_weights`
-        (with intervals).
+        The tables, also written as CSV: `<name>` (means with intervals), `<name>_tests` (each baseline against the fusion),
+        `<name>_ablation` (without each feature), `<name>_repeated` (means over repeated cross-validation), `<name>_tried` (with
+        each candidate member), `<name>_models` (other models against ridge regression), `<name>_weights` (with bootstrap
+        intervals).
 
     Raises:
-        UsageError: more than two qrels, a name that is taken. InputError: malformed files. TrainingError: too few judged
-        documents in the pools. CheckpointError: a member's checkpoint is missing or damaged. OutputError: something cannot be
-        written.
+        UsageError: If there are more than two qrels files, or the name is taken.
+        InputError: If a file is malformed.
+        TrainingError: If the pools have too few judged documents.
+        CheckpointError: If a member's checkpoint is missing or damaged.
+        OutputError: If a file cannot be written.
     """
     recipe = _there(recipe, execution.checkpoints)
-    files = dict(qrels_files)
-    if len(files) < len(qrels_files) or len(files) > 2:
-        names = ", ".join(label for label, _ in qrels_files)
-        raise UsageError(f"--qrels {names}: expected one, or two of different names whose labels are mixed")
-    features = [*recipe.features, *recipe.tried]
-    if name in {*recipe.baselines, *features}:
-        raise UsageError(f"{name}: has the name of one of its baselines or features; rename the fusion")
-    documents = execution.documents.all_docnos()
-    judged = {label: read_qrels(file, documents) for label, file in files.items()}
-    for label, qrels in judged.items():
-        require_overlap(execution.input, qrels, label)
-    trial = Trial(name, recipe, judged, execution)
-    fitting = trial.fitting(recipe.features, recipe.fit)
-    weights = trial.ridge(fitting.labelled())
-    model = recipe.model(trial.made_with, weights.of, weights.intercept)
-    values = trial.values(trial.runs())
-    variants = trial.variants()
-    alone = {feature: trial.measured(trial.table.assign(score=trial.table[feature])) for feature in features}
-    found = {
-        name: results.bounds(values).reset_index(),
-        f"{name}_tests": results.tests(_of({name, *recipe.baselines}, values), name).reset_index(),
-        f"{name}_ablation": _changed(variants["ablation"], name, "without", alone),
-        f"{name}_repeated": _against(variants["repeated"], name, "without"),
-        f"{name}_tried": _changed(variants["tried"], name, "with", alone),
-        f"{name}_models": _against(variants["models"], RIDGE, "model"),
-        f"{name}_weights": _weights(weights, [trial.ridge(drawn) for drawn in fitting.resampled(SAMPLES)]),
-    }
-    fitted = trial.values({name: trial.ranked(fitting.scored(weights))})
+    qrels = _read_qrels(name, recipe, qrels_files, execution)
+    evaluation = Trial(name, recipe, qrels, execution)
+    pool = evaluation.fitting(recipe.features, recipe.fit)
+    weights = evaluation.ridge(pool.labelled())
+    model = recipe.model(evaluation.made_with, weights.of, weights.intercept)
+    held_out = evaluation.values(evaluation.runs())
+    frames = _result_tables(evaluation, pool, weights, held_out)
+    in_sample = evaluation.values({name: evaluation.ranked(pool.scored(weights))})
     metrics = {
-        "topics": len(trial.folds),
-        "pairs of the pools": len(fitting.labels),
-        "pairs fitted to": int((~np.isnan(fitting.labels)).sum()),
-        **{way: _rounded(figures, name) for way, figures in zip(WAYS, (values, fitted), strict=True)},
+        "topics": len(evaluation.folds),
+        "pairs of the pools": len(pool.labels),
+        "pairs fitted to": int((~np.isnan(pool.labels)).sum()),
+        **{way: _rounded(values, name) for way, values in zip(WAYS, (held_out, in_sample), strict=True)},
     }
     provenance = {
-        "trained on": {"input": execution.input.hashes | hashes_by_name(files)},
+        "trained on": {"input": execution.input.hashes | hashes_by_name(dict(qrels_files))},
         "recipe": msgspec.to_builtins(recipe),
     }
-    contents = {
-        CONFIG: dump_json(msgspec.to_builtins(model)),
-        METRICS: dump_json(metrics),
-        CARD: card(name, model, found[f"{name}_weights"], found[f"{name}_models"], metrics, provenance).encode(),
-    }
-    if len(found[f"{name}_ablation"]):
-        contents[PICTURE] = ablation_plot(found[f"{name}_ablation"])
     make_directory(tables)
-    for table_name, table in found.items():
-        content = table.to_csv(index=False, float_format="%.6f", lineterminator="\n")
-        write_whole(tables / f"{table_name}.csv", content)
-    write_with_provenance(output, contents, provenance)
+    for table_name, table in frames.items():
+        results.write_csv(tables / f"{table_name}.csv", table, 6)
+    write_with_provenance(output, _contents(name, model, frames, metrics, provenance), provenance)
     log.info("%s: score = %s", output, model.formula())
-    return found
+    return frames
+
+
+def _read_qrels(name: str, recipe: Recipe, files: Sequence[tuple[str, Path]], execution: Execution) -> dict[str, pd.DataFrame]:
+    """Check the names of the fusion and of the qrels files, and read the judgments of the execution's documents."""
+    labels = [label for label, _ in files]
+    if len(set(labels)) < len(files) or len(files) > 2:
+        raise UsageError(f"--qrels {', '.join(labels)}: expected one file, or two files with different names")
+    if name in {*recipe.baselines, *recipe.features, *recipe.tried}:
+        raise UsageError(f"{name}: is also the name of a baseline or feature; rename the fusion")
+    documents = execution.documents.all_docnos()
+    qrels = {label: read_qrels(file, documents) for label, file in files}
+    for label, frame in qrels.items():
+        require_overlap(execution.input, frame, label)
+    return qrels
+
+
+def _result_tables(evaluation: Trial, pool: Fitting, weights: Weights, held_out: results.Values) -> dict[str, pd.DataFrame]:
+    """Tabulate the fusion's means, tests, ablation, candidate members, models and weights, by the names of their files."""
+    name, recipe, scores = evaluation.name, evaluation.recipe, evaluation.table
+    variants = evaluation.variants()
+    single_features = {
+        feature: evaluation.measured(scores.assign(score=scores[feature])) for feature in (*recipe.features, *recipe.tried)
+    }
+    compared = _of({name, *recipe.baselines}, held_out)
+    return {
+        name: results.bounds(held_out).reset_index(),
+        f"{name}_tests": results.tests(compared, name).reset_index(),
+        f"{name}_ablation": _changed(variants["ablation"], name, "without", single_features),
+        f"{name}_repeated": _against(variants["repeated"], name, "without"),
+        f"{name}_tried": _changed(variants["tried"], name, "with", single_features),
+        f"{name}_models": _against(variants["models"], RIDGE, "model"),
+        f"{name}_weights": _weights(weights, [evaluation.ridge(sample) for sample in pool.resampled(SAMPLES)]),
+    }
+
+
+def _contents(
+    name: str,
+    model: Linear,
+    tables: Mapping[str, pd.DataFrame],
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> dict[str, bytes]:
+    """Return the files of the checkpoint."""
+    readme = card(name, model, tables[f"{name}_weights"], tables[f"{name}_models"], metrics, provenance)
+    contents = {CONFIG: dump_json(msgspec.to_builtins(model)), METRICS: dump_json(metrics), CARD: readme.encode()}
+    if len(tables[f"{name}_ablation"]):
+        contents[PICTURE] = ablation_plot(tables[f"{name}_ablation"])
+    return contents
 
 
 def _there(recipe: Recipe, checkpoints: Checkpoints) -> Recipe:
-    """The recipe without the members that are only tried and cannot be computed: their checkpoints are not shipped."""
-    lacking = {name: absent for name in recipe.tried if (absent := missing(MEMBERS[name], checkpoints))}
-    for name, absent in lacking.items():
-        log.warning("%s is not tried: %s has no %s", name, checkpoints.directory, ", ".join(absent))
-    return msgspec.structs.replace(recipe, tried=tuple(name for name in recipe.tried if name not in lacking))
+    """Drop candidate members whose checkpoints are missing."""
+    unavailable = {name: absent for name in recipe.tried if (absent := missing(MEMBERS[name], checkpoints))}
+    for name, absent in unavailable.items():
+        log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(absent))
+    return msgspec.structs.replace(recipe, tried=tuple(name for name in recipe.tried if name not in unavailable))
 
 
 def _of(runs: Set[str], values: results.Values) -> dict[str, dict[str, pd.DataFrame]]:
-    """The measures of some runs: tests are corrected for the number of systems that the fusion is compared with."""
+    """Select the measures of some runs, so that Holm's correction counts only the compared systems."""
     return {label: {run: table for run, table in tables.items() if run in runs} for label, tables in values.items()}
 
 
 def _changed(measured: Mapping[str, pd.DataFrame], name: str, what: str, alone: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tabulate the gain with or without each feature, tested against the fusion, and the measures of the feature alone."""
+    """Tabulate the difference that removing or adding each feature makes, and the measures of ranking by that feature alone."""
     table = _against(measured, name, what)
     table = table[table[what] != name].reset_index(drop=True)
-    own = [alone[feature][measure].mean() for feature, measure in zip(table[what], table["measure"], strict=True)]
-    return table.assign(alone=own)
+    return table.assign(
+        alone=[alone[feature][measure].mean() for feature, measure in zip(table[what], table["measure"], strict=True)]
+    )
 
 
 def _against(measured: Mapping[str, pd.DataFrame], name: str, what: str) -> pd.DataFrame:
-    """Tabulate the headline measures: means, differences from the named baseline with intervals, and tests."""
-    first = ["measure", what, "mean", "difference", "low", "high"]
+    """Tabulate means, differences from the baseline with intervals, and p values of the headline measures."""
+    leading_columns = ["measure", what, "mean", "difference", "low", "high"]
     if len(measured) < 2:
-        return pd.DataFrame(columns=first)
-    parts = []
+        return pd.DataFrame(columns=leading_columns)
+    tables = []
     for measure in HEADLINES:
-        of = pd.DataFrame({other: values[measure] for other, values in measured.items()})
-        bounds = intervals(of.sub(of[name], axis=0)).rename(columns={"mean": "difference"})
-        tests = against_baseline({other: of[other] for other in measured}, name).drop(columns="difference")
-        table = bounds.assign(measure=measure, mean=of.mean()).join(tests)
-        parts.append(table.rename_axis(what).reset_index())
-    table = pd.concat(parts, ignore_index=True)
-    return table[[*first, *(column for column in table.columns if column not in first)]]
+        by_run = pd.DataFrame({run: values[measure] for run, values in measured.items()})
+        bounds = intervals(by_run.sub(by_run[name], axis=0)).rename(columns={"mean": "difference"})
+        tests = against_baseline({run: by_run[run] for run in measured}, name).drop(columns="difference")
+        table = bounds.assign(measure=measure, mean=by_run.mean()).join(tests)
+        tables.append(table.rename_axis(what).reset_index())
+    table = pd.concat(tables, ignore_index=True)
+    return table[[*leading_columns, *(column for column in table.columns if column not in leading_columns)]]
 
 
 def _weights(weights: Weights, drawn: list[Weights]) -> pd.DataFrame:
-    """The weights with their intervals over topics that are drawn anew (percentiles)."""
+    """Tabulate the weights with percentile bootstrap intervals over topics."""
     tails = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
     rows = [
         {"feature": "intercept", "weight": weights.intercept},
-        *({"feature": f, "weight": w} for f, w in weights.of.items()),
+        *({"feature": feature, "weight": weight} for feature, weight in weights.of.items()),
     ]
-    samples = np.array([[one.intercept, *one.of.values()] for one in drawn])  # (samples, 1 + F)
+    samples = np.array([[model.intercept, *model.of.values()] for model in drawn])  # (samples, 1 + F)
     low, high = np.percentile(samples, tails, axis=0)
     return pd.DataFrame(rows).assign(low=low, high=high)
 

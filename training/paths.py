@@ -1,4 +1,4 @@
-"""Paths of training's own files."""
+"""Paths below training/."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ TRAINING = ROOT / "training"
 RECIPES = TRAINING / "recipes"
 GRIDS = TRAINING / "grids"
 FUSIONS = TRAINING / "fusions"
-MEASURED = TRAINING / "measured" / "means.csv"  # what `evaluate -o` wrote for the tables in READMEs
+MEASURED = TRAINING / "measured" / "means.csv"  # source of the generated README tables, written by `evaluate -o`
 REPORT = TRAINING / "measuring" / "report.html.jinja"

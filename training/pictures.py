@@ -1,4 +1,4 @@
-"""Figures → PNG, the same bytes each time."""
+"""Create matplotlib figures and render them as reproducible PNGs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure of a size in inches, 110 pixels each, that needs no display."""
-    made = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(made)
-    return made
+    """Create an empty figure (size in inches, 110 dpi) that needs no display."""
+    fig = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig
 
 
 def png(drawn: Figure) -> bytes:
     """Render a figure as PNG."""
-    content = io.BytesIO()
-    drawn.savefig(content, format="png", dpi=110, metadata={"Software": None})
-    return content.getvalue()
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()

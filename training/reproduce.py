@@ -1,4 +1,4 @@
-"""A checkpoint made anew, from its data and its recipe, and compared with the one that is there."""
+"""Retrain a checkpoint from its data and recipe and compare its metrics with the stored ones."""
 
 from __future__ import annotations
 
@@ -28,71 +28,73 @@ from training.tasks import read_recipe
 
 log = logging.getLogger(__name__)
 
-OK, NEAR = 0.1, 2.0  # points of a hundred that a metric may differ by: another machine's rounding; another machine's training
+# allowed difference in percentage points: rounding on another machine; training on another machine
+OK, NEAR = 0.1, 2.0
 
 
 def reproduce(
     recipe_name: str, directory: Path, work: Path, checkpoints: Path, device: torch.device
 ) -> tuple[pd.DataFrame, str]:
-    """Make a checkpoint anew in a working directory, and compare its metrics with the stored one's.
+    """Retrain a checkpoint in a working directory and compare its metrics with the stored checkpoint.
 
-    What is finished there already is used; settings of tables and vectors are those of the stored checkpoint.
+    Finished steps are reused. Data and vector settings are taken from the stored checkpoint.
 
     Args:
-        recipe_name: of the recipe, or a .toml file; the checkpoint has its name. Or a system that fuses.
-        directory: the input with the corpus that it was trained on; or the lists that `prepare lists` reads.
-        work: the working directory; the new checkpoint is in `work`/checkpoints.
-        checkpoints: where the stored one is; a fusion is fitted to the networks there.
-        device: where to compute.
+        recipe_name: Recipe name or .toml file, which is also the checkpoint's name; or an ensemble system.
+        directory: Training corpus, or the published data read by `prepare`.
+        work: Working directory; the new checkpoint is in `work`/checkpoints.
+        checkpoints: Directory of the stored checkpoint; an ensemble is fitted to the networks in it.
+        device: Device to compute on.
 
     Returns:
-        One row a metric: `stored here difference verdict` (OK: within .1 points, near: within 2, FAIL), and a line about the
-        weights.
+        One row per metric: `stored reproduced difference verdict` (OK: within 0.1 points; near: within 2; else FAIL), and a
+        line that compares the weights.
 
     Raises:
-        CheckpointError: there is no stored one, or it is damaged. ReproductionError: a metric is further away than 2 points.
-        InputError: the data are missing or malformed.
+        CheckpointError: If the stored checkpoint is missing or damaged.
+        ReproductionError: If a metric differs by more than 2 points.
+        InputError: If the data are missing or malformed.
     """
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
-    fusion = system if system and isinstance(system.stage, Ensemble) else None
-    stored = checkpoints / (fusion.stage.checkpoint or name if fusion else name)
+    ensemble = system if system and isinstance(system.stage, Ensemble) else None
+    stored = checkpoints / (ensemble.stage.checkpoint or name if ensemble else name)
     hashes = verified_hashes(stored, {METRICS})
     provenance = load_json(stored / PROVENANCE)
-    made = provenance["trained on"]
+    training_inputs = provenance["trained on"]
     output = work / "checkpoints" / stored.name
-    if fusion:
-        _tell_differences(made["input"], prepare_again(directory, work, made))
-        aggregate(fusion, work, Checkpoints(checkpoints), output, device, provenance.get("positive", False))
+    if ensemble:
+        _tell_differences(training_inputs["input"], prepare_again(directory, work, training_inputs))
+        aggregate(ensemble, work, Checkpoints(checkpoints), output, device, provenance.get("positive", False))
     else:
         recipe = read_recipe(recipe_name)
         try:
-            _tell_differences(made["input"], recipe.task.prepare(directory, work, made))
+            _tell_differences(training_inputs["input"], recipe.task.prepare(directory, work, training_inputs))
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from None
         _fit(recipe, provenance, work, output, device)
     table = verdicts(load_json(stored / METRICS), load_json(output / METRICS))
-    same = hashes.get(WEIGHTS) == load_json(output / PROVENANCE)["files"].get(WEIGHTS)
-    weights = f"weights: {'the same' if same else 'other'} bytes" if WEIGHTS in hashes else ""
+    is_identical = hashes.get(WEIGHTS) == load_json(output / PROVENANCE)["files"].get(WEIGHTS)
+    weights = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS in hashes else ""
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
     return table, weights
 
 
 def verdicts(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
-    """Metrics of two checkpoints side by side, in points of a hundred: `stored here difference verdict`."""
+    """Compare the metrics of two checkpoints in percentage points: `stored reproduced difference verdict`."""
     if "validation" in stored:
-        ours, theirs = here["validation"], stored["validation"]
+        stored_metrics, reproduced_metrics = stored["validation"], here["validation"]
     else:
-        ours, theirs = ({"R² · 100": 100 * metrics["R²"]} for metrics in (here, stored))
-    table = pd.DataFrame({"stored": theirs, "here": ours})
-    table["difference"] = table["here"] - table["stored"]
-    table["verdict"] = [_verdict(abs(value)) for value in table["difference"]]
+        stored_metrics, reproduced_metrics = ({"R² · 100": 100 * metrics["R²"]} for metrics in (stored, here))
+    table = pd.DataFrame({"stored": stored_metrics, "reproduced": reproduced_metrics})
+    table["difference"] = table["reproduced"] - table["stored"]
+    table["verdict"] = [_verdict(abs(difference)) for difference in table["difference"]]
     return table
 
 
 def _verdict(distance: float) -> str:
-    return "OK" if distance <= OK else "near" if distance <= NEAR else "FAIL"  # NaN, a metric that one lacks, fails
+    return "OK" if distance <= OK else "near" if distance <= NEAR else "FAIL"  # NaN (a metric missing in one of them) is a FAIL
 
 
 def _fit(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
@@ -101,30 +103,31 @@ def _fit(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path
         vectors = provenance["vectors"]
         if vectors["vectors file"] != "none":
             raise UsageError(
-                f"{output.name}: its word vectors came from a file ({vectors['vectors file'][:12]}…), which is not here"
+                f"{output.name}: was trained with word vectors from a file (SHA-256 {vectors['vectors file'][:12]}…), "
+                "which is not available; it cannot be reproduced"
             )
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.embed(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
     start = recipe.start
     if start and not (output.parent / start).is_dir():
-        log.info("%s starts from %s, which is made first", output.name, start)
+        log.info("%s starts from %s; training %s first", output.name, start, start)
         fit(start, read_recipe(start), work, work / "vectors", output.parent / start, device)
     fit(output.name, recipe, work, work / "vectors", output, device)
 
 
 def _tell_differences(stored: Mapping[str, str], here: Mapping[str, str]) -> None:
     if stored != here:
-        other = sorted(name for name in {*stored, *here} if stored.get(name) != here.get(name))
-        log.warning("the data are not those that the stored checkpoint was trained on (%s)", ", ".join(other))
+        changed_files = sorted(name for name in {*stored, *here} if stored.get(name) != here.get(name))
+        log.warning("Training data differ from those of the stored checkpoint: %s", ", ".join(changed_files))
 
 
 def _tell_changes(recipe: Recipe, stored: Mapping[str, Any]) -> None:
-    """Say which settings of the recipe are others now; those that came later have their defaults."""
-    now = json.loads(json.dumps(recipe.told()))
+    """Warn about recipe settings that have changed since training; settings added later have their defaults."""
+    current = json.loads(json.dumps(recipe.told()))
     for key, value in stored.items():
-        pairs = value.items() if isinstance(value, dict) else [(None, value)]
-        for inner, old in pairs:
-            new = now.get(key) if inner is None else now.get(key, {}).get(inner)
+        fields = value.items() if isinstance(value, dict) else [(None, value)]
+        for field, old in fields:
+            new = current.get(key) if field is None else current.get(key, {}).get(field)
             if key != "name" and new != old:
-                place = key if inner is None else f"{key}.{inner}"
-                log.warning("the recipe has changed since: %s was %s, is %s", place, old, new)
+                setting = key if field is None else f"{key}.{field}"
+                log.warning("Recipe has changed: %s was %s, is now %s", setting, old, new)

@@ -1,4 +1,4 @@
-"""Parts of long measurements side by side: processes of one thread each, which do more than one process of many threads."""
+"""Run tasks in worker processes with one thread each, which is faster than one process with many threads."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from joblib import cpu_count
 
 from submission.logs import log_to_stderr
 
-P = TypeVar("P")  # a part
-R = TypeVar("R")  # what is computed of it
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 def side_by_side(function: Callable[[P], R], parts: Sequence[P], processes: int) -> Iterator[tuple[P, R]]:
-    """Each part with what a function gives of it, as they are finished; begun in their order. Their number changes no result.
+    """Yield (task, result) in order of completion; tasks start in order. The number of processes does not change results.
 
     Args:
-        function: of a module; with more than one process, function, parts and results are pickled.
-        parts: which share nothing.
-        processes: so many parts at a time, on one thread each; 1: in this process.
+        function: Module-level function, pickled with tasks and results if there is more than one process.
+        parts: Independent tasks.
+        processes: Number of parallel processes with one thread each; 1: this process.
 
     Raises:
-        What the function raises; what has begun is waited for, the rest is not begun.
+        Errors of the function propagate after running tasks have finished; pending tasks are cancelled.
     """
     if processes == 1:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            for part in parts:
-                yield part, function(part)
+            for task in parts:
+                yield task, function(task)
         finally:
             torch.set_num_threads(threads)
         return
     with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
-        running = {pool.submit(function, part): part for part in parts}
+        futures = {pool.submit(function, task): task for task in parts}
         try:
-            for done in as_completed(running):
-                yield running[done], done.result()
+            for future in as_completed(futures):
+                yield futures[future], future.result()
         finally:
-            for one in running:
-                one.cancel()
+            for future in futures:
+                future.cancel()
 
 
 def at_a_time(device: torch.device) -> int:
-    """As many processes as this one may use cores; on a GPU one, which all would share."""
+    """Return the number of usable CPU cores; 1 on a GPU."""
     return cpu_count() if device.type == "cpu" else 1
 
 
 def _begin() -> None:
-    """In each process, first of all: it speaks as its parent does, and ends with it however that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is told to all of them; the parent says so and ends
+    """Set up logging, threads and signals of a worker, and make it exit with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; only the parent reports it
     torch.set_num_threads(1)
     log_to_stderr()
     Thread(target=_end_with_parent, daemon=True).start()

@@ -123,7 +123,7 @@ def test_a_grid_over_the_words_of_an_enrichment(
     assert main(tuned("one", 'enrichment = "one"')) == 0
     assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
     refused(4, "no such checkpoint; present: one, two", *tuned("three", 'enrichment = "three"'))
-    refused(2, "four.toml: no grid (Expected `str | null`, got `int`", *tuned("four", "enrichment = 4"))
+    refused(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tuned("four", "enrichment = 4"))
 
 
 def test_the_grids_of_the_systems() -> None:
@@ -197,7 +197,7 @@ def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
 
 def test_what_cannot_be_compared(compare: list[str], grids: list[Path], checkpoints: Path, refused: Refused) -> None:
     grids[1].write_text(GRID.replace('"premise"', '["premise", "conclusion premise"]'))
-    refused(2, "has an axis of the index, which is the same for all here", *compare)
+    refused(2, "the grid varies index settings, which must be identical for all enrichments", *compare)
     probe = json.loads((checkpoints / "two" / "probe.json").read_text())
     (checkpoints / "two" / "probe.json").write_text(json.dumps(probe))
     refused(4, "probe.json: damaged", *compare)  # before anything is enriched

@@ -127,35 +127,35 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
         row = headlines[headlines.index(f'scope="row">{system}</th>') :].split("</tr>")[0]
         assert re.findall(r"<strong>(.*?)</strong>", row) == [shown(values[measure]) for measure in HEADLINES]
         for way in ("condensed", "all"):
-            others = html[html.index(f"<caption>Other measures, {way}:") :].split("</table>")[0]
+            others = html[html.index(f"<caption>Other measures ({way}:") :].split("</table>")[0]
             [figures] = re.findall(rf'scope="row">{system}</th>(.*?)</tr>', others)
             expected = [values[f"{name} {way}"] for name in ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")]
             assert re.findall(r"<td>(.*?)</td>", figures) == [f"{value:.3f}" for value in [*expected, values["Bpref"]]]
     assert html.count(f'class="baseline"><th scope="row">{PRIMARY_SYSTEM}</th>') == 3
     assert page.text.count("of 3 topics, ") == len(SYSTEMS)  # what each run and the judgments have in common
-    assert "Topics against fusion" in page.text
-    assert "Fitted or tuned to these very judgments" not in page.text
-    assert re.search(r"dirichlet_rm3 searches for: topic\w+ 1\.00, ", page.text)
-    commands = [shlex.split(found) for found in re.findall(r"Search it again: (\./run\.sh .*)", page.text)]
+    assert "Per-topic differences from fusion" in page.text
+    assert "Fitted or tuned to these judgments" not in page.text
+    assert re.search(r"Expanded query of dirichlet_rm3: topic\w+ 1\.00, ", page.text)
+    commands = [shlex.split(found) for found in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)]
     assert len(commands) == 3
     assert all(command[1:3] == ["search", "-i"] for command in commands)
-    assert page.text.count("how often the words of its first argument count") == 3  # a topic each, for one enrichment
+    assert page.text.count("term frequencies in the top argument") == 3  # a topic each, for one enrichment
     marks = [attributes for tag, attributes in page.tags if tag == "mark"]
     shaded, parts = [mark for mark in marks if "title" in mark], [mark for mark in marks if "title" not in mark]
     shades = {str(mark["class"]) for mark in shaded}
     assert "s9" in shades
     assert shades <= {f"s{level}" for level in range(1, 10)}
     assert all(int(str(mark["title"])) > 0 for mark in shaded)
-    assert page.text.count("claims and premises of its first argument") == 3
+    assert page.text.count("claims and premises in the top argument") == 3
     kinds = [str(mark["class"]) for mark in parts]
     assert set(kinds) == {"claim", "premise"}
     assert min(kinds.count("claim"), kinds.count("premise")) > 3  # so often they are explained
     first = {system: read_run(directory / f"aragorn-{system}.txt") for system in ("bm25", "bm25_arguments")}
     relevant = set(map(tuple, judgments.loc[judgments["rel"] > 0, ["qid", "docno"]].to_numpy()))
     conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in first.values())
-    counts = len(conclusions & arguments), len(conclusions - arguments), len(arguments - conclusions), len(relevant)
-    words = "{} by both, {} by conclusions alone, {} by arguments alone, of {}.".format(*counts)
-    assert words in " ".join(page.text.split())
+    counts = len(conclusions & arguments), len(conclusions - arguments), len(arguments - conclusions)
+    words = "{} retrieved both by conclusion (bm25) and by full text (bm25_arguments), {} by conclusion only, {} by full text only"
+    assert words.format(*counts) in " ".join(page.text.split())
     table = html[html.index("<caption>nDCG@5</caption>") :].partition("</table>")[0]  # the best first
     printed = re.findall(r'<th scope="row">(\w+)</th>\n<td><strong>', table)
     tables = {system: evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments) for system in SYSTEMS}
@@ -176,15 +176,15 @@ def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, eve
         assert len(rows) > 20
         scores = network.scores([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
         quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
-        for word, extreme in (("best", max), ("worst", min)):
-            [marked] = [docno for docno, text in rows if f"{word} by quality" in text]
+        for word, extreme in (("highest", max), ("lowest", min)):
+            [marked] = [docno for docno, text in rows if f"{word} quality" in text]
             assert quality[marked] == pytest.approx(extreme(quality.values()), abs=1e-5)
-            cells = [cell for cell in of_topic.split("<td>") if f"{word} by quality</span> <span" in cell]
+            cells = [cell for cell in of_topic.split("<td>") if f"{word} quality</span> <span" in cell]
             assert cells
             assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
     (directory / "aragorn-tfr_bert.txt").unlink()
     assert report(copied, everything) == 0
-    assert not re.search("(best|worst) by quality", (directory / "report.html").read_text(encoding="utf-8"))
+    assert not re.search("(highest|lowest) quality<", (directory / "report.html").read_text(encoding="utf-8"))
 
 
 def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
@@ -197,14 +197,14 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert report(copied, all_checkpoints) == 0
     html = (directory / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
-    assert "Topics against gru" in html
-    [fitted] = re.findall(r"less is to be expected: ([\w, ]+)\.", html)
+    assert "Per-topic differences from gru" in html
+    [fitted] = re.findall(r"results are optimistic\): ([\w, ]+)\.", html)
     found = {name for name in SYSTEMS if "dirichlet" in {part.checkpoint for part in walk(SYSTEMS[name].stage)}}
     assert {"dirichlet", "fusion", "tfr_bert"} <= found
     assert set(fitted.split(", ")) == found
     (directory / "run.txt").unlink()
     assert report(copied, all_checkpoints) == 3
-    assert "expected run.txt, and that run among those named <team>-<system>.txt" in capsys.readouterr().err
+    assert "expected run.txt to be a copy of one of the <team>-<system>.txt runs" in capsys.readouterr().err
 
 
 def test_a_report_is_on_a_single_run_too_but_on_no_other_input(copied: Path, everything: Path, capsys: Capture) -> None:
@@ -213,12 +213,12 @@ def test_a_report_is_on_a_single_run_too_but_on_no_other_input(copied: Path, eve
         shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "alone" / name)
     assert report(copied, everything, "alone") == 0
     html = (copied / "alone" / "report.html").read_text(encoding="utf-8")
-    assert "There is no other run." in html
-    assert "3 topics: no randomisation test can give p below .250" in html
+    assert "No other run." in html
+    assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
     file, before = copied / "input" / "topics.xml", (copied / "out" / "report.html").read_bytes()
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
     assert report(copied, everything) == 3
-    assert "the runs were made from another input" in capsys.readouterr().err
+    assert "the runs were created from another input" in capsys.readouterr().err
     assert report(copied, everything, qrels="qrels/none") == 3
     assert f"{copied / 'qrels' / 'none'}: " in capsys.readouterr().err
     assert (copied / "out" / "report.html").read_bytes() == before
@@ -230,9 +230,9 @@ def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capt
     flags = ["--qrels", f"relevance={qrels}", "--qrels", f"quality={qrels}", "--baseline", "aragorn-bm25"]
     assert training(["evaluate", *flags, "-o", str(tmp_path / "tables"), *runs]) == 0
     out = capsys.readouterr().out
-    assert "relevance: nDCG@5 (Touché), against aragorn-bm25" in out
-    assert "relevance: nDCG@5 condensed, against aragorn-bm25" in out
-    assert "quality: nDCG@5 all, against aragorn-bm25" in out
+    assert "relevance: nDCG@5 (Touché) vs. aragorn-bm25" in out
+    assert "relevance: nDCG@5 condensed vs. aragorn-bm25" in out
+    assert "quality: nDCG@5 all vs. aragorn-bm25" in out
     topics_table = pd.read_csv(tmp_path / "tables" / "topics.csv")
     assert len(topics_table) == 2 * 3 * 3
     means = pd.read_csv(tmp_path / "tables" / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
@@ -246,4 +246,4 @@ def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capt
     assert (restricted.set_index("qid")["Bpref"] > whole.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found
     capsys.readouterr()
     assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
-    assert "baseline 'bm25': expected one of the runs; did you mean" in capsys.readouterr().err
+    assert "unknown baseline 'bm25'; did you mean" in capsys.readouterr().err

@@ -118,7 +118,9 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     assert one["mean"] < whole["mean"] != means["mine", "nDCG@5 all"]  # of other folds
     tried = pd.read_csv(tables / "mine_tried.csv").set_index(["with", "measure"])
     assert set(tried.index.get_level_values("with")) == {"knrm"}
-    assert f"vanilla_bert_distilled is not tried: {lexical} has no vanilla_bert_distilled" in caplog.text
+    assert (
+        f"Skipping candidate member vanilla_bert_distilled: {lexical} has no checkpoint vanilla_bert_distilled" in caplog.text
+    )
     added = tried.loc["knrm", "nDCG@5 all"]
     assert added["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(added["difference"], abs=2e-6)
     assert added["difference"] != 0
@@ -205,7 +207,7 @@ def test_faulty_recipes(run: Command, tmp_path: Path, refused: Refused) -> None:
 
 def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
     refused(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "--work", "w")
-    refused(2, "two of different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
+    refused(2, "two files with different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
     shutil.rmtree(lexical / "dirichlet_rm3")
     refused(4, "member dirichlet_rm3 failed", *run())
 

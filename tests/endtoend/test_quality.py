@@ -127,9 +127,9 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
     assert said.out.count("OK") == 3
-    assert "weights: the same bytes" in said.out
+    assert "weights: identical" in said.out
     assert "changed since" not in caplog.text
-    assert "the data are not those" not in caplog.text
+    assert "Training data differ" not in caplog.text
     assert contents(new / "checkpoints" / "order") == contents(checkpoint)
 
     file = data / ukp.FOLDER / "debate-0_a.csv"
@@ -137,9 +137,9 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     recipe.write_text(recipe.read_text().replace("epochs = 4", "epochs = 3"))
     shutil.rmtree(new)
     assert main(command) in (0, 8)
-    assert "the data are not those that the stored checkpoint was trained on (debate-0_a.csv)" in caplog.text
-    assert "the recipe has changed since: training.epochs was 4, is 3" in caplog.text
-    assert caplog.text.count("has changed since") == 1
+    assert "Training data differ from those of the stored checkpoint: debate-0_a.csv" in caplog.text
+    assert "Recipe has changed: training.epochs was 4, is now 3" in caplog.text
+    assert caplog.text.count("Recipe has changed") == 1
     file.unlink()
     shutil.rmtree(new)
     shutil.rmtree(data / ukp.FOLDER)

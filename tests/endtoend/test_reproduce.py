@@ -25,12 +25,12 @@ def test_from_the_corpus_to_the_same_bytes_and_verdicts(
     assert main(command) == 0
     out = capsys.readouterr().out
     assert out.count("OK") == 3
-    assert "weights: the same bytes" in out
-    assert "has changed since" not in caplog.text
+    assert "weights: identical" in out
+    assert "Recipe has changed" not in caplog.text
     other = Path(shutil.copytree(corpus, tmp_path / "other"))
     (other / "args-me.json").write_text((other / "args-me.json").read_text() + "\n")
     assert main([*reproduce, str(tmp_path / "of other"), "-i", str(other)]) == 0
-    assert "the data are not those that the stored checkpoint was trained on (args-me.json)" in caplog.text
+    assert "Training data differ from those of the stored checkpoint: args-me.json" in caplog.text
     shift(stored / "mine", 1.0)
     capsys.readouterr()
     assert main(command) == 0

@@ -251,5 +251,5 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
 
 
 def test_what_to_fit_is_said_once(work: Path, refused: Refused) -> None:
-    refused(2, "expected a RECIPE, or --all", "fit", "--work", work)
-    refused(2, "fit --all: takes no RECIPE", "fit", "knrm", "--all", "--work", work)
+    refused(2, "expected RECIPE or --all", "fit", "--work", work)
+    refused(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work)

@@ -148,7 +148,7 @@ def test_a_network_trains_on_what_a_search_finds(
     stored = Path(shutil.copytree(work / "checkpoints", tmp_path / "stored"))
     places = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *places]) == 0
-    assert "weights: the same bytes" in capsys.readouterr().out
+    assert "weights: identical" in capsys.readouterr().out
     assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
     refused(3, "not of these tables", *train)  # but of those that were there before
 

@@ -103,14 +103,14 @@ def test_a_fold_is_chosen_without_its_own_topics(run: Command, tmp_path: Path, m
 
 def test_faulty_grids_and_judgments(run: Command, judged: list[Path], tmp_path: Path, refused: Refused) -> None:
     refused(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", judged[0])
-    refused(2, "several qrels of the name 'first'; name them: NAME=FILE", *run("mine", [judged[0], judged[0]]))
-    twice = "judges documents that another file judges too; give each judgment once"
+    refused(2, "the same name 'first' for several qrels; give each a name with NAME=FILE", *run("mine", [judged[0], judged[0]]))
+    twice = "judges documents that another qrels file also judges; remove the duplicates"
     refused(3, twice, *run("mine", [judged[0], f"again={judged[0]}"]))
     for text, words in (
         ("[model]\nname = 'bm26'", "bm26"),
         ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
-        ("[model", "no grid"),
-        ("model = 3", "no grid"),
+        ("[model", "not a valid grid"),
+        ("model = 3", "not a valid grid"),
         ("[index]\nstemmer = 'snowball'\n[model]\nname = 'bm25'", "snowball"),
     ):
         (tmp_path / "mine.toml").write_text(text)

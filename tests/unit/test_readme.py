@@ -175,7 +175,7 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
     assert lines[5:8] == [
         "| dirichlet |  | 0.900 (0.45–1.35) | 9 | 0.900 | 0.900 | 0.900 | 0.900 | 0.900 |",  # noqa: RUF001 a range
         "| knrm | 86.3 | 0.400 (0.20–0.60) | 9 | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001
-        "| fusion, on topics of other folds |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
+        "| fusion (cross-validated) |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
     ]
     best = [line.split(" | ") for line in (tmp_path / PLACES["best"]).read_text().splitlines()[5:9]]
     assert [(cells[0], *cells[2:]) for cells in best] == [
@@ -185,9 +185,9 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         ("| bm25", "0.200 (0.10–0.30)", "0.200", "0.200 |"),  # noqa: RUF001
     ]
     (tmp_path / PLACES["best"]).write_text("no marks\n")
-    with pytest.raises(InputError, match="expected the lines"):
+    with pytest.raises(InputError, match="expected each of the markers"):
         update(tmp_path / "means.csv", CHECKPOINTS, tmp_path)
-    with pytest.raises(InputError, match="no measured means"):
+    with pytest.raises(InputError, match="cannot read means"):
         update(tmp_path / "absent.csv", CHECKPOINTS, tmp_path)
 
 
@@ -244,4 +244,4 @@ def test_every_command_of_the_readme_works(everything: Path, tmp_path: Path) -> 
     } <= made
     assert {"work/checkpoints/ensemble/config.json", "work/again/checkpoints/sample/config.json"} <= made
     assert "score" in done.stdout
-    assert "weights: the same bytes" in done.stdout
+    assert "weights: identical" in done.stdout

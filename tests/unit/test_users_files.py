@@ -89,7 +89,7 @@ ORDER = {
 }
 MEETING = {
     "another year": Case(
-        run_of(plain, {"51": "abxc", "52": "edya"}), said=("no topic in common", "has 51, 52", "has 1, 2, 3"), **REFUSED
+        run_of(plain, {"51": "abxc", "52": "edya"}), said=("no common topic", ": 51, 52; ", ": 1, 2, 3)"), **REFUSED
     ),
     "a suffix": Case(scores("1", "{}.1"), said=("1.1 without what follows the first `.` would be 1",), **REFUSED),
     "leading zeros": Case(scores("1", "00{}"), said=("001 without leading zeros would be 1",), **REFUSED),
@@ -98,50 +98,54 @@ MEETING = {
         run_of(plain, {"1": "abxc", "2": "edya"}),
         same=False,
         said=(
-            "run has 2 of the 3 judged topics of q",
-            "run × q: 2 of 3 topics, 75 % of the first five judged",
+            "run covers 2 of the 3 judged topics of q",
+            "run × q: 2 of 3 topics, 75 % of the top five judged",
             f"run, {COMMON}",
         ),
     ),
     "a topic that nobody judged": Case(
-        run_of(plain, ORDERS | {"9": "ab"}), said=("3 of 3 topics", "the run's topics without judgments (1): 9")
+        run_of(plain, ORDERS | {"9": "ab"}), said=("3 of 3 topics", "unjudged topics of the run (1): 9")
     ),
     "documents of another corpus": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 197beaca-2019-04-18T11:28:59Z-{r:05}-000 {r} {n - r} t\n"),
-        said=("none of its documents is judged", "args.me version 1"),
+        said=("no document is judged", "args.me version 1"),
         **REFUSED,
     ),
     "a topic without a relevant document": Case(
         run_of(plain, ORDERS | {"8": "ab"}),
         QRELS + "8 0 a 0\n8 0 b -2\n",
-        said=("topics without a relevant document, left out (1): 8",),
+        said=("topics without a relevant document, excluded (1): 8",),
     ),
     "only topics without a relevant document": Case(
         run_of(plain, {"8": "ab"}),
         QRELS + "8 0 a 0\n",
-        said=("the topics that both have (8) have no relevant document",),
+        said=("the common topics (8) have no relevant document",),
         **REFUSED,
     ),
 }
 STATISTICS = {
     "one topic": Case(
-        qrels="1 0 a 2\n1 0 b 1\n", same=False, flags=("--baseline", "run"), said=("1 topic: no intervals and no tests",)
+        qrels="1 0 a 2\n1 0 b 1\n", same=False, flags=("--baseline", "run"), said=("1 topic: too few for intervals and tests",)
     ),
     "one topic and two runs": Case(
         qrels="1 0 a 2\n1 0 b 1\n", same=False, flags=("--baseline", "run"), runs=("other.txt",),
         files={"other.txt": run_of(plain)},
-        said=("1 topic: no intervals and no tests", "no test for other: the same difference on all topics"),
+        said=("1 topic: too few for intervals and tests", "no test for other: constant differences"),
     ),
-    "one run": Case(flags=("--baseline", "run"), said=("run is the only run: there is nothing to test it against",)),
+    "one run": Case(flags=("--baseline", "run"), said=("run is the only run; no significance tests",)),
     "two equal runs": Case(
         flags=("--baseline", "run"), runs=("other.txt",), files={"other.txt": run_of(plain)}, said=("no test for other",)
     ),
-    "few topics": Case(said=("3 topics: no randomisation test can give p below .250",)),
+    "few topics": Case(said=("3 topics: the randomisation test cannot reach p < .250",)),
     "all values equal": Case(run_of(plain, {"1": "ab", "2": "da", "3": "b"}), same=False, said=("1.000",)),
 }  # fmt: skip
 NAMES = {
     "two qrels of one name": Case(
-        flags=("--qrels", "more/q.qrels"), files={"more/q.qrels": QRELS}, code=2, same=False, said=("name them: NAME=FILE",)
+        flags=("--qrels", "more/q.qrels"),
+        files={"more/q.qrels": QRELS},
+        code=2,
+        same=False,
+        said=("give each a name with NAME=FILE",),
     ),
     "two named qrels": Case(
         flags=("--qrels", "other=more/q.qrels"), files={"more/q.qrels": QRELS}, said=("run × other: 3 of 3",)
@@ -151,14 +155,14 @@ NAMES = {
         files={"more/run.txt": run_of(plain)},
         code=2,
         same=False,
-        said=("several runs of the name 'run'",),
+        said=("the same name 'run' for several runs",),
     ),
     "two named runs": Case(runs=("mine=more/run.txt",), files={"more/run.txt": run_of(plain)}, said=("mine × q: 3 of 3",)),
     "a path with =": Case(runs=("a=b/c=d.txt",), files={"a=b/c=d.txt": run_of(plain)}, said=("c=d × q: 3 of 3",)),
     "a named path with =": Case(runs=("mine=a=b/run.txt",), files={"a=b/run.txt": run_of(plain)}, said=("mine × q: 3 of 3",)),
     "a directory with run.txt": Case(runs=("made",), files={"made/run.txt": run_of(plain)}, said=("made × q: 3 of 3",)),
     "a name without a file": Case(flags=("--qrels", "a="), code=2, same=False, said=("expected a path",)),
-    "a file without a name": Case(runs=("=run.txt",), code=2, same=False, said=("expected a name before =",)),
+    "a file without a name": Case(runs=("=run.txt",), code=2, same=False, said=("expected NAME before =",)),
 }
 GRADES = {
     "whole numbers as decimals": Case(qrels=QRELS.replace("2\n", "2.0\n")),
@@ -177,7 +181,7 @@ GRADES = {
         qrels=QRELS + "1 0 x -1\n2 0 y -1\n", said=("2 of 10 lines have a grade of -1: no judgments, left out",)
     ),
     "-2 is spam": Case(said=("1 of 8 lines have a grade below 0 other than -1: they count as 0",)),
-    "only -1 for a topic": Case(run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", said=("without judgments (1): 7",)),
+    "only -1 for a topic": Case(run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", said=("unjudged topics of the run (1): 7",)),
     "a score that is none": Case(
         run_of(plain) + "3 Q0 q 5 nan t\n", said=("run.txt, line 13: score 'nan'; expected a finite number",), **REFUSED
     ),

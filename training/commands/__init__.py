@@ -1,6 +1,6 @@
-"""The verbs of the command line, by what they make: for each its flags and what it calls.
+"""Command-line verbs, one group per module: arguments and entry point.
 
-What a verb needs is imported when it is called: torch, gensim and matplotlib take seconds, and --help needs nothing.
+Heavy libraries (torch, gensim, matplotlib) are imported inside the entry points to keep --help fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tune` and `fuse`: checkpoints whose parameters or weights are fitted to judgments."""
+"""Tune parameters on judged topics and fit fusion weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from submission.command import Verbs, add_checkpoints, add_device, add_input, folder
 from submission.errors import UsageError
 from submission.paths import CHECKPOINTS
-from training.commands.shared import MEASURES, QRELS, add_work, by_name, computing, named
+from training.commands.shared import MEASURES, QRELS, add_fold_qrels, add_output, add_work, by_name, computing, named
 from training.paths import MEASURED
 
 if TYPE_CHECKING:
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 
 
 def add(verbs: Verbs) -> None:
-    """Add these verbs with their flags."""
-    verb = verbs.add("tune", _tune, "a grid of parameters over judged topics → a checkpoint with the best of them")
-    verb.add_argument(
-        "grid", metavar="GRID", help="a name in training/grids, a .toml file, or a system that re-ranks by quality"
-    )
-    what = f"{QRELS}; one: five folds over its topics; several: each is a fold"
-    verb.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=what)
-    add_input(verb)
-    verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points of a grid are compared")
-    what = "finished points are kept there (default: a temporary directory); by quality, it has what `prepare lists` wrote"
-    verb.add_argument("--work", type=folder, metavar="DIR", help=what)
-    add_checkpoints(verb)
-    add_device(verb)
-    what = "the checkpoint (default: checkpoints/GRID, or the system's)"
-    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help=what)
+    """Add the parsers of `tune` and `fuse`."""
+    _add_tune(verbs)
+    _add_fuse(verbs)
 
-    verb = verbs.add(
-        "fuse", _fuse, "fit a fusion's weights: a learned fusion's to judged topics, an ensemble's to validation pairs"
-    )
-    verb.add_argument(
-        "fusion", metavar="FUSION", help="a name in training/fusions, a .toml file, or an ensemble of the systems"
-    )
-    what = f"of a learned fusion: {QRELS}; a second one, e.g. quality=FILE: the labels are a mixture of both"
-    verb.add_argument("--qrels", type=named, action="append", default=[], metavar="[NAME=]FILE", help=what)
-    add_input(verb)
-    add_work(verb, "finished parts are kept there; for an ensemble, it has what `prepare pairs` wrote")
-    add_checkpoints(verb)
-    what = "the checkpoint (default: checkpoints/FUSION; of an ensemble, in WORK/checkpoints)"
-    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help=what)
-    verb.add_argument("--positive", action="store_true", help="of an ensemble: no network's weight may be below 0")
-    verb.add_argument("--tables", type=folder, default=MEASURED.parent, metavar="DIR", help="where the tables go, as CSV")
-    add_device(verb)
+
+def _add_tune(verbs: Verbs) -> None:
+    help_text = "grid-search retrieval parameters on judged topics, cross-validated; write a checkpoint"
+    parser = verbs.add("tune", _tune, help_text)
+    parser.add_argument("grid", metavar="GRID", help="grid in training/grids, .toml file, or `tfr_bert`")
+    add_fold_qrels(parser)
+    add_input(parser)
+    parser.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="measure to optimise (mean over topics)")
+    help_text = "cache for finished points (default: temporary directory); for tfr_bert: WORK prepared by `prepare lists`"
+    parser.add_argument("--work", type=folder, metavar="DIR", help=help_text)
+    add_checkpoints(parser)
+    add_device(parser)
+    add_output(parser, "checkpoint directory (default: checkpoints/GRID, or the system's checkpoint)")
+
+
+def _add_fuse(verbs: Verbs) -> None:
+    help_text = "fit fusion weights: learned fusion on qrels, ensemble on validation pairs"
+    parser = verbs.add("fuse", _fuse, help_text)
+    parser.add_argument("fusion", metavar="FUSION", help="fusion in training/fusions, .toml file, or an ensemble system")
+    help_text = f"learned fusion only: {QRELS}; with a second file, e.g. quality=FILE, labels are a weighted mean of both"
+    parser.add_argument("--qrels", type=named, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
+    add_input(parser)
+    add_work(parser, "working directory; caches finished steps; for an ensemble: prepared by `prepare pairs`")
+    add_checkpoints(parser)
+    add_output(parser, "checkpoint directory (default: checkpoints/FUSION; for an ensemble: WORK/checkpoints/FUSION)")
+    parser.add_argument("--positive", action="store_true", help="ensemble only: constrain weights to ≥ 0")
+    parser.add_argument("--tables", type=folder, default=MEASURED.parent, metavar="DIR", help="directory for result CSVs")
+    add_device(parser)
 
 
 def _tune(options: argparse.Namespace) -> None:
@@ -76,7 +76,7 @@ def _tune_quality(system: System, options: argparse.Namespace) -> None:
     from training.studies.argument_quality.tune import tune_quality
 
     if len(options.qrels) > 1 or options.work is None:
-        raise UsageError(f"tune {system.name}: expected one --qrels, and --work with what `prepare lists` wrote")
+        raise UsageError(f"tune {system.name}: expected exactly one --qrels, and --work prepared by `prepare lists`")
     output = options.output or CHECKPOINTS / (system.stage.checkpoint or system.name)
     with computing(options, output.parent) as execution:
         table = tune_quality(system, options.qrels[0][1], execution, output)
@@ -93,7 +93,7 @@ def _fuse(options: argparse.Namespace) -> None:
     elif options.qrels:
         _fit_fusion(options)
     else:
-        raise UsageError(f"fuse {options.fusion}: expected --qrels, the judgments that a learned fusion is fitted to")
+        raise UsageError(f"fuse {options.fusion}: a learned fusion is fitted to judgments; add --qrels")
 
 
 def _fit_ensemble(system: System, options: argparse.Namespace) -> None:
@@ -103,7 +103,7 @@ def _fit_ensemble(system: System, options: argparse.Namespace) -> None:
     from training.fusing.aggregate import aggregate
 
     if options.qrels:
-        raise UsageError(f"fuse {system.name}: is fitted to the validation pairs in --work, and takes no --qrels")
+        raise UsageError(f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work; remove --qrels")
     output = options.output or options.work / "checkpoints" / (system.stage.checkpoint or system.name)
     with held(options.work):
         aggregate(
@@ -121,5 +121,5 @@ def _fit_fusion(options: argparse.Namespace) -> None:
     with computing(options, output.parent) as execution:
         tables = fuse(name, recipe, options.qrels, execution, output, options.tables)
     for table in tables.values():
-        shown = table[table["measure"].isin(HEADLINES)] if "measure" in table else table
-        print(shown.to_string(index=False, float_format="%.4f"), end="\n\n")
+        headline_rows = table[table["measure"].isin(HEADLINES)] if "measure" in table else table
+        print(headline_rows.to_string(index=False, float_format="%.4f"), end="\n\n")

@@ -1,4 +1,4 @@
-"""Networks' checkpoints: trained, and reproduced."""
+"""Train networks from recipes and reproduce checkpoints."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from submission.command import Verbs, add_checkpoints, add_device, folder
-from training.commands.shared import add_data, add_work
+from training.commands.shared import add_data, add_output, add_work, locked_work_dir
 
 
 def add(verbs: Verbs) -> None:
-    """Add these verbs with their flags."""
-    verb = verbs.add("fit", _fit, "train a network by a recipe; a stopped run is resumed")
-    verb.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
-    verb.add_argument("--all", action="store_true", help="the recipes of all systems, each a process of its own, one a GPU")
-    add_work(verb, "working directory with what `prepare` wrote")
-    verb.add_argument("--vectors", type=folder, metavar="DIR", help="what `prepare vectors` wrote (default: where it writes)")
-    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="checkpoint (default: WORK/checkpoints/RECIPE)")
-    add_device(verb)
-    verb.add_argument("--restart", action="store_true", help="forget an earlier run of this recipe")
+    """Add the parsers of `fit` and `reproduce`."""
+    parser = verbs.add("fit", _fit, "train a network from a recipe; an interrupted run is resumed")
+    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe name in training/recipes, or .toml file")
+    parser.add_argument("--all", action="store_true", help="train the recipes of all systems, one process per GPU")
+    add_work(parser, "working directory prepared by `prepare`")
+    help_text = "word vectors from `prepare vectors` (default: its output in WORK)"
+    parser.add_argument("--vectors", type=folder, metavar="DIR", help=help_text)
+    add_output(parser, "checkpoint directory (default: WORK/checkpoints/RECIPE)")
+    add_device(parser)
+    parser.add_argument("--restart", action="store_true", help="discard the interrupted run")
 
-    verb = verbs.add("reproduce", _reproduce, "train a checkpoint again and compare its metrics: OK, near or FAIL")
-    verb.add_argument("recipe", metavar="NAME", help="a recipe whose checkpoint is there, or ensemble")
-    add_data(verb, "the corpus, or the lists, that it learned from")
-    add_work(verb, "working directory; what is there is used")
-    add_checkpoints(verb)
-    add_device(verb)
+    help_text = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
+    parser = verbs.add("reproduce", _reproduce, help_text)
+    parser.add_argument("recipe", metavar="NAME", help="recipe that has a stored checkpoint, or ensemble")
+    add_data(parser, "training data: the corpus, or the published data sets")
+    add_work(parser, "working directory; finished steps are reused")
+    add_checkpoints(parser)
+    add_device(parser)
 
 
 def _fit(options: argparse.Namespace) -> None:
@@ -43,13 +45,13 @@ def _fit(options: argparse.Namespace) -> None:
         _fit_all(options)
         return
     if not options.recipe:
-        raise UsageError("fit: expected a RECIPE, or --all")
+        raise UsageError("fit: expected RECIPE or --all")
     recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
     output = options.output or options.work / "checkpoints" / name
     vectors = options.vectors or options.work / folder_of(recipe.task.written)
     device = choose_device(options.device)
-    with processes(device) as own, nullcontext() if own.number else held_for(name, options.work):
-        fit(name, recipe, options.work, vectors, output, device, options.restart, own)
+    with processes(device) as process, nullcontext() if process.number else held_for(name, options.work):
+        fit(name, recipe, options.work, vectors, output, device, options.restart, process)
 
 
 def _fit_all(options: argparse.Namespace) -> None:
@@ -60,20 +62,19 @@ def _fit_all(options: argparse.Namespace) -> None:
     from training.jobs import fit_all, recipes
 
     if options.recipe or options.output or "WORLD_SIZE" in os.environ:
-        raise UsageError("fit --all: takes no RECIPE and no --output, and is not for torchrun")
-    gpus = torch.cuda.device_count() if choose_device(options.device).type == "cuda" else 0
-    flags = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
-    fit_all(recipes(), [*flags, *(["--restart"] if options.restart else [])], options.work, options.vectors, gpus)
+        raise UsageError("fit --all: cannot be combined with RECIPE, --output or torchrun")
+    n_gpus = torch.cuda.device_count() if choose_device(options.device).type == "cuda" else 0
+    fit_args = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
+    if options.restart:
+        fit_args.append("--restart")
+    fit_all(recipes(), fit_args, options.work, options.vectors, n_gpus)
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory
     from submission.scoring.device import choose_device
-    from training.data.work import held
     from training.reproduce import reproduce
 
-    make_directory(options.work)
-    with held(options.work):
+    with locked_work_dir(options.work):
         device = choose_device(options.device)
         table, weights = reproduce(options.recipe, options.input, options.work, options.checkpoints, device)
     print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights}")

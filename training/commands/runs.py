@@ -1,46 +1,45 @@
-"""`evaluate`, `report`, `analyse`: measures of runs, and their presentation."""
+"""Evaluate, compare and report runs."""
 
 from __future__ import annotations
 
 import argparse
 
 from submission.command import Verbs, add_checkpoints, add_device, add_input, add_input_run, add_order, add_work, folder
-from training.commands.shared import QRELS, by_name, computing, named
+from training.commands.shared import QRELS, add_output, by_name, computing, named
 
 
 def add(verbs: Verbs) -> None:
-    """The flags of these verbs."""
-    about = "measures of runs: Touché's nDCG@5, and others with unjudged documents dropped (condensed) and as 0 (all)"
-    verb = verbs.add("evaluate", _evaluate, about)
-    what = f"{QRELS}; repeatable, e.g. relevance=FILE and quality=FILE"
-    verb.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=what)
-    verb.add_argument("--collection", type=folder, metavar="DIR", help="restrict the qrels to the documents of this input")
-    verb.add_argument(
-        "--baseline", metavar="RUN", help="test the others against this run (NAME, or its file's name, no ending)"
-    )
-    verb.add_argument(
-        "-o", "--output", type=folder, metavar="DIR", help="means with intervals, values per topic, tests; as CSV"
-    )
-    add_order(verb)
-    what = "TREC run files, or directories with run.txt; two of one name take a NAME"
-    verb.add_argument("runs", type=named, nargs="+", metavar="[NAME=]RUN", help=what)
+    """Add the parsers of `evaluate`, `analyse`, `report` and `readme`."""
+    help_text = "evaluate TREC runs against qrels, with confidence intervals and tests"
+    parser = verbs.add("evaluate", _evaluate, help_text)
+    help_text = f"{QRELS}; repeatable, e.g. relevance=FILE and quality=FILE"
+    parser.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
+    help_text = "ignore judgments of documents outside this corpus"
+    parser.add_argument("--collection", type=folder, metavar="DIR", help=help_text)
+    help_text = "run to test against (NAME, or file name without extension)"
+    parser.add_argument("--baseline", metavar="RUN", help=help_text)
+    add_output(parser, "write means.csv, topics.csv and, with --baseline, tests.csv to this directory")
+    add_order(parser)
+    help_text = "TREC run file or directory with run.txt; NAME labels it"
+    parser.add_argument("runs", type=named, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
-    verb = verbs.add("analyse", _analyse, "how alike the runs of a directory are: Jaccard, Spearman, heat maps")
-    verb.add_argument("runs", type=folder, metavar="RUN_DIR", help="with <team>-<system>.txt runs")
-    add_order(verb)
-    verb.add_argument("-o", "--output", type=folder, metavar="DIR", help="tables and heat maps (default: RUN_DIR/analysis)")
+    parser = verbs.add("analyse", _analyse, "Jaccard overlap and rank correlation between the runs of a directory")
+    parser.add_argument("runs", type=folder, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
+    add_order(parser)
+    add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
 
-    verb = verbs.add("report", _report, "report.html on the runs of a directory: one file, without network and scripts")
-    verb.add_argument("runs", type=folder, metavar="RUN_DIR", help="with <team>-<system>.txt runs and run.txt, one of them")
-    verb.add_argument("--qrels", type=folder, required=True, metavar="FILE", help=QRELS)
-    add_input(verb)
-    add_input_run(verb)
-    add_checkpoints(verb)
-    add_work(verb)
-    add_device(verb)
-    verb.add_argument("-o", "--output", type=folder, metavar="FILE", help="the report (default: RUN_DIR/report.html)")
+    parser = verbs.add("report", _report, "write a self-contained HTML report on the runs of a directory")
+    help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
+    parser.add_argument("runs", type=folder, metavar="RUN_DIR", help=help_text)
+    parser.add_argument("--qrels", type=folder, required=True, metavar="FILE", help=QRELS)
+    add_input(parser)
+    add_input_run(parser)
+    add_checkpoints(parser)
+    add_work(parser)
+    add_device(parser)
+    add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
 
-    verbs.add("readme", _readme, "write the parts of the README that are generated: systems, commands, results")
+    verbs.add("readme", _readme, "update generated sections of the documentation")
 
 
 def _evaluate(options: argparse.Namespace) -> None:
@@ -53,14 +52,14 @@ def _evaluate(options: argparse.Namespace) -> None:
 
     docnos = set(Input(options.collection).documents["docno"]) if options.collection else None
     qrels_files, run_files = by_name(options.qrels, "qrels"), by_name(options.runs, "runs")
-    judged = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
+    qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, options.order) for name, file in run_files.items()}
     overlaps = [
         overlap_of(run, qrels, (name, label), (run_files[name], qrels_files[label]))
-        for label, qrels in judged.items()
+        for label, qrels in qrels_by_name.items()
         for name, run in runs.items()
     ]
-    values = {label: evaluate_runs(runs, qrels) for label, qrels in judged.items()}
+    values = {label: evaluate_runs(runs, qrels) for label, qrels in qrels_by_name.items()}
     print(results.report(values, overlaps, options.baseline, options.output))
 
 

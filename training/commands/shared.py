@@ -1,4 +1,4 @@
-"""Flags and helpers that several verbs share."""
+"""Arguments and helpers shared by the verbs."""
 
 from __future__ import annotations
 
@@ -14,49 +14,76 @@ from submission.errors import UsageError, short
 if TYPE_CHECKING:
     from submission.systems.execution import Execution
 
-MEASURES = ("nDCG@5 all", "nDCG@5 (Touché)", "nDCG@5 condensed", "MAP all")  # by whose means points of a grid are compared
-QRELS = "TREC qrels; of grades below 0, -1 is no judgment, the others count as 0"
+# measures that can select a grid point; the first is the default
+MEASURES = ("nDCG@5 all", "nDCG@5 (Touché)", "nDCG@5 condensed", "MAP all")
+QRELS = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
 SEED = whole_number(0, 2**32 - 1)
 COUNT = whole_number(1, 2**31)
 
 
 def add_data(verb: argparse.ArgumentParser, what: str) -> None:
-    """Add the flag --input, the data that a verb reads."""
+    """Add --input."""
     verb.add_argument("-i", "--input", type=folder, required=True, metavar="DIR", help=what)
 
 
 def add_work(verb: argparse.ArgumentParser, what: str) -> None:
-    """Add the flag --work, a working directory that has to be named."""
+    """Add the required --work."""
     verb.add_argument("--work", type=folder, required=True, metavar="WORK", help=what)
 
 
-def named(text: str) -> tuple[str, Path]:
-    """Read the value of a flag [NAME=]FILE: without a name, the file's without its ending.
+def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
+    """Add --qrels of verbs that cross-validate."""
+    help_text = f"{QRELS}; one file: 5-fold cross-validation over topics; several: one fold per file"
+    parser.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
 
-    A path that exists is a path, whatever is in it.
+
+def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "DIR", default: Path | None = None) -> None:
+    """Add --output."""
+    parser.add_argument("-o", "--output", type=folder, default=default, metavar=metavar, help=help_text)
+
+
+def named(text: str) -> tuple[str, Path]:
+    """Parse [NAME=]FILE; the default name is the file name without extension.
+
+    An existing path is taken literally, even if it contains `=`.
     """
-    name, equals, file = text.partition("=")
-    if not equals or Path(text).exists():
+    name, separator, file = text.partition("=")
+    if not separator or Path(text).exists():
         path = folder(text)
         return path.name.removesuffix(".gz").rpartition(".")[0] or path.name, path
     if not name.strip():
-        raise argparse.ArgumentTypeError(f"'{short(text)}': expected a name before =")
+        raise argparse.ArgumentTypeError(f"'{short(text)}': expected NAME before =")
     return name, folder(file)
 
 
 def by_name(named: Sequence[tuple[str, Path]], what: str) -> dict[str, Path]:
-    """Files by their names. Raises UsageError: two of one name."""
+    """Map names to files.
+
+    Raises:
+        UsageError: If two files have the same name.
+    """
     names = [name for name, _ in named]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        files = " and ".join(str(file) for name, file in named if name == repeated)
-        raise UsageError(f"{files}: several {what} of the name {short(repeated)!r}; name them: NAME=FILE")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        files = " and ".join(str(file) for name, file in named if name == duplicate)
+        raise UsageError(f"{files}: the same name {short(duplicate)!r} for several {what}; give each a name with NAME=FILE")
     return dict(named)
 
 
 @contextmanager
+def locked_work_dir(work_dir: Path) -> Iterator[None]:
+    """Create a working directory if it is missing and hold its lock."""
+    from submission.disk.files import make_directory
+    from training.data.work import held
+
+    make_directory(work_dir)
+    with held(work_dir):
+        yield
+
+
+@contextmanager
 def computing(options: argparse.Namespace, output: Path) -> Iterator[Execution]:
-    """Create the execution of a verb's systems from its flags; `output` is the directory that the verb writes to."""
+    """Open an execution from the arguments; temporary files go next to `output`."""
     from submission.disk.work import Work
     from submission.input.directory import Input
     from submission.scoring.device import choose_device

@@ -1,103 +1,131 @@
-"""Measurements whose tables the README shows: networks and enrichments beside published figures."""
+"""Run studies that compare training or indexing methods with published results."""
 
 from __future__ import annotations
 
 import argparse
 
-from submission.command import Verbs, add_checkpoints, add_device, add_input, add_processes, folder
-from training.commands.shared import COUNT, MEASURES, QRELS, SEED, add_data, add_work, by_name, computing, named
+from submission.command import Verbs, add_checkpoints, add_device, add_input, add_processes
+from training.commands.shared import (
+    COUNT,
+    MEASURES,
+    SEED,
+    add_data,
+    add_fold_qrels,
+    add_output,
+    add_work,
+    by_name,
+    computing,
+)
 from training.paths import MEASURED
 
 AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
     MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality", "enrichments", "lengths")
 )
+WORK = "working directory; caches finished results"
 
 
 def add(verbs: Verbs) -> None:
-    """Add `study` with its studies."""
-    studies = verbs.group("study", "measure ways of training or indexing: tables beside published figures", "NAME")
-    verb = studies.add("enrichments", _enrichments, "enrichers × models, tuned alike, against plain texts")
-    verb.add_argument("enrichments", nargs="+", metavar="NAME", help="the checkpoint of an enricher")
-    what = f"{QRELS}; one: five folds over its topics; several: each is a fold"
-    verb.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=what)
-    add_input(verb)
-    verb.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="by whose mean points are compared")
-    what = "a grid of one model; repeatable (default: those of the four systems over whole arguments)"
-    verb.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=what)
-    add_work(verb, "what is finished is kept there")
-    add_checkpoints(verb)
-    add_device(verb)
-    verb.add_argument("-o", "--output", type=folder, default=ENRICHMENTS, metavar="FILE", help="the table, as CSV")
+    """Add the parser of `study` and its studies."""
+    studies = verbs.group("study", "reproduce published experiments", "NAME")
+    _add_enrichments(studies)
+    _add_lengths(studies)
+    _add_augmented_sbert(studies)
+    _add_students(studies)
+    _add_argument_quality(studies)
 
-    verb = studies.add("lengths", _lengths, "how long documents are once taggers have reduced them, beside the thesis' table")
-    verb.add_argument("taggers", nargs="+", metavar="NAME", help="a tagger's checkpoint")
-    add_input(verb)
-    add_work(verb, "what is finished is kept there")
-    add_checkpoints(verb)
-    add_device(verb)
-    verb.add_argument("-o", "--output", type=folder, default=LENGTHS, metavar="FILE", help="the table, as CSV")
 
-    verb = studies.add(
-        "augmented-sbert",
-        _augmented_sbert,
-        "Augmented SBERT on its paper's data: the paper's table, beside the paper's figures",
+def _add_enrichments(studies: Verbs) -> None:
+    help_text = "compare enrichers with unmodified text across retrieval models"
+    parser = studies.add("enrichments", _enrichments, help_text)
+    parser.add_argument("enrichments", nargs="+", metavar="NAME", help="enricher checkpoint")
+    add_fold_qrels(parser)
+    add_input(parser)
+    parser.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help="measure to optimise (mean over topics)")
+    help_text = "grid to tune, of one retrieval model; repeatable (default: the four full-text systems)"
+    parser.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=help_text)
+    add_work(parser, WORK)
+    add_checkpoints(parser)
+    add_device(parser)
+    add_output(parser, "result CSV", "FILE", ENRICHMENTS)
+
+
+def _add_lengths(studies: Verbs) -> None:
+    parser = studies.add("lengths", _lengths, "document lengths after TARGER filtering")
+    parser.add_argument("taggers", nargs="+", metavar="NAME", help="tagger checkpoint")
+    add_input(parser)
+    add_work(parser, WORK)
+    add_checkpoints(parser)
+    add_device(parser)
+    add_output(parser, "result CSV", "FILE", LENGTHS)
+
+
+def _add_augmented_sbert(studies: Verbs) -> None:
+    help_text = "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC"
+    parser = studies.add("augmented-sbert", _augmented_sbert, help_text)
+    add_data(parser, "directory with bws/ and mrpc/, as published")
+    add_work(parser, WORK)
+    help_text = "number of repetitions with different seeds"
+    parser.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help=help_text)
+    parser.add_argument("--task", action="append", metavar="NAME", help="run only this task; repeatable (default: all)")
+    help_text = "initial bi-encoder; name or directory"
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help=help_text)
+    help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: the same as --encoder)"
+    parser.add_argument("--teacher", metavar="NAME", help=help_text)
+    help_text = "random seed of splits, samples and networks"
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help=help_text)
+    add_device(parser)
+    add_processes(parser)
+    help_text = (
+        "result CSV; rows of other tasks are kept (default: augmented.csv or augmented_TEACHER.csv in training/measured)"
     )
-    what = "with bws/ and mrpc/, each as it is published"
-    add_data(verb, what)
-    add_work(verb, "what is finished is kept there")
-    verb.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help="each with other seeds")
-    verb.add_argument("--task", action="append", metavar="NAME", help="this one; repeatable (default: all)")
-    verb.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="where students start; a name or a folder")
-    what = "where teachers start; a name or a folder, as `prepare encoder` writes one (default: where students do)"
-    verb.add_argument("--teacher", metavar="NAME", help=what)
-    verb.add_argument("--seed", type=SEED, default=0, metavar="N", help="of splits, samples and networks")
-    add_device(verb)
-    add_processes(verb)
-    what = (
-        "the table, as CSV; its rows of other tasks stay (default: augmented.csv or augmented_TEACHER.csv in training/measured)"
-    )
-    verb.add_argument("-o", "--output", type=folder, metavar="FILE", help=what)
+    add_output(parser, help_text, "FILE")
 
-    verb = studies.add("students", _students, "Augmented SBERT on args.me: students by three losses, on gold, silver and both")
-    add_work(verb, "working directory with what `prepare pairs` wrote; what is finished is kept there")
-    what = "one with [student]; its loss and pairs are varied (default: sbert)"
-    verb.add_argument("--recipe", default="sbert", metavar="RECIPE", help=what)
-    add_device(verb)
-    verb.add_argument("-o", "--output", type=folder, default=STUDENTS, metavar="FILE", help="the table, as CSV")
 
-    verb = studies.add(
-        "argument-quality", _argument_quality, "quality networks on debates and data sets that they were not shown"
-    )
-    add_work(verb, "working directory with what `prepare lists` wrote")
-    verb.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help="a name in training/recipes, or a .toml file")
-    verb.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="of networks")
-    verb.add_argument("--part", action="append", metavar="NAME", help="only this one; repeatable (default: all)")
-    add_device(verb)
-    add_processes(verb)
-    what = "the table, as CSV; its rows of other parts stay; beside it a picture of these"
-    verb.add_argument("-o", "--output", type=folder, default=QUALITY, metavar="FILE", help=what)
+def _add_students(studies: Verbs) -> None:
+    parser = studies.add("students", _students, "Augmented SBERT on args.me: losses × training pairs")
+    add_work(parser, "working directory prepared by `prepare pairs`; caches finished results")
+    help_text = "recipe with [student]; loss and training pairs are varied"
+    parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
+    add_device(parser)
+    add_output(parser, "result CSV", "FILE", STUDENTS)
+
+
+def _add_argument_quality(studies: Verbs) -> None:
+    help_text = "cross-validated and cross-data-set evaluation of TFR-BERT"
+    parser = studies.add("argument-quality", _argument_quality, help_text)
+    add_work(parser, "working directory prepared by `prepare lists`; caches finished results")
+    help_text = "recipe name in training/recipes, or .toml file"
+    parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help=help_text)
+    parser.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="number of networks per cell, with different seeds")
+    parser.add_argument("--part", action="append", metavar="NAME", help="run only this part; repeatable (default: all)")
+    add_device(parser)
+    add_processes(parser)
+    help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
+    add_output(parser, help_text, "FILE", QUALITY)
 
 
 def _enrichments(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory, write_whole
+    from submission.disk.files import make_directory
     from training.enrichments import MODELS, compare
+    from training.measuring.results import write_csv
 
     qrels = by_name(options.qrels, "qrels")
     make_directory(options.output.parent)
     with computing(options, options.output.parent) as execution:
         table = compare(options.enrichments, options.grids or MODELS, qrels, execution, options.measure)
-    write_whole(options.output, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
+    write_csv(options.output, table, 6)
     print(table.to_string(index=False, float_format="%.4f", na_rep=""))
 
 
 def _lengths(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory, write_whole
+    from submission.disk.files import make_directory
+    from training.measuring.results import write_csv
     from training.tagging.lengths import lengths
 
     make_directory(options.output.parent)
     with computing(options, options.output.parent) as execution:
         table = lengths(options.taggers, execution)
-    write_whole(options.output, table.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
+    write_csv(options.output, table, 2)
     print(table.to_string(index=False, float_format="%.0f", na_rep=""))
 
 
@@ -109,48 +137,49 @@ def _augmented_sbert(options: argparse.Namespace) -> None:
     from training.augmented.gold import TASKS
     from training.augmented.table import table
     from training.augmented.trial import TEACHER, TEACHERS, Settings
-    from training.measuring.rows import joined, other_rows
+    from training.measuring.results import joined, other_rows
     from training.side_by_side import at_a_time
 
     student, teacher = Pretrained(options.encoder), Pretrained(options.teacher or options.encoder)
-    of_teacher = f"_{teacher.folder.name}" if options.teacher else ""
-    output = options.output or AUGMENTED.with_stem(f"{AUGMENTED.stem}{of_teacher}")
+    teacher_suffix = f"_{teacher.folder.name}" if options.teacher else ""
+    output = options.output or AUGMENTED.with_stem(f"{AUGMENTED.stem}{teacher_suffix}")
     make_directory(output.parent)
     device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or TASKS))
-    others = other_rows(output, "task", tasks)  # before anything else: hours go by until the table is written
+    rows_to_keep = other_rows(output, "task", tasks)  # read first: fail before hours of training
     with Work(options.work, output.parent) as work:
         settings = Settings(teacher=TEACHERS.get(teacher.folder.name, TEACHER), seed=options.seed)
         processes = options.processes or at_a_time(device)
-        found = table(options.input, tasks, options.repetitions, settings, teacher, student, work, device, processes)
-    write_whole(output, joined(found, others, "task", list(TASKS), 2))
-    shown = found[["task", "network", "test", "paper test", "dev", "silver", "seconds"]]
-    print(shown.to_string(index=False, float_format="%.2f", na_rep=""))
+        results = table(options.input, tasks, options.repetitions, settings, teacher, student, work, device, processes)
+    write_whole(output, joined(results, rows_to_keep, "task", list(TASKS), 2))
+    columns = ["task", "network", "test", "paper test", "dev", "silver", "seconds"]
+    print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
 def _students(options: argparse.Namespace) -> None:
-    from submission.disk.files import make_directory, write_whole
+    from submission.disk.files import make_directory
     from submission.errors import UsageError
     from submission.scoring.device import choose_device
     from training.augmented.students import students
     from training.data.work import held
+    from training.measuring.results import write_csv
     from training.tasks import read_recipe
     from training.tasks.student import Student
 
     make_directory(options.output.parent)
     recipe = read_recipe(options.recipe)
     if not isinstance(recipe.task, Student):
-        raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [student]; take one that has")
+        raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [student] table; choose a recipe that has one")
     with held(options.work):
-        found = students(options.work, recipe, recipe.task, choose_device(options.device))
-    write_whole(options.output, found.to_csv(index=False, float_format="%.2f", lineterminator="\n"))
-    print(found.to_string(index=False, float_format="%.2f", na_rep=""))
+        table = students(options.work, recipe, recipe.task, choose_device(options.device))
+    write_csv(options.output, table, 2)
+    print(table.to_string(index=False, float_format="%.2f", na_rep=""))
 
 
 def _argument_quality(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory, write_whole
     from submission.disk.work import Work
     from submission.scoring.device import choose_device
-    from training.measuring.rows import joined, other_rows
+    from training.measuring.results import joined, other_rows
     from training.side_by_side import at_a_time
     from training.studies.argument_quality.evaluate import ROWS, evaluate, parts_of_rows
     from training.studies.argument_quality.protocol import PARTS
@@ -159,10 +188,11 @@ def _argument_quality(options: argparse.Namespace) -> None:
 
     make_directory(options.output.parent)
     recipe, parts = read_recipe(options.recipe), list(dict.fromkeys(options.part or PARTS))
-    others = other_rows(options.output, "part", parts_of_rows(parts))  # before anything else: hours go by until it is written
+    rows_to_keep = other_rows(options.output, "part", parts_of_rows(parts))  # read first: fail before hours of training
     device = choose_device(options.device)
+    processes = options.processes or at_a_time(device)
     with Work(options.work, options.output.parent) as work:
-        found, picture = evaluate(parts, options.seeds, recipe, work.directory, device, options.processes or at_a_time(device))
-    write_whole(options.output, joined(found, others, "part", ROWS, 4))
-    write_whole(options.output.with_suffix(".png"), picture)
-    print(shown(found))
+        table, plot = evaluate(parts, options.seeds, recipe, work.directory, device, processes)
+    write_whole(options.output, joined(table, rows_to_keep, "part", ROWS, 4))
+    write_whole(options.output.with_suffix(".png"), plot)
+    print(shown(table))

@@ -1,3 +1,3 @@
-"""Measures, tests, tables and reports of runs."""
+"""Evaluate runs: measures, significance tests, tables and reports."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topics → folds: what is chosen on the others is measured on each."""
+"""Assign topics to cross-validation folds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ FOLDS = 5
 
 
 def few(topics: int) -> str:
-    """Say how so few topics are folded; "" if there are enough."""
+    """Return a warning if there are fewer topics than folds, else an empty string."""
     if topics >= FOLDS:
         return ""
-    return "1 topic: nothing is cross-validated" if topics < 2 else f"{topics} topics: as many folds, each of one topic"
+    return "1 topic: no cross-validation" if topics < 2 else f"{topics} topics: leave-one-out cross-validation"
 
 
 def folds(topics: int, seed: int = 0) -> np.ndarray:
-    """Give each topic the number of its fold (topics,): by the default the same ones for all that is measured on them."""
+    """Assign each topic a fold index; the default seed gives the same folds to all experiments."""
     return np.random.default_rng(seed).permutation(np.arange(topics) % FOLDS)

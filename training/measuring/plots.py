@@ -1,4 +1,4 @@
-"""The report's plots."""
+"""Plot evaluation results."""
 
 from __future__ import annotations
 
@@ -12,80 +12,81 @@ BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
 def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
-    """A panel a system: its difference to the baseline in each topic, the best first."""
+    """Plot each system's per-topic difference from the baseline, sorted."""
     columns = 2
     rows = -(-len(differences) // columns)
-    drawn = figure(10, 2.1 * rows)
-    grid = drawn.subplots(rows, columns, sharey=True, squeeze=False)
-    for axes in grid.flat[len(differences) :]:
-        axes.set_visible(False)
-    for axes, (system, by_topic) in zip(grid.flat, differences.items(), strict=False):
+    fig = figure(10, 2.1 * rows)
+    grid = fig.subplots(rows, columns, sharey=True, squeeze=False)
+    for ax in grid.flat[len(differences) :]:
+        ax.set_visible(False)
+    for ax, (system, by_topic) in zip(grid.flat, differences.items(), strict=False):
         ordered = by_topic.sort_values(ascending=False)
-        axes.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
-        axes.set_title(f"{system}: {(ordered > 0).sum()} topics better, {(ordered < 0).sum()} worse", fontsize=10)
-        axes.axhline(0, color="#444444", linewidth=0.8)
-        axes.set(ylim=(-1, 1))
-        axes.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
-        axes.grid(axis="y", alpha=0.3)
-    return png(drawn)
+        ax.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
+        ax.set_title(f"{system}: {(ordered > 0).sum()} topics better, {(ordered < 0).sum()} worse", fontsize=10)
+        ax.axhline(0, color="#444444", linewidth=0.8)
+        ax.set(ylim=(-1, 1))
+        ax.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
+        ax.grid(axis="y", alpha=0.3)
+    return png(fig)
 
 
 def grid_plot(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
-    """A measure by point: one axis as a curve, two as a heat map, of more the first two in a map by place on the others."""
+    """Plot a measure over a grid: a curve for one parameter, a heat map for two, one heat map per setting of the others."""
     if len(axes) == 1:
-        drawn = figure(8, 3.5)
-        one = drawn.subplots()
-        one.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
-        one.set(xlabel=axes[0], ylabel=measure)
-        one.grid(alpha=0.3)
-        return png(drawn)
-    *others, rows, columns = sorted(axes, key=lambda name: table[name].nunique())  # those with the most places in a map
-    groups = [((), table)] if not others else list(table.groupby(others))
-    across = table[others[-1]].nunique() if others else 1
-    down = -(-len(groups) // across)
-    drawn = figure(3.4 * across + 1, 3.2 * down)
-    grid = drawn.subplots(down, across, squeeze=False)
-    for one, (place, group) in zip(grid.flat, groups, strict=True):
+        fig = figure(8, 3.5)
+        ax = fig.subplots()
+        ax.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
+        ax.set(xlabel=axes[0], ylabel=measure)
+        ax.grid(alpha=0.3)
+        return png(fig)
+    # the two parameters with most values span the heat maps
+    *remaining, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
+    groups = [((), table)] if not remaining else list(table.groupby(remaining))
+    n_columns = table[remaining[-1]].nunique() if remaining else 1
+    n_rows = -(-len(groups) // n_columns)
+    fig = figure(3.4 * n_columns + 1, 3.2 * n_rows)
+    grid = fig.subplots(n_rows, n_columns, squeeze=False)
+    for ax, (setting, group) in zip(grid.flat, groups, strict=True):
         values = group.pivot(index=rows, columns=columns, values=measure)
-        image = one.imshow(values, cmap="viridis", vmin=table[measure].min(), vmax=table[measure].max(), aspect="auto")
-        one.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
-        one.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
-        words = ", ".join(f"{name} {value:g}" for name, value in zip(others, place, strict=True))
-        one.set(xlabel=columns, ylabel=rows, title=words)
-    drawn.colorbar(image, ax=list(grid.flat), label=measure)
-    return png(drawn)
+        image = ax.imshow(values, cmap="viridis", vmin=table[measure].min(), vmax=table[measure].max(), aspect="auto")
+        ax.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
+        ax.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
+        title = ", ".join(f"{name} {value:g}" for name, value in zip(remaining, setting, strict=True))
+        ax.set(xlabel=columns, ylabel=rows, title=title)
+    fig.colorbar(image, ax=list(grid.flat), label=measure)
+    return png(fig)
 
 
 def ablation_plot(table: pd.DataFrame) -> bytes:
-    """A panel a measure: the difference that leaving out each feature makes, with its interval, the greatest loss above.
+    """Plot, per measure, the effect of removing each feature with its interval, largest loss first.
 
     Args:
-        table: rows (measure, feature), columns `measure without difference low high`.
+        table: Rows (measure, feature), columns `measure without difference low high`.
     """
     measures = table["measure"].unique()
-    drawn = figure(5 * len(measures), 1 + 0.35 * table["without"].nunique())
-    grid = drawn.subplots(1, len(measures), squeeze=False)
-    for axes, measure in zip(grid.flat, measures, strict=True):
-        own = table[table["measure"] == measure].sort_values("difference", ascending=False)
-        places = range(len(own))
-        axes.barh(places, own["difference"], color=[WORSE if value < 0 else BETTER for value in own["difference"]])
-        axes.hlines(places, own["low"], own["high"], color="#444444", linewidth=1)
-        axes.set_yticks(places, [f"without {name}" for name in own["without"]], fontsize=8)
-        axes.axvline(0, color="#444444", linewidth=0.8)
-        axes.set(xlabel=f"difference in {measure}")
-        axes.locator_params(axis="x", nbins=6)
-        axes.grid(axis="x", alpha=0.3)
-    return png(drawn)
+    fig = figure(5 * len(measures), 1 + 0.35 * table["without"].nunique())
+    grid = fig.subplots(1, len(measures), squeeze=False)
+    for ax, measure in zip(grid.flat, measures, strict=True):
+        rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
+        positions = range(len(rows))
+        ax.barh(positions, rows["difference"], color=[WORSE if value < 0 else BETTER for value in rows["difference"]])
+        ax.hlines(positions, rows["low"], rows["high"], color="#444444", linewidth=1)
+        ax.set_yticks(positions, [f"without {name}" for name in rows["without"]], fontsize=8)
+        ax.axvline(0, color="#444444", linewidth=0.8)
+        ax.set(xlabel=f"difference in {measure}")
+        ax.locator_params(axis="x", nbins=6)
+        ax.grid(axis="x", alpha=0.3)
+    return png(fig)
 
 
 def coverage_plot(coverage: pd.DataFrame) -> bytes:
-    """By topic, how many documents are relevant, and how many of them are candidates: rows qid, columns `relevant found`."""
-    drawn = figure(10, 3)
-    axes = drawn.subplots()
-    places = range(len(coverage))
-    axes.bar(places, coverage["relevant"], color="#c9d5e3", label="relevant documents in the corpus")
-    axes.bar(places, coverage["found"], color=NEUTRAL, label="of them among the candidates")
-    axes.set_xticks(places, coverage.index, fontsize=7, rotation=90)
-    axes.set(xlabel="topic", ylabel="documents")
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    return png(drawn)
+    """Plot relevant documents and retrieved candidates per topic: rows qid, columns `relevant retrieved`."""
+    fig = figure(10, 3)
+    ax = fig.subplots()
+    positions = range(len(coverage))
+    ax.bar(positions, coverage["relevant"], color="#c9d5e3", label="relevant in the corpus")
+    ax.bar(positions, coverage["retrieved"], color=NEUTRAL, label="relevant among the candidates")
+    ax.set_xticks(positions, coverage.index, fontsize=7, rotation=90)
+    ax.set(xlabel="topic", ylabel="documents")
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return png(fig)

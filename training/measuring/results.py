@@ -1,22 +1,23 @@
-"""The tables of an evaluation: means with intervals, tests against a baseline, values per topic; printed and as CSV."""
+"""Tabulate evaluation results: means with intervals, significance tests and per-topic values, as text and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from submission.disk.files import make_directory, write_whole
-from submission.errors import UsageError, nearest
+from submission.errors import InputError, UsageError, nearest
 from training.figures import shown
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES
 from training.measuring.overlap import Overlap
 from training.measuring.significance import against_baseline, intervals, limits
 
-Values = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: measures per topic, as `evaluate` gives them
-JUDGED, COMMON = "judged topics", "topics in common"  # what means are over: all that are judged, or those that the run has too
+Values = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: frame of measures per topic
+JUDGED, COMMON = "judged topics", "topics in common"  # topics that means are over
 SHARES = ("judged@5", "judged@10")
 
 
@@ -24,91 +25,93 @@ def bounds(values: Values, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
     """Compute means with intervals.
 
     Args:
-        values: measures per topic.
-        overlaps: of runs that may lack judged topics; their means are told over the topics in common too.
+        values: Measures per topic.
+        overlaps: Overlaps; incomplete runs also get means over the common topics.
 
     Returns:
-        Rows (qrels, run, over, measure), columns `topics mean low high`; `topics` counts those on which a measure is defined.
+        Rows (qrels, run, over, measure), columns `topics mean low high`; `topics` is the number of topics with a defined value.
     """
-    found = {}
+    tables = {}
     for (qrels, run, over), table in _parts(values, overlaps).items():
-        found[qrels, run, over] = own = intervals(table)
-        own.insert(0, "topics", table.notna().sum())
-    return pd.concat(found, names=["qrels", "run", "over", "measure"])
+        means = intervals(table)
+        means.insert(0, "topics", table.notna().sum())
+        tables[qrels, run, over] = means
+    return pd.concat(tables, names=["qrels", "run", "over", "measure"])
 
 
 def _parts(values: Values, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Measures per topic by qrels, run, and what their means are over."""
-    parts = {}
-    lacking = {(overlap.qrels, overlap.run): overlap.common for overlap in overlaps if not overlap.is_whole}
+    """Split per-topic values by qrels, run and topic set."""
+    by_topic_set = {}
+    incomplete = {(overlap.qrels, overlap.run): overlap.common for overlap in overlaps if not overlap.is_whole}
     for qrels, tables in values.items():
         for run, table in tables.items():
-            parts[qrels, run, JUDGED] = table
-            if (qrels, run) in lacking:
-                parts[qrels, run, COMMON] = table.loc[lacking[qrels, run]]
-    return parts
+            by_topic_set[qrels, run, JUDGED] = table
+            if (qrels, run) in incomplete:
+                by_topic_set[qrels, run, COMMON] = table.loc[incomplete[qrels, run]]
+    return by_topic_set
 
 
 def tests(values: Values, baseline: str) -> pd.DataFrame:
     """Test each run against a baseline.
 
     Returns:
-        Rows (qrels, measure, run), columns as `against_baseline` gives them; none for a baseline alone.
+        Rows (qrels, measure, run), columns of `against_baseline`; empty if the baseline is the only run.
 
     Raises:
-        UsageError: the baseline is not among the runs.
+        UsageError: If the baseline is not among the runs.
     """
-    parts = {}
-    for qrels, tables in values.items():
-        if baseline not in tables:
-            raise UsageError(f"baseline {baseline!r}: expected one of the runs; {nearest(baseline, tables)}")
-        for measure in next(iter(tables.values())).columns:
-            parts[qrels, measure] = against_baseline({run: table[measure] for run, table in tables.items()}, baseline)
-    return pd.concat(parts, names=["qrels", "measure", "run"])
+    tables = {}
+    for qrels, by_run in values.items():
+        if baseline not in by_run:
+            raise UsageError(f"unknown baseline {baseline!r}; {nearest(baseline, by_run)}")
+        for measure in next(iter(by_run.values())).columns:
+            tables[qrels, measure] = against_baseline({run: table[measure] for run, table in by_run.items()}, baseline)
+    return pd.concat(tables, names=["qrels", "measure", "run"])
 
 
 def per_topic(values: Values) -> pd.DataFrame:
-    """Rows (qrels, run, qid), columns measures."""
-    parts = {(qrels, run): table for qrels, tables in values.items() for run, table in tables.items()}
-    return pd.concat(parts, names=["qrels", "run", "qid"])
+    """Concatenate per-topic values: rows (qrels, run, qid), one column per measure."""
+    tables = {(qrels, run): table for qrels, by_run in values.items() for run, table in by_run.items()}
+    return pd.concat(tables, names=["qrels", "run", "qid"])
 
 
 def report(values: Values, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
-    """Write the tables as text; with an output also as means.csv, topics.csv and, with a baseline, tests.csv.
+    """Format the tables as text; with an output directory also write means.csv, topics.csv and, with a baseline, tests.csv.
 
     Raises:
-        UsageError: an unknown baseline. OutputError: it cannot be written.
+        UsageError: If the baseline is unknown.
+        OutputError: If a file cannot be written.
     """
-    tested = tests(values, baseline) if baseline else None
-    parts = ["\n".join(overlap.line() for overlap in overlaps)]
+    significance = tests(values, baseline) if baseline else None
+    sections = ["\n".join(overlap.line() for overlap in overlaps)]
     for qrels in values:
-        own = {
+        by_run = {
             run if over == JUDGED else f"{run}, {COMMON}": table
             for (label, run, over), table in _parts(values, overlaps).items()
             if label == qrels
         }
-        parts += [f"{qrels}\n{_headlines(own)}", _two_ways(own), limits(len(next(iter(own.values()))))]
-    if tested is not None:
-        alone = len(next(iter(values.values()))) < 2
-        parts += (
-            [f"{baseline} is the only run: there is nothing to test it against"] if alone else _tested(tested, str(baseline))
+        sections += [f"{qrels}\n{_headlines(by_run)}", _two_ways(by_run), limits(len(next(iter(by_run.values()))))]
+    if significance is not None:
+        is_single_run = len(next(iter(values.values()))) < 2
+        sections += (
+            [f"{baseline} is the only run; no significance tests"] if is_single_run else _tested(significance, str(baseline))
         )
     if output:
         make_directory(output)
         files = {"means": bounds(values, overlaps), "topics": per_topic(values)}
-        for name, table in (files | ({} if tested is None else {"tests": tested})).items():
-            write_whole(output / f"{name}.csv", table.to_csv(float_format="%.6f", lineterminator="\n"))
-    return "\n\n".join(filter(None, parts))
+        for name, table in (files | ({} if significance is None else {"tests": significance})).items():
+            write_csv(output / f"{name}.csv", table, 6, index=True)
+    return "\n\n".join(filter(None, sections))
 
 
 def _headlines(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Tabulate one line per run: nDCG@5 by its three definitions with intervals, numbers of topics, judged shares."""
+    """Tabulate the nDCG@5 variants with intervals, topic counts and judged fractions, one row per run."""
     rows = {}
     for run, table in tables.items():
-        found = intervals(table[[*HEADLINES]])
-        row = {measure: _with_interval(*figures) for measure, figures in zip(HEADLINES, found.to_numpy(), strict=True)}
-        row |= {"topics": str(len(table)), "of these (Touché)": str(table[HEADLINES[0]].notna().sum())}
-        rows[run] = row | {share: f"{table[share].mean():.3f}" for share in SHARES}
+        means = intervals(table[[*HEADLINES]])
+        row = {measure: _with_interval(*values) for measure, values in zip(HEADLINES, means.to_numpy(), strict=True)}
+        row |= {"topics": str(len(table)), "topics (Touché)": str(table[HEADLINES[0]].notna().sum())}
+        rows[run] = row | {measure: f"{table[measure].mean():.3f}" for measure in SHARES}
     return pd.DataFrame(rows).T.rename_axis("run").to_string()
 
 
@@ -117,28 +120,61 @@ def _with_interval(mean: float, low: float, high: float) -> str:
 
 
 def _two_ways(tables: Mapping[str, pd.DataFrame]) -> str:
-    """The other measures, `condensed` and `all` below each other: one line a run and way."""
+    """Tabulate the other measures, one row per run and treatment of unjudged documents."""
     rows = {}
     for run, table in tables.items():
         means = table.mean()
-        for way in (CONDENSED, ALL):
-            own = means[[name for name in means.index if name.endswith(f" {way}")]]
-            rows[run, way] = pd.concat([own.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]])
+        for treatment in (CONDENSED, ALL):
+            treated = means[[name for name in means.index if name.endswith(f" {treatment}")]]
+            rows[run, treatment] = pd.concat([treated.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]])
     return _text(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
 
 
 def _tested(tested: pd.DataFrame, baseline: str) -> list[str]:
-    """The tests of the measures that are told of every run."""
-    parts = []
+    """Format the tests of the headline measures."""
+    sections = []
     for (qrels, measure), table in tested.groupby(level=["qrels", "measure"], sort=False):
         if measure in HEADLINES:
-            shown = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure}, against {baseline}")
-            parts.append(_text(shown, 4))
-            untested = shown.index[shown["randomisation"].isna()].tolist()
+            by_run = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure} vs. {baseline}")
+            sections.append(_text(by_run, 4))
+            untested = by_run.index[by_run["randomisation"].isna()].tolist()
             if untested:
-                parts.append(f"no test for {', '.join(untested)}: the same difference on all topics, or fewer than two")
-    return parts
+                sections.append(f"no test for {', '.join(untested)}: constant differences, or fewer than two topics")
+    return sections
 
 
 def _text(table: pd.DataFrame, digits: int = 3) -> str:
     return table.to_string(float_format=lambda value: f"{value:.{digits}f}", na_rep="")
+
+
+def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:
+    """Write a table with a fixed number of decimal digits.
+
+    Raises:
+        OutputError: If the file cannot be written.
+    """
+    write_whole(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
+
+
+def other_rows(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
+    """Read the rows whose `column` is not in `names`, as strings; empty if there is no file.
+
+    Raises:
+        InputError: If the file is not such a table.
+    """
+    if not file.exists():
+        return pd.DataFrame()
+    try:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+        return table[~table[column].isin(names)]
+    except (OSError, ValueError, KeyError):
+        raise InputError(f"{file}: not a table of this study; choose another file") from None
+
+
+def joined(table: pd.DataFrame, others: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
+    """Merge new rows, rounded to `digits`, with kept rows; sort by `column` in the given order and return CSV."""
+    buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
+    positions = {name: position for position, name in enumerate(order)}
+    merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), others])
+    ordered = merged.sort_values(column, key=lambda names: names.map(positions), kind="stable")
+    return str(ordered.to_csv(index=False, lineterminator="\n"))

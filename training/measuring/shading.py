@@ -1,4 +1,4 @@
-"""A document's words shaded by how often the index counts them, as they are written and as an enrichment has them."""
+"""Highlight a document's terms by frequency, or its claims and premises."""
 
 from __future__ import annotations
 
@@ -9,16 +9,26 @@ from itertools import chain
 from typing import NamedTuple
 
 from submission.enrichment.base import Word
+from submission.enrichment.marked import Piece
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import Lexical
 from submission.text.terms import Terms
 
-LEVELS = 9  # shades
+LEVELS = 9
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A document's indexed text, segmented into claims, premises and other text."""
+
+    system: str
+    docno: str
+    pieces: list[Piece]
 
 
 class Span(NamedTuple):
-    """A piece of a text: how often the index counts its term, and its shade, 0 for none."""
+    """A text span with its term frequency and shade level (0: none)."""
 
     text: str
     frequency: int
@@ -27,7 +37,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Shaded:
-    """A document that a system lists, before and after."""
+    """A document's spans without and with enrichment."""
 
     system: str
     docno: str
@@ -35,31 +45,42 @@ class Shaded:
     after: list[Span]
 
 
-def shaded(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Shaded:
-    """A document as a stage's settings index its words, without and with its enrichment.
+def marked(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Marked:
+    """Segment a document by the enrichment's claims and premises.
 
     Raises:
-        CheckpointError: one cannot be opened.
+        CheckpointError: If a checkpoint cannot be loaded.
+    """
+    fields = stage.opened(execution.checkpoints).index.fields
+    return Marked(system, docno, enrichment.marked(execution, fields, execution.documents.texts({docno})))
+
+
+def shaded(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Shaded:
+    """Shade a document's words by index term frequency, without and with enrichment.
+
+    Raises:
+        CheckpointError: If a checkpoint cannot be loaded.
     """
     settings = stage.opened(execution.checkpoints).index
     passages = enrichment.read(execution, settings.fields, execution.documents.texts({docno}))
-    terms_of, words = Terms(settings.stemmer), [own for _, own in passages]
-    frequencies = enrichment.opened(execution.checkpoints).enricher.frequencies(words)
-    before = Counter(chain.from_iterable(terms_of.of(text[word.start : word.end]) for text, own in passages for word in own))
-    after: Counter[str] = Counter()
-    for one, frequency in frequencies.items():
-        after.update(dict.fromkeys(terms_of.of(one), frequency))
-    return Shaded(system, docno, _spans(passages, before, terms_of), _spans(passages, after, terms_of))
+    terms = Terms(settings.stemmer)
+    frequencies = enrichment.opened(execution.checkpoints).enricher.frequencies([words for _, words in passages])
+    original = Counter(chain.from_iterable(terms.of(text[word.start : word.end]) for text, words in passages for word in words))
+    enriched: Counter[str] = Counter()
+    for token, frequency in frequencies.items():
+        enriched.update(dict.fromkeys(terms.of(token), frequency))
+    return Shaded(system, docno, _spans(passages, original, terms), _spans(passages, enriched, terms))
 
 
 def _spans(passages: Sequence[tuple[str, Sequence[Word]]], counts: Counter[str], terms_of: Terms) -> list[Span]:
-    largest, found = max(counts.values(), default=1), []
+    max_frequency, spans = max(counts.values(), default=1), []
     for text, words in passages:
         end = 0
         for word in words:
             frequency = sum(counts[term] for term in terms_of.of(text[word.start : word.end]))
-            found.append(Span(text[end : word.start], 0, 0))
-            found.append(Span(text[word.start : word.end], frequency, min(LEVELS, -(-LEVELS * frequency // largest))))
+            level = min(LEVELS, -(-LEVELS * frequency // max_frequency))
+            spans.append(Span(text[end : word.start], 0, 0))
+            spans.append(Span(text[word.start : word.end], frequency, level))
             end = word.end
-        found.append(Span(text[end:] + " ", 0, 0))
-    return [span for span in found if span.text]
+        spans.append(Span(text[end:] + " ", 0, 0))
+    return [span for span in spans if span.text]

@@ -1,4 +1,4 @@
-"""Measures by topic as trectools computes them, and what has to be mended for that; tests hold them to ir_measures."""
+"""Compute measures per topic: Touché's nDCG@5, and trectools' measures with workarounds; tests check them with ir_measures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from trectools import TrecEval, TrecQrel, TrecRun
 
 Measure = Callable[[TrecEval], pd.DataFrame]
 
-# trec_eval=True in nDCG means linear gain, elsewhere it means ordering by score; our lines come in rank order, the order
-# that Touché's script takes, so everything but nDCG gets False.
+NAME = "nDCG@5 (Touché)"
+DEPTH = 5
+
+# trec_eval=True selects linear gains in nDCG, but sorting by score elsewhere. Runs are in rank order (as in Touché's script),
+# hence False except for nDCG.
 MEASURES: dict[str, Measure] = {
     "nDCG@5": lambda e: e.get_ndcg(depth=5, per_query=True, trec_eval=True),
     "nDCG@10": lambda e: e.get_ndcg(depth=10, per_query=True, trec_eval=True),
@@ -25,50 +28,75 @@ MEASURES: dict[str, Measure] = {
 BPREF: dict[str, Measure] = {"bpref": lambda e: e.get_bpref(depth=1000, per_query=True, trec_eval=False)}
 
 
-def values(measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> dict[str, pd.Series]:
-    """Compute measures of each topic, 0 where the run lists nothing.
+def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
+    """Compute Touché's nDCG@5 per topic, as the organisers' script does.
+
+    The ranking is cut at 5; unjudged documents are then removed and the others move up. Gains are linear grades, discounted by
+    log2(rank + 1). The ideal ranking is over all judged documents.
 
     Args:
-        measures: MEASURES, or others by their names.
-        run: `qid docno rank score`, of these topics alone.
-        qrels: `qid docno rel`, of these topics alone.
-        topics: qids.
+        run: `qid docno`, in rank order within a topic.
+        qrels: `qid docno rel`, rel ≥ 0.
+        topics: Qids with a relevant document.
+
+    Returns:
+        One value per topic; NaN if no document in the top five is judged.
+    """
+    top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(DEPTH)
+    judged = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
+    ideal = qrels.sort_values("rel", ascending=False, kind="stable").groupby("qid").head(DEPTH)
+    return (_dcg(judged) / _dcg(ideal)).reindex(topics)
+
+
+def _dcg(ordered: pd.DataFrame) -> pd.Series:
+    """Compute DCG per topic from ordered `qid rel`."""
+    ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
+    return (ordered["rel"] / np.log2(ranks + 1)).groupby(ordered["qid"]).sum()
+
+
+def values(measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> dict[str, pd.Series]:
+    """Compute measures per topic; 0 for topics without documents.
+
+    Args:
+        measures: Measures by name.
+        run: `qid docno rank score`, restricted to `topics`.
+        qrels: `qid docno rel`, restricted to `topics`.
+        topics: Qids.
     """
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
-    engine = _engine(run, qrels, topics)
-    with warnings.catch_warnings():  # trectools' own, on pandas 2
+    trec_eval = _engine(run, qrels, topics)
+    with warnings.catch_warnings():  # warnings of trectools on pandas 2
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
-        found = {name: measure(engine).iloc[:, 0] for name, measure in measures.items()}
-    numbers = range(len(topics))
-    return {name: column.reindex(numbers).fillna(0.0).set_axis(topics) for name, column in found.items()}
+        columns = {name: measure(trec_eval).iloc[:, 0] for name, measure in measures.items()}
+    indices = range(len(topics))
+    return {name: column.reindex(indices).fillna(0.0).set_axis(topics) for name, column in columns.items()}
 
 
 def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
-    """Compute bpref of each topic from the judged documents `qid docno rank score` of a run.
+    """Compute bpref per topic from a run's judged documents `qid docno rank score`.
 
-    trectools divides by 0 where nothing is judged irrelevant; there bpref is the share of the relevant that is found.
+    trectools divides by zero if no document is judged irrelevant; bpref is then the recall of relevant documents.
     """
-    of_trectools = values(BPREF, judged, qrels, topics)["bpref"]
+    trectools_bpref = values(BPREF, judged, qrels, topics)["bpref"]
     relevant = qrels[qrels["rel"] > 0]
-    only = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
-    found = judged.merge(relevant[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
-    share = (found / relevant.groupby("qid").size()).reindex(topics).fillna(0.0)
-    return pd.Series(np.where(only, share, of_trectools), index=topics)
+    has_no_irrelevant = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
+    retrieved = judged.merge(relevant[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+    recall = (retrieved / relevant.groupby("qid").size()).reindex(topics).fillna(0.0)
+    return pd.Series(np.where(has_no_irrelevant, recall, trectools_bpref), index=topics)
 
 
 def _engine(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
-    # Built in memory: trectools' own reader of qrels drops negative labels, and its removeUnjudged is ignored by MRR.
-    # Ids are numbers, which it joins faster than texts.
+    # Built in memory: trectools' qrels reader drops negative grades, its MRR ignores removeUnjudged. Integer ids join faster.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
-    numbers = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]
-    of_run, of_qrels = np.split(numbers, [len(run)])
+    ids = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]
+    run_ids, qrels_ids = np.split(ids, [len(run)])
     trec_run.run_data = pd.DataFrame(
-        {"query": topics.get_indexer(pd.Index(run["qid"])), "q0": "Q0", "docid": of_run, "rank": run["rank"].to_numpy(),
+        {"query": topics.get_indexer(pd.Index(run["qid"])), "q0": "Q0", "docid": run_ids, "rank": run["rank"].to_numpy(),
          "score": run["score"].to_numpy(), "system": "run"}
     )  # fmt: skip
     trec_qrels.qrels_data = pd.DataFrame(
-        {"query": topics.get_indexer(pd.Index(qrels["qid"])), "q0": "0", "docid": of_qrels, "rel": qrels["rel"].to_numpy()}
+        {"query": topics.get_indexer(pd.Index(qrels["qid"])), "q0": "0", "docid": qrels_ids, "rel": qrels["rel"].to_numpy()}
     )
     return TrecEval(trec_run, trec_qrels)

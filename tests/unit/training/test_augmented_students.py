@@ -268,6 +268,6 @@ def test_recipes_that_are_refused_and_nothing_prepared(
     assert "training.epochs is 0; expected 1 or more" in capsys.readouterr().err
     Path(mine).write_text(RECIPE[: RECIPE.index("[student]")])
     assert main(["study", "students", "--work", str(work), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
-    assert "the recipe of sbert has no [student]; take one that has" in capsys.readouterr().err
+    assert "recipe of sbert: no [student] table; choose a recipe that has one" in capsys.readouterr().err
     Path(mine).write_text(RECIPE)
     assert main(["study", "students", "--work", str(work / "nowhere"), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 3

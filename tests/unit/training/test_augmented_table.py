@@ -99,7 +99,7 @@ def test_what_is_refused_before_anything_is_trained(
 ) -> None:
     (tmp_path / "none.csv").write_text("loss,pairs\n")
     assert run("none") == 3
-    assert "none.csv: expected a table of this verb" in capsys.readouterr().err
+    assert "none.csv: not a table of this study" in capsys.readouterr().err
     assert (tmp_path / "none.csv").read_text() == "loss,pairs\n"
     (tmp_path / "none.csv").unlink()
     assert run("none", "--task", "bws_inn") == 2

@@ -1,10 +1,10 @@
-"""The command line of training: what is there, and what earlier forms say."""
+"""The command line of training: verbs, kinds and conflicting arguments."""
 
 from __future__ import annotations
 
 import pytest
 
-from training.__main__ import RENAMED, main
+from training.__main__ import main
 
 KINDS = {"prepare": ["pairs", "passages", "lists", "tags", "distilled", "vectors"], "study": [
     "enrichments", "lengths", "augmented-sbert", "students", "argument-quality"
@@ -17,18 +17,6 @@ def said(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> s
         main(command)
     assert stopped.value.code == code
     return "".join(capsys.readouterr())
-
-
-@pytest.mark.parametrize("form", RENAMED)
-def test_an_earlier_form_says_the_new_one_which_is_there(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"{form} has another form: `python -m training {RENAMED[form]}`" in said([form, "WORK", "-x"], 2, capsys)
-    verb, name, *_ = RENAMED[form].split()
-    assert f"usage: training {verb}" in said([verb, *([name] if verb in KINDS else []), "--help"], 0, capsys)
-
-
-@pytest.mark.parametrize("flag", ["-i", "--input", "-o", "--output"])
-def test_prepare_without_a_kind_says_the_new_form(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "`python -m training prepare pairs -i INPUT --work WORK`" in said(["prepare", flag, "x", "-o", "y"], 2, capsys)
 
 
 def test_all_verbs_and_kinds_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,8 +34,8 @@ def test_all_verbs_and_kinds_are_told(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_judgments_are_for_a_learned_fusion_alone(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fuse", "fusion", "--work", str(tmp_path)]) == 2
-    assert "fuse fusion: expected --qrels, the judgments that a learned fusion is fitted to" in capsys.readouterr().err
+    assert "fuse fusion: a learned fusion is fitted to judgments; add --qrels" in capsys.readouterr().err
     assert main(["fuse", "ensemble", "--work", str(tmp_path), "--qrels", "qrels"]) == 2
-    assert "fuse ensemble: is fitted to the validation pairs in --work, and takes no --qrels" in capsys.readouterr().err
+    assert "fuse ensemble: an ensemble is fitted to the validation pairs in --work; remove --qrels" in capsys.readouterr().err
     assert main(["tune", "tfr_bert", "--qrels", "qrels"]) == 2
-    assert "tune tfr_bert: expected one --qrels, and --work with what `prepare lists` wrote" in capsys.readouterr().err
+    assert "tune tfr_bert: expected exactly one --qrels, and --work prepared by `prepare lists`" in capsys.readouterr().err

@@ -98,7 +98,7 @@ def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_
     assert [one.square for one in found.values()] == [9, 1, 4, 81]
     after = log.read_text().split()
     assert sorted(after) == ["a2", "a3", "b1", "c9"]  # none twice
-    assert f"squares: {len(before)} of 4 results are kept" in caplog.text
+    assert f"squares: {len(before)} of 4 results cached" in caplog.text
     assert run(Squares(log), CELLS, place, processes) == found
     assert log.read_text().split() == after
 

@@ -45,10 +45,10 @@ def test_runs_must_share_a_topic_and_what_they_lack_is_said(tmp_path: Path, capl
         lines = (f"{qid} Q0 {docno} {rank} {-rank} me\n" for qid in qids for rank, docno in enumerate("abc", 1))
         (tmp_path / f"me-{system}.txt").write_text("".join(lines))
     assert analyse(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
-    assert "1 topics in common; of 2 topics in any, {'knrm': 1} are missing" in caplog.text
+    assert "1 common topics; of 2 topics in any run, missing: {'knrm': 1}" in caplog.text
     (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
-    with pytest.raises(InputError, match=r"no topic in common.* 01 without leading zeros would be 1"):
+    with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros would be 1"):
         analyse(tmp_path, tmp_path / "analysis")
     (tmp_path / "you-knrm.txt").write_text("1 Q0 a 1 1.0 you\n")
-    with pytest.raises(InputError, match="two runs of one system"):
+    with pytest.raises(InputError, match="several runs of the same system"):
         analyse(tmp_path, tmp_path / "analysis")

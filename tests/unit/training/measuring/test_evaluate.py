@@ -17,7 +17,7 @@ from submission.input.qrels import read_qrels
 from submission.input.runs import read_run
 from tests.conftest import REAL, argument
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate, evaluate_runs
-from training.measuring.touche import NAME as TOUCHE
+from training.measuring.trec import NAME as TOUCHE
 
 QRELS = """1 0 a 2
 1 0 b 0
@@ -223,9 +223,9 @@ OF_VERSION_1 = "197beaca-2019-04-18T11:28:59Z-00001-000"
 @pytest.mark.parametrize(
     ("docno", "judged", "words"),
     [
-        ("S1b03f390-A22aff8a0", OF_VERSION_1, "2020-04-01 (S1b.*of args.me version 1 (197"),
-        (OF_VERSION_1, "S1b03f390-A22aff8a0", "version 1 (197.*of args.me 2020-04-01 (S1b"),
-        ("own-1", "S1b03f390-A22aff8a0", "of a collection of its own (own-1"),
+        ("S1b03f390-A22aff8a0", OF_VERSION_1, "2020-04-01 (e.g. S1b.*on args.me version 1 (e.g. 197"),
+        (OF_VERSION_1, "S1b03f390-A22aff8a0", "version 1 (e.g. 197.*on args.me 2020-04-01 (e.g. S1b"),
+        ("own-1", "S1b03f390-A22aff8a0", "on an unknown collection (e.g. own-1"),
     ],
 )
 def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str, words: str, tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_what_few_topics_cannot_tell_is_said() -> None:
         found = against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
         assert found["topics"] == topics
         assert found[["t", "randomisation", "t (Holm)"]].isna().all()
-    assert limits(1) == "1 topic: no intervals and no tests, which take 2 or more"
-    assert limits(3) == "3 topics: no randomisation test can give p below .250, intervals are rough"
+    assert limits(1) == "1 topic: too few for intervals and tests (minimum 2)"
+    assert limits(3) == "3 topics: the randomisation test cannot reach p < .250; intervals are imprecise"
     differences = np.array([0.1, 0.2, 0.3])
     found = against_baseline({"base": pd.Series(0 * differences), "other": pd.Series(differences)}, "base")
     assert found.loc["other", "randomisation"] == pytest.approx(0.25)  # all signs alike: the least that three topics can give
