@@ -78,13 +78,11 @@ def fuse(
         "pairs fitted to": int((~np.isnan(pool.labels)).sum()),
         **{way: _rounded(values, name) for way, values in zip(WAYS, (held_out, in_sample), strict=True)},
     }
-    provenance = {
-        "trained on": {"input": execution.input.hashes | hashes_by_name(dict(qrels_files))},
-        "recipe": msgspec.to_builtins(recipe),
-    }
+    trained_on = {"input": execution.input.hashes | hashes_by_name(dict(qrels_files))}
+    provenance = {"trained on": trained_on, "recipe": msgspec.to_builtins(recipe)}
     make_directory(tables)
-    for table_name, table in frames.items():
-        results.write_csv(tables / f"{table_name}.csv", table, 6)
+    for label, frame in frames.items():
+        results.write_csv(tables / f"{label}.csv", frame, 6)
     write_with_provenance(output, _contents(name, model, frames, metrics, provenance), provenance)
     log.info("%s: score = %s", output, model.formula())
     return frames
@@ -124,11 +122,7 @@ def _result_tables(evaluation: Trial, pool: Fitting, weights: Weights, held_out:
 
 
 def _contents(
-    name: str,
-    model: Linear,
-    tables: Mapping[str, pd.DataFrame],
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
+    name: str, model: Linear, tables: Mapping[str, pd.DataFrame], metrics: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """Return the files of the checkpoint."""
     readme = card(name, model, tables[f"{name}_weights"], tables[f"{name}_models"], metrics, provenance)

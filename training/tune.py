@@ -118,27 +118,21 @@ def tune(
     }
     table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
     table[list(MEASURES)] = defined_mean(values, 1)
-    _write_checkpoint(name, grid, grid.points[best], table, metrics, judged, execution, output)
+    provenance: dict[str, Any] = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
+    enrichment = enrichment_of(grid.points[best])
+    if enrichment:
+        provenance["enrichment"] = {enrichment.checkpoint: enrichment.opened(execution.checkpoints).fingerprint}
+    write_with_provenance(output, _contents(name, grid, grid.points[best], table, metrics, provenance), provenance)
     log.info("%s: %s", output, grid.points[best].formula())
     cross_validated_mean = f"{metrics[CROSS_VALIDATED][measure]:.3f} cross-validated" if selected else "not cross-validated"
     log.info("%s: %s, %.3f in-sample", measure, cross_validated_mean, table[measure][best])
     return table
 
 
-def _write_checkpoint(
-    name: str,
-    grid: Grid,
-    point: Parameters,
-    table: pd.DataFrame,
-    metrics: dict[str, Any],
-    judged: Judgments,
-    execution: Execution,
-    output: Path,
-) -> None:
-    provenance: dict[str, Any] = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
-    enrichment = enrichment_of(point)
-    if enrichment:
-        provenance["enrichment"] = {enrichment.checkpoint: enrichment.opened(execution.checkpoints).fingerprint}
+def _contents(
+    name: str, grid: Grid, point: Parameters, table: pd.DataFrame, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
+) -> dict[str, bytes]:
+    """Return the files of the checkpoint."""
     readme = card(
         "grid", name=name, formula=point.formula(), metrics=metrics, measures=MEASURES, ways=(CROSS_VALIDATED, CHOSEN_ON),
         data=JUDGED, provenance=provenance,
@@ -151,7 +145,7 @@ def _write_checkpoint(
     }
     if grid.axes:
         contents["grid.png"] = grid_plot(table, list(grid.axes), metrics["decided by"])
-    write_with_provenance(output, contents, provenance)
+    return contents
 
 
 def _axes(grid: Grid, point: int) -> dict[str, Any]:
@@ -224,11 +218,7 @@ class Points(Experiment[Parameters, np.ndarray]):
 
 
 def values_of(name: str, grid: Grid, judged: Judgments, execution: Execution) -> np.ndarray:
-    """Evaluate all points: (points, topics, COLUMNS). Results are cached under `name`.
-
-    Raises:
-        OutputError: If a result cannot be written.
-    """
+    """Evaluate all points: (points, topics, COLUMNS). Results are cached under `name`."""
     points = run(Points(name, judged, execution), grid.points, execution.work.directory)
     return np.stack(list(points.values()))
 
@@ -280,10 +270,6 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
 
 
 def best_of(values: np.ndarray) -> int:
-    """Return the point with the highest mean measure; ties by the second measure, then by order.
-
-    Args:
-        values: Measure and tie breaker, shape (points, topics, 2).
-    """
+    """Return the point with the highest mean measure in (points, topics, 2); ties by the second measure, then by order."""
     means = defined_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

@@ -23,8 +23,7 @@ def add(verbs: Verbs) -> None:
 
 
 def _add_tune(verbs: Verbs) -> None:
-    help_text = "grid-search retrieval parameters on judged topics, cross-validated; write a checkpoint"
-    parser = verbs.add("tune", _tune, help_text)
+    parser = verbs.add("tune", _tune, "grid-search retrieval parameters on judged topics, cross-validated; write a checkpoint")
     parser.add_argument("grid", metavar="GRID", help="grid in training/grids, .toml file, or `tfr_bert`")
     add_fold_qrels(parser)
     add_input(parser)
@@ -37,8 +36,7 @@ def _add_tune(verbs: Verbs) -> None:
 
 
 def _add_fuse(verbs: Verbs) -> None:
-    help_text = "fit fusion weights: learned fusion on qrels, ensemble on validation pairs"
-    parser = verbs.add("fuse", _fuse, help_text)
+    parser = verbs.add("fuse", _fuse, "fit fusion weights: learned fusion on qrels, ensemble on validation pairs")
     parser.add_argument("fusion", metavar="FUSION", help="fusion in training/fusions, .toml file, or an ensemble system")
     help_text = f"learned fusion only: {QRELS}; with a second file, e.g. quality=FILE, labels are a weighted mean of both"
     parser.add_argument("--qrels", type=named, action="append", default=[], metavar="[NAME=]FILE", help=help_text)

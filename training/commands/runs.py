@@ -10,14 +10,11 @@ from training.commands.shared import QRELS, add_output, by_name, computing, name
 
 def add(verbs: Verbs) -> None:
     """Add the parsers of `evaluate`, `analyse`, `report` and `readme`."""
-    help_text = "evaluate TREC runs against qrels, with confidence intervals and tests"
-    parser = verbs.add("evaluate", _evaluate, help_text)
+    parser = verbs.add("evaluate", _evaluate, "evaluate TREC runs against qrels, with confidence intervals and tests")
     help_text = f"{QRELS}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=named, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
-    help_text = "ignore judgments of documents outside this corpus"
-    parser.add_argument("--collection", type=folder, metavar="DIR", help=help_text)
-    help_text = "run to test against (NAME, or file name without extension)"
-    parser.add_argument("--baseline", metavar="RUN", help=help_text)
+    parser.add_argument("--collection", type=folder, metavar="DIR", help="ignore judgments of documents outside this corpus")
+    parser.add_argument("--baseline", metavar="RUN", help="run to test against (NAME, or file name without extension)")
     add_output(parser, "write means.csv, topics.csv and, with --baseline, tests.csv to this directory")
     add_order(parser)
     help_text = "TREC run file or directory with run.txt; NAME labels it"

@@ -5,17 +5,7 @@ from __future__ import annotations
 import argparse
 
 from submission.command import Verbs, add_checkpoints, add_device, add_input, add_processes
-from training.commands.shared import (
-    COUNT,
-    MEASURES,
-    SEED,
-    add_data,
-    add_fold_qrels,
-    add_output,
-    add_work,
-    by_name,
-    computing,
-)
+from training.commands.shared import COUNT, MEASURES, SEED, add_data, add_fold_qrels, add_output, add_work, by_name, computing
 from training.paths import MEASURED
 
 AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
@@ -35,8 +25,7 @@ def add(verbs: Verbs) -> None:
 
 
 def _add_enrichments(studies: Verbs) -> None:
-    help_text = "compare enrichers with unmodified text across retrieval models"
-    parser = studies.add("enrichments", _enrichments, help_text)
+    parser = studies.add("enrichments", _enrichments, "compare enrichers with unmodified text across retrieval models")
     parser.add_argument("enrichments", nargs="+", metavar="NAME", help="enricher checkpoint")
     add_fold_qrels(parser)
     add_input(parser)
@@ -60,19 +49,15 @@ def _add_lengths(studies: Verbs) -> None:
 
 
 def _add_augmented_sbert(studies: Verbs) -> None:
-    help_text = "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC"
-    parser = studies.add("augmented-sbert", _augmented_sbert, help_text)
+    parser = studies.add("augmented-sbert", _augmented_sbert, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
     add_data(parser, "directory with bws/ and mrpc/, as published")
     add_work(parser, WORK)
-    help_text = "number of repetitions with different seeds"
-    parser.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help=help_text)
+    parser.add_argument("--repetitions", type=COUNT, default=3, metavar="N", help="number of repetitions with different seeds")
     parser.add_argument("--task", action="append", metavar="NAME", help="run only this task; repeatable (default: all)")
-    help_text = "initial bi-encoder; name or directory"
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help=help_text)
+    parser.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="initial bi-encoder; name or directory")
     help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: the same as --encoder)"
     parser.add_argument("--teacher", metavar="NAME", help=help_text)
-    help_text = "random seed of splits, samples and networks"
-    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help=help_text)
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="random seed of splits, samples and networks")
     add_device(parser)
     add_processes(parser)
     help_text = (
@@ -91,11 +76,9 @@ def _add_students(studies: Verbs) -> None:
 
 
 def _add_argument_quality(studies: Verbs) -> None:
-    help_text = "cross-validated and cross-data-set evaluation of TFR-BERT"
-    parser = studies.add("argument-quality", _argument_quality, help_text)
+    parser = studies.add("argument-quality", _argument_quality, "cross-validated and cross-data-set evaluation of TFR-BERT")
     add_work(parser, "working directory prepared by `prepare lists`; caches finished results")
-    help_text = "recipe name in training/recipes, or .toml file"
-    parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help=help_text)
+    parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help="recipe name in training/recipes, or .toml file")
     parser.add_argument("--seeds", type=COUNT, default=3, metavar="N", help="number of networks per cell, with different seeds")
     parser.add_argument("--part", action="append", metavar="NAME", help="run only this part; repeatable (default: all)")
     add_device(parser)

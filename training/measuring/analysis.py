@@ -62,11 +62,7 @@ def analyse(directory: Path, output: Path, order: Order = "auto") -> dict[str, p
 
 
 def _require_overlap(runs: Mapping[str, pd.DataFrame]) -> None:
-    """Check that every two runs have common topics and log their number; missing topics count as empty rankings.
-
-    Raises:
-        InputError: If two runs have no common topic.
-    """
+    """Check that every two runs have common topics and log their number; missing topics count as empty rankings."""
     topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
     for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
         if not set(first) & set(second):

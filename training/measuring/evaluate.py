@@ -55,11 +55,7 @@ def judged_topics(qrels: pd.DataFrame) -> pd.Index:
 
 
 def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: object) -> None:
-    """Check that the qrels judge at least one of the run's documents.
-
-    Raises:
-        InputError: If no document of the run is judged.
-    """
+    """Check that the qrels judge at least one of the run's documents, or raise InputError."""
     if run["docno"].isin(set(qrels["docno"])).any():
         return
     run_docno, qrels_docno = run["docno"].iloc[0], qrels["docno"].iloc[0]
@@ -70,11 +66,7 @@ def refuse_other_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: object
 
 
 def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Evaluate named runs.
-
-    Raises:
-        InputError: If a run is on another collection.
-    """
+    """Evaluate named runs; raise InputError if one is on another collection."""
     for name, run in runs.items():
         refuse_other_collection(run, qrels, name)
     return {name: evaluate(run, qrels) for name, run in runs.items()}

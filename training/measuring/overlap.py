@@ -75,11 +75,7 @@ def overlap_of(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], f
 
 
 def require_overlap(source: Input, qrels: pd.DataFrame, name: str) -> None:
-    """Check that the input contains judged topics and log how many.
-
-    Raises:
-        InputError: If there is no common topic.
-    """
+    """Check that the input contains judged topics, or raise InputError, and log how many."""
     evaluated = judged_topics(qrels)
     common = common_topics(source.topics["qid"].tolist(), qrels, source.directory, name)
     absent = [qid for qid in evaluated if qid not in common]
@@ -89,11 +85,7 @@ def require_overlap(source: Input, qrels: pd.DataFrame, name: str) -> None:
 
 
 def common_topics(listed: list[str], qrels: pd.DataFrame, one: object, other: object) -> list[str]:
-    """Return the topics that have a relevant document in the qrels, in order.
-
-    Raises:
-        InputError: If there are none.
-    """
+    """Return the topics that have a relevant document in the qrels, in order; raise InputError if there are none."""
     evaluated, judged = set(judged_topics(qrels)), set(qrels["qid"])
     if not judged & set(listed):
         refuse_strangers(listed, sorted(judged), one, other)

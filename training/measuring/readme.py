@@ -38,7 +38,7 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, root: Pat
     """Update all generated sections of the READMEs below `root`.
 
     Raises:
-        InputError: If the means file or a section marker is missing.
+        InputError: If the means file or a section marker is missing, or malformed.
         OutputError: If a README cannot be written.
     """
     contents = {
@@ -53,12 +53,7 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, root: Pat
 
 
 def write_section(readme: Path, name: str, content: str) -> None:
-    """Replace the text between a section's markers.
-
-    Raises:
-        InputError: If a marker does not occur exactly once.
-        OutputError: If the README cannot be written.
-    """
+    """Replace the text between a section's markers."""
     text, begin, end = readme.read_text(encoding="utf-8"), f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise InputError(f"{readme}: expected each of the markers {begin} and {end} exactly once")
@@ -83,11 +78,7 @@ def systems() -> str:
 
 
 def best_table(measured: Path, checkpoints: Path) -> str:
-    """Format the best systems by Touché's nDCG@5 as a Markdown table, with cross-validated means if available.
-
-    Raises:
-        InputError: If the means file is missing or malformed.
-    """
+    """Format the best systems by Touché's nDCG@5 as a Markdown table, with cross-validated means if available."""
     means = _means(measured)
     rows: list[tuple[list[float], str, str]] = []
     for run, values in means.iterrows():
@@ -110,11 +101,7 @@ REMARKS = {"gru": "query-independent ranking"}
 
 
 def results_table(measured: Path, checkpoints: Path) -> str:
-    """Format the means of all systems as a Markdown table, best first.
-
-    Raises:
-        InputError: If the means file is missing or malformed.
-    """
+    """Format the means of all systems as a Markdown table, best first."""
     means = _means(measured)
     first, *remaining = MEASURES_SHOWN
     header = ["system", "validation MAP@20", first, "topics", *remaining]
@@ -130,11 +117,7 @@ def results_table(measured: Path, checkpoints: Path) -> str:
 
 
 def _means(measured: Path) -> pd.DataFrame:
-    """Load means with intervals, one row per run, best first.
-
-    Raises:
-        InputError: If the file is missing or malformed.
-    """
+    """Load means with intervals, one row per run, best first; raise InputError if they are missing or malformed."""
     try:
         rows = pd.concat([pd.read_csv(measured), *_cross_validated(measured.parent)])
         rows = rows[rows["over"] == JUDGED]

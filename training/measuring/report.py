@@ -32,7 +32,7 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
 from submission.systems.quality_reranking import QualityReranking
-from training.fitting.curves import Curve, draw
+from training.fitting.curves import draw
 from training.measuring import analysis
 from training.measuring.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate_runs
 from training.measuring.overlap import overlap_of, require_overlap
@@ -110,7 +110,7 @@ def report(directory: Path, qrels_file: Path, execution: Execution, output: Path
         sample_size_warning=limits(len(candidate_recall)),
         **_result_sections(systems, primary, values),
         **_ranking_sections(runs, qrels, candidate_recall),
-        curves=_curves(systems, execution),
+        curves=_learning_curves(systems, execution.checkpoints.directory),
         topics=topics,
         hardest=sorted(topics, key=lambda topic: topic.mean),
     )
@@ -154,14 +154,6 @@ def _ranking_sections(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, can
             name: {"image": _image(heat_map), "table": similarity[name].to_dict("index")}
             for name, heat_map in analysis.heat_maps(similarity).items()
         },
-    }
-
-
-def _curves(systems: list[str], execution: Execution) -> dict[str, dict[str, Any]]:
-    """Plot the learning curves of systems and enrichments."""
-    return {
-        name: {"image": _image(draw(name, curve, metrics["log"])), "settings": curve, **metrics}
-        for name, (curve, metrics) in _logs(systems, execution.checkpoints.directory).items()
     }
 
 
@@ -369,9 +361,9 @@ def _cell(
     }
 
 
-def _logs(systems: list[str], checkpoints: Path) -> dict[str, tuple[Curve, dict[str, Any]]]:
-    """Load the training logs of systems and enrichments with their task's curve settings."""
-    logs = {}
+def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
+    """Plot the learning curves of systems and enrichments, and return them with the metrics of their checkpoints."""
+    curves = {}
     for system in systems:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None
         names = {system: (stage.checkpoint if stage else None) or system}
@@ -381,9 +373,9 @@ def _logs(systems: list[str], checkpoints: Path) -> dict[str, tuple[Curve, dict[
             file = checkpoints / name / METRICS
             metrics = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
             if metrics.get("log"):
-                recipe = load_json(file.with_name(PROVENANCE))["recipe"]
-                logs[title] = task_of(recipe).curve, metrics
-    return logs
+                curve = task_of(load_json(file.with_name(PROVENANCE))["recipe"]).curve
+                curves[title] = {"image": _image(draw(title, curve, metrics["log"])), "settings": curve, **metrics}
+    return curves
 
 
 def _image(png: bytes) -> str:

@@ -148,20 +148,12 @@ def _text(table: pd.DataFrame, digits: int = 3) -> str:
 
 
 def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:
-    """Write a table with a fixed number of decimal digits.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
+    """Write a table with a fixed number of decimal digits."""
     write_whole(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
 
 
 def other_rows(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
-    """Read the rows whose `column` is not in `names`, as strings; empty if there is no file.
-
-    Raises:
-        InputError: If the file is not such a table.
-    """
+    """Read the rows of a CSV, if it exists, whose `column` is not in `names`, as strings."""
     if not file.exists():
         return pd.DataFrame()
     try:

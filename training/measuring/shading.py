@@ -46,21 +46,13 @@ class Shaded:
 
 
 def marked(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Marked:
-    """Segment a document by the enrichment's claims and premises.
-
-    Raises:
-        CheckpointError: If a checkpoint cannot be loaded.
-    """
+    """Segment a document by the enrichment's claims and premises."""
     fields = stage.opened(execution.checkpoints).index.fields
     return Marked(system, docno, enrichment.marked(execution, fields, execution.documents.texts({docno})))
 
 
 def shaded(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Shaded:
-    """Shade a document's words by index term frequency, without and with enrichment.
-
-    Raises:
-        CheckpointError: If a checkpoint cannot be loaded.
-    """
+    """Shade a document's words by index term frequency, without and with enrichment."""
     settings = stage.opened(execution.checkpoints).index
     passages = enrichment.read(execution, settings.fields, execution.documents.texts({docno}))
     terms = Terms(settings.stemmer)
