@@ -154,7 +154,9 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
     relevant = set(map(tuple, judgments.loc[judgments["rel"] > 0, ["qid", "docno"]].to_numpy()))
     conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in first.values())
     counts = len(conclusions & arguments), len(conclusions - arguments), len(arguments - conclusions)
-    words = "{} retrieved both by conclusion (bm25) and by full text (bm25_arguments), {} by conclusion only, {} by full text only"
+    words = (
+        "{} retrieved both by conclusion (bm25) and by full text (bm25_arguments), {} by conclusion only, {} by full text only"
+    )
     assert words.format(*counts) in " ".join(page.text.split())
     table = html[html.index("<caption>nDCG@5</caption>") :].partition("</table>")[0]  # the best first
     printed = re.findall(r'<th scope="row">(\w+)</th>\n<td><strong>', table)

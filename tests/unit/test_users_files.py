@@ -181,7 +181,9 @@ GRADES = {
         qrels=QRELS + "1 0 x -1\n2 0 y -1\n", said=("2 of 10 lines have a grade of -1: no judgments, left out",)
     ),
     "-2 is spam": Case(said=("1 of 8 lines have a grade below 0 other than -1: they count as 0",)),
-    "only -1 for a topic": Case(run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", said=("unjudged topics of the run (1): 7",)),
+    "only -1 for a topic": Case(
+        run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", said=("unjudged topics of the run (1): 7",)
+    ),
     "a score that is none": Case(
         run_of(plain) + "3 Q0 q 5 nan t\n", said=("run.txt, line 13: score 'nan'; expected a finite number",), **REFUSED
     ),
