@@ -125,7 +125,7 @@ def test_frozen_blocks_have_no_dropout() -> None:
 def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refused: Refused) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
     fit, text = ["fit", str(file), "--work", str(work), "--device", "cpu"], file.read_text()
-    refused(2, "training.epochs is 1; expected 0: all that the network has is frozen", *fit)
+    refused(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
     file.write_text(text.replace("epochs = 1", "epochs = 0"))
     assert main(fit) == 0
     checkpoint = work / "checkpoints" / "sbert"
@@ -136,7 +136,7 @@ def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refus
     assert metrics["validation"] == metrics["cosine of the encoder"]
     assert "its encoder as it comes, not trained further" in (checkpoint / "README.md").read_text()
     file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
-    refused(2, "training.epochs is 0; expected 1 or more", *fit)
+    refused(2, "training.epochs is 0 but the network has trainable parameters", *fit)
 
 
 def test_cedr_starts_from_the_trained_encoder_of_another_network(
@@ -147,7 +147,7 @@ def test_cedr_starts_from_the_trained_encoder_of_another_network(
     assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"')
-    refused(2, "encoder.start is 'knrm', which has no encoder; name a BERT network", "fit", recipe, "--work", work)
+    refused(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work)
 
 
 def test_a_folder_without_an_encoder_or_with_no_bert(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:

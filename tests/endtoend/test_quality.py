@@ -104,7 +104,7 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     scores = open_checkpoint(checkpoint).scores([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
     arguments("ibm", 4).to_parquet(place(tables, "ibm"))
-    refused(2, "a run by another recipe, other tables or vectors; give --restart", *fit(tables))
+    refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
     place(tables, "ibm").unlink()
     refused(3, "ibm.parquet: not found; run `python -m training prepare lists", *fit(tables))
 

@@ -155,22 +155,22 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, resumed: Cal
         (('data = ["essays", "webd"]', 'data = ["ibm"]'), 2, "tags.data"),
         (('data = ["essays", "webd"]', 'data = ["webd", "webd"]'), 2, "expected essays, webd or both"),
         (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tags.vectors"),
-        (("longest = 12", "longest = 0"), 2, "makes no targer (window is 3 (expected 1 to 20), longest is 0"),
-        (("dimensions = 6", "dimensions = 7"), 2, "network has 7 dimensions, the word vectors 6"),
+        (("longest = 12", "longest = 0"), 2, "(window is 3 (expected 1 to 20), longest is 0"),
+        (("dimensions = 6", "dimensions = 7"), 2, "network.dimensions is 7, but the word vectors have 6"),
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
-        (("window = 3", "window = 30"), 2, "makes no targer"),
+        (("window = 3", "window = 30"), 2, "cannot build targer from [network]"),
         (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training prepare vectors --work WORK"),
         (
             ('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""),
             2,
-            "targer does not learn from pairs",
+            "targer cannot be trained on pairs",
         ),
         (('start = "words"', 'start = "speech"'), 4, "speech: no such checkpoint"),
-        (("hidden = 12", "hidden = 13"), 2, "tags.start is 'words', which has other words or sizes than the recipe"),
-        (("terms = 40", "terms = 39"), 2, "which has other words or sizes than the recipe; make them alike"),
-        (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a network is trained on one of them; remove the others"),
-        (("[tags]", "[encoder]\nfrozen = 3\n[tags]"), 2, "targer has no encoder; remove it"),
-        (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin is of pairs, [tags] has no such"),
+        (("hidden = 12", "hidden = 13"), 2, "tags.start: 'words' has another vocabulary or other sizes"),
+        (("terms = 40", "terms = 39"), 2, "other sizes than the recipe; use the same vectors and [network]"),
+        (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a recipe has at most one task table; remove the others"),
+        (("[tags]", "[encoder]\nfrozen = 3\n[tags]"), 2, "targer has no pretrained encoder; remove [encoder]"),
+        (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin applies to [pairs] only"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -183,7 +183,7 @@ def test_what_cannot_be_meant_is_refused(
 
 def test_vectors_of_other_words_and_missing_tables_are_refused(work: Path, refused: Refused) -> None:
     command = ["fit", work.parent / "mine.toml", "--work", work, "--device", "cpu"]
-    words = "vectors of normalised words; expected `prepare vectors --written word2vec`"
+    words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --written word2vec`"
     refused(2, words, *command, "--vectors", work / "vectors")
     (work / "tagging" / "webd.parquet").unlink()
     refused(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)

@@ -138,7 +138,7 @@ def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Command, tmp
         one.kill()
     process.communicate()
     assert 5 <= len(rows(tmp_path / "killed")) < STEPS
-    assert "going on at step" in finished(torchrun(arguments, tmp_path))
+    assert "Resuming at step" in finished(torchrun(arguments, tmp_path))
     assert contents(tmp_path / "killed" / "checkpoints") == contents(tmp_path / "whole" / "checkpoints")
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
 
@@ -225,7 +225,7 @@ def test_a_process_that_cannot_be_started_fails_alone(
 def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     monkeypatch.setattr(jobs, "recipes", lambda: {"knrm": read_recipe("knrm")})
     refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work, "--device", "cpu")
-    assert "the recipe's network has 300 dimensions, the word vectors 20" in (work / "fit" / "knrm.log").read_text()
+    assert "network.dimensions is 300, but the word vectors have 20" in (work / "fit" / "knrm.log").read_text()
 
 
 def test_all_recipes_are_those_of_the_systems() -> None:

@@ -117,7 +117,7 @@ def test_a_network_trains_on_what_a_search_finds(
     corpus: Path, prepared: Path, work: Path, fit: Command, tmp_path: Path, refused: Refused, capsys: Capture
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n')
-    refused(3, "--unrelated dirichlet` makes it", *train)
+    refused(3, "run `python -m training prepare pairs -i INPUT", *train)
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
     first = contents(work)
@@ -150,7 +150,7 @@ def test_a_network_trains_on_what_a_search_finds(
     assert main(["reproduce", train[1], *places]) == 0
     assert "weights: identical" in capsys.readouterr().out
     assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
-    refused(3, "not of these tables", *train)  # but of those that were there before
+    refused(3, "missing or built from other tables", *train)  # but of those that were there before
 
 
 def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work: Path, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: C
     process.wait()
     assert not (work / "checkpoints").exists()  # not finished
     done = subprocess.run([*command, str(work)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert "going on at step" in done.stderr
+    assert "Resuming at step" in done.stderr
     assert contents(work / "checkpoints") == contents(whole / "checkpoints")
     assert contents(work / "fit")["mine/log.jsonl"] == contents(whole / "fit")["mine/log.jsonl"]
 
@@ -288,7 +288,7 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     before, times = contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     caplog.set_level("INFO")
     assert main(fit(ONE_EPOCH)) == 0
-    assert f"{checkpoint}: is there" in caplog.text
+    assert f"{checkpoint}: already complete, skipped" in caplog.text
     assert {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == times
     (checkpoint / "metrics.json").write_text("{}")
     assert main(fit(ONE_EPOCH)) == 0
@@ -301,11 +301,11 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     assert contents(checkpoints / "knrm") == before
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.txt").write_text("precious")
-    refused(5, "holds something else than a checkpoint", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
+    refused(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
     assert contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
-    refused(2, "a run by another recipe, other tables or vectors; give --restart", *fit())
+    refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
     (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
-    refused(3, "give --restart to begin again", *fit(ONE_EPOCH))
+    refused(3, "pass --restart to start over", *fit(ONE_EPOCH))
     sync, calls = os.fsync, iter(range(10**6))
 
     def fills(descriptor: int) -> None:
@@ -341,8 +341,8 @@ def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, 
 
 def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused) -> None:
     for text, words in (
-        (RECIPE.replace("= 20", "= 30"), "network has 30 dimensions, the word vectors 20"),
-        (RECIPE.replace("= 20", "= 20\nkernels = 1"), "makes no knrm"),
+        (RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
+        (RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
         (f"{RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
     ):
         refused(2, words, *fit(text))
@@ -361,7 +361,7 @@ def test_a_network_that_learns_nothing_is_refused(
     refused(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
     forward, score = KNRM.forward, KNRM.score
     monkeypatch.setattr(KNRM, "score", lambda *tensors: score(*tensors) * 0)
-    refused(7, "all validation scores are tied, the network is dead", *fit(RECIPE, "--restart"))
+    refused(7, "all validation scores are equal; lower training.learning_rate", *fit(RECIPE, "--restart"))
     monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
     refused(7, "step 1: the loss is nan; lower training.learning_rate", *fit(RECIPE, "--restart"))
     assert not (work / "checkpoints").exists()

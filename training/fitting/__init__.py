@@ -1,3 +1,3 @@
-"""Train networks of any task: recipe, loop, state, checkpoint."""
+"""Train a network of any task: recipe, training loop, state, checkpoint."""
 
 from __future__ import annotations

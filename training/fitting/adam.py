@@ -1,4 +1,4 @@
-"""Adam for networks with a large word table, of which a batch has few words."""
+"""Lazy Adam for large, sparsely updated embedding tables."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from torch import Tensor
 
 
 class LazyAdam(torch.optim.Adam):
-    """Adam that moves the rows with a gradient alone where a gradient is sparse, as an `nn.Embedding(sparse=True)` makes it.
+    """Adam that updates only the rows with a gradient if the gradient is sparse (`nn.Embedding(sparse=True)`).
 
-    A row with a gradient moves as under Adam, by its own running moments and the number of steps so far. The others stay as
-    they are, bit for bit, and so do their moments: Adam would let the moments fade and go on moving the row by them. Dense
-    gradients are Adam's. (torch's SparseAdam has another epsilon: at the first step Adam's 1e-8 divided by .03, which is no
-    longer small beside the gradient of a word.)
+    Rows with a gradient are updated as by Adam, with the global step count. Other rows and their moments stay unchanged,
+    whereas Adam would decay the moments and keep updating. Dense gradients use torch's Adam.
+    torch.optim.SparseAdam adds epsilon before the bias correction, so its effective epsilon at the first step is
+    1e-8 / 0.03, too large for a word's gradient.
     """
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]  # without torch's closure
-        """Move all parameters; sparse gradients are used up."""
-        for group in self.param_groups:
-            for table in group["params"]:
-                if table.grad is not None and table.grad.is_sparse:
-                    self._move(table, group)
-                    table.grad = None  # Adam passes over it
+        """Update all parameters; sparse gradients are consumed."""
+        for param_group in self.param_groups:
+            for parameter in param_group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    self._move(parameter, param_group)
+                    parameter.grad = None  # super().step() skips it
         super().step()
 
     def _move(self, table: Tensor, group: dict[str, Any]) -> None:
-        gradient = table.grad.coalesce()  # type: ignore[union-attr]  # sums over a word's occurrences and over micro batches
+        gradient = table.grad.coalesce()  # type: ignore[union-attr]  # sums over occurrences and micro-batches
         rows, values = gradient.indices()[0], gradient.values()  # (R,) and (R, E)
         state = self.state[table]
         if not state:
@@ -38,6 +38,6 @@ class LazyAdam(torch.optim.Adam):
         for name, value, beta in zip(("exp_avg", "exp_avg_sq"), (values, values.square()), group["betas"], strict=True):
             moment = state[name].index_select(0, rows).lerp_(value, 1 - beta)  # (R, E)
             state[name].index_copy_(0, rows, moment)
-            moments.append(moment.div_(1 - beta ** state["step"].item()))  # it began at zero
+            moments.append(moment.div_(1 - beta ** state["step"].item()))  # bias correction
         mean, square = moments
         table.index_add_(0, rows, mean.div_(square.sqrt_().add_(group["eps"])), alpha=-group["lr"])

@@ -1,4 +1,4 @@
-"""The start of a sparse network: each latent term is a cluster of word vectors, and a word has those that it is near to."""
+"""Initialise a sparse network: latent terms are clusters of word vectors."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from submission.rankers.base import Ranker
 from submission.rankers.snrm import BESIDE, SNRM
 from training.data.seeds import Stream, generator
 
-ROUNDS = 15  # of k-means: later ones move few words
+ROUNDS = 15  # later iterations reassign few words
 SMALL = 1e-12
 
 
 class Clusters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of the start."""
+    """Settings of the initialisation."""
 
-    threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # the cosine with a centroid up to which a word has no weight
-    rarity: Annotated[float, Meta(ge=0, le=10)] = 1.0  # the power of a word's rarity in its weights; 0: all words alike
+    threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
+    rarity: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words count alike
 
 
 def begin_with_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clusters, seed: int) -> np.ndarray:
-    """Set a network's filters to centroids of word vectors, and return the word vectors that belong to these filters.
+    """Set a network's filters to centroids of word vectors; return the matching word vectors.
 
-    With the returned vectors a word w that is the middle of a window has the activation r(w) · max(0, cos(w, c) - threshold)
-    for the centroid c, whatever is beside it. As the network has no bias, the threshold is a filter's weight for the common
-    mean direction of all vectors, which every word then has alike. The rarity r is ln(1 + rank) of a word by its frequency, to
-    a power, in relation to that of the rarest: by Zipf's law what idf is, up to a constant. Clusters are found by spherical
-    k-means (Dhillon and Modha 2001), in which words count by their rarity.
+    A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
+    neighbours. The network has no bias, so the threshold is a filter's weight for the common mean direction, which all
+    returned vectors share. The rarity r is ln(1 + frequency rank), relative to the rarest word and raised to `rarity`;
+    by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and Modha 2001), weighted
+    by rarity.
 
     Args:
-        ranker: an SNRM of one layer.
-        vectors: (V, E), of words in the order of their frequency, the most frequent first.
-        clusters: threshold and rarity.
-        seed: of the first centroids.
+        ranker: an SNRM without hidden layers.
+        vectors: word vectors (V, E), most frequent word first.
+        clusters: threshold and rarity exponent.
+        seed: seed of the initial centroids.
 
     Returns:
         vectors (V, E), float32.
 
     Raises:
-        UsageError: another network, one with hidden layers, or more latent terms than words.
+        UsageError: not an SNRM, hidden layers, or more latent terms than words.
     """
     if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
-        raise UsageError("[clusters] is the start of an snrm without hidden layers; remove it from the recipe")
-    number = ranker.config.latent
-    if number > len(vectors):
-        raise UsageError(f"network.latent is {number}, the vocabulary has {len(vectors)} words to cluster; lower it")
+        raise UsageError("[clusters] initialises an snrm without hidden layers only; remove it from the recipe")
+    cluster_count = ranker.config.latent
+    if cluster_count > len(vectors):
+        raise UsageError(f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it")
     mean = vectors.mean(0, keepdims=True)
-    common = _unit(mean)
+    mean_direction = _unit(mean)
     centred = vectors - mean
-    words = _unit(centred - (centred @ common.T) * common)  # (V, E), orthogonal to what all have
+    unit_vectors = _unit(centred - (centred @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean direction
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
-    centroids = _spherical_k_means(words, rarity, number, generator(seed, Stream.CLUSTERS))
+    centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, generator(seed, Stream.CLUSTERS))
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
-    weight[:, :, BESIDE] = torch.from_numpy(centroids - clusters.threshold * common)
-    factors = (rarity / rarity.max()) ** clusters.rarity
-    result: np.ndarray = ((words + common) * factors[:, None]).astype(np.float32)
+    weight[:, :, BESIDE] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
+    word_weights = (rarity / rarity.max()) ** clusters.rarity
+    result: np.ndarray = ((unit_vectors + mean_direction) * word_weights[:, None]).astype(np.float32)
     return result
 
 
 def _spherical_k_means(words: np.ndarray, weights: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Centroids (number, E) of length 1 of words (V, E) of length 1, that count by weights (V,)."""
+    """Return unit centroids (number, E) of unit vectors (V, E), weighted by weights (V,)."""
     probabilities = weights / weights.sum()
     centroids = words[rng.choice(len(words), number, replace=False, p=probabilities)]
     for _ in range(ROUNDS):

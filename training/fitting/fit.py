@@ -1,4 +1,4 @@
-"""A recipe → a checkpoint: training that can be stopped at any time, and the best network of it."""
+"""Train a network from a recipe and write its checkpoint; runs can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import logging
 import platform
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from training.fitting.trainee import Trainee
 
 log = logging.getLogger(__name__)
 
-BEST = "best"  # the best network so far, or the last, as a checkpoint
+BEST = "best"  # subdirectory with the selected network so far
 
 
 def fit(
@@ -44,31 +45,31 @@ def fit(
     restart: bool = False,
     processes: Processes = ALONE,
 ) -> None:
-    """Train a network by a recipe and write its checkpoint, its log and its learning curve.
+    """Train a network from a recipe; write its checkpoint, log and learning curve.
 
-    A run that was stopped goes on where its last validation was, and ends with the same bytes. Where it is finished, and its
-    checkpoint is whole, nothing is done.
+    A stopped run resumes after its last validation and ends with the same bytes. A complete checkpoint is skipped.
 
     Args:
-        name: of the recipe and the run: its state, log, curve and best network so far are in `work`/fit/`name`.
-        recipe: what to train.
-        work: what `prepare pairs` or another verb of that kind wrote.
-        vectors: what `prepare vectors` wrote.
-        output: the checkpoint's directory, written when the run is finished.
+        name: name of recipe and run; `work`/fit/`name` holds state, log, curve and best network.
+        recipe: the recipe.
+        work: working directory with prepared data.
+        vectors: folder of the word vectors.
+        output: checkpoint directory, written at the end.
         device: where to compute.
-        restart: forget an earlier run of this name instead of going on with it.
-        processes: those that train it; the first one validates and writes, the others read what it wrote.
+        restart: discard an earlier run of this name.
+        processes: training processes; rank 0 validates and writes.
 
     Raises:
-        InputError: nothing prepared. UsageError: vectors of other dimensions, or an earlier run by another recipe.
-        TrainingError: a non-finite loss, or a network that gives all documents the same score.
-        OutputError: it cannot be written; the last good checkpoint is still there.
+        InputError: data are not prepared.
+        UsageError: vectors do not fit, or an earlier run used another recipe.
+        TrainingError: the loss is not finite, or the network scores all documents alike.
+        OutputError: the checkpoint cannot be written; the last good one remains.
     """
     if output.exists() and any(output.iterdir()) and not (output / PROVENANCE).is_file():
-        raise OutputError(f"{output}: holds something else than a checkpoint; choose another directory")
+        raise OutputError(f"{output}: not a checkpoint directory; choose another --output")
     trainee = build(recipe, vectors, output.parent)
-    network = trainee.network.to(device)
-    task, curve = recipe.task.task(recipe, trainee, work, device), recipe.task.curve
+    trainee.network.to(device)
+    task = recipe.task.task(recipe, trainee, work, device)
     provenance = {
         "recipe": {"name": name, **recipe.told()},
         "trained on": task.decided_by,
@@ -76,97 +77,107 @@ def fit(
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}" + (f" × {processes.size}" if processes.size > 1 else ""),
     }
-    comes_trained = not trainee.trains(recipe.training) or recipe.task.teaches
-    if processes.size > 1 and comes_trained:
-        raise UsageError(f"{name}: is not trained by gradients of its own; run it without torchrun")
-    if comes_trained:
-        recipe.task.teach(recipe, network, work, device)
-        told = {curve.kept_epoch: float(recipe.training.epochs), **_baselines(task), "log": []}
-        _finish(output, network, trainee, task, curve, told, provenance)
+    run = _Run(recipe, trainee, task, provenance, output)
+    if trainee.trains(recipe.training) and not recipe.task.teaches:
+        _train(run, work / "fit" / name, device, restart, processes)
         return
-    optimiser = trainee.optimiser(recipe.training, recipe.encoder)
-    folder = work / "fit" / name
-    state, writes = State(hash_of([provenance, task.files])), processes.number == 0
-    if writes:
-        make_directory(folder)
-        restore_directory(folder / BEST)
+    if processes.size > 1:
+        raise UsageError(f"{name}: nothing is trained in this process; run it without torchrun")
+    recipe.task.teach(recipe, trainee.network, work, device)
+    run.finish(trainee.network, 0, float(recipe.training.epochs), _baselines(task), [])
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is trained, on which examples, and the checkpoint to write."""
+
+    recipe: Recipe
+    trainee: Trainee[Any, Any]
+    task: Task[Any]
+    provenance: dict[str, Any]
+    output: Path
+
+    @property
+    def curve(self) -> Curve:
+        """Return the learning curve of the task."""
+        return self.recipe.task.curve
+
+    def is_complete(self) -> bool:
+        """Return whether the checkpoint is undamaged and was built from exactly this provenance."""
+        try:
+            files = verified_hashes(self.output, (METRICS,))
+        except CheckpointError:
+            return False
+        expected = json.loads(dump_json({**self.provenance, "files": files}))
+        return load_json(self.output / PROVENANCE) == expected  # type: ignore[no-any-return]
+
+    def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
+        """Write a checkpoint with its card."""
+        trainee, task = self.trainee, self.task
+        text = card("network", provenance=self.provenance, metrics=metrics, data=task.data, measured=task.measured)
+        write_network(directory, trainee.kind, network, trainee.reader, metrics, self.provenance, text, trainee.pretrained)
+
+    def finish(
+        self,
+        network: Network,
+        step: int,
+        epoch: float,
+        baselines: dict[str, dict[str, float]],
+        rows: list[dict[str, float]],
+    ) -> None:
+        """Write the final checkpoint with its validation metrics, baselines and log rows."""
+        curve, task = self.curve, self.task
+        metrics = task.final(network, step)
+        sizes = {curve.unit: task.number, curve.kept_epoch: epoch}
+        self.write(self.output, network, {"validation": metrics, **sizes, **baselines, "log": rows})
+        texts = "".join(f"; baseline {name}: {_words(values)}" for name, values in baselines.items())
+        log.info("%s: %s on %d %s%s", self.output, _words(metrics), task.number, curve.unit, texts)
+
+
+def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: Processes) -> None:
+    """Train the network of a run, or resume, and write its best or last state as the final checkpoint."""
+    network, curve = run.trainee.network, run.curve
+    optimiser = run.trainee.optimiser(run.recipe.training, run.recipe.encoder)
+    state, is_main_process = State(hash_of([run.provenance, run.task.files])), processes.number == 0
+    if is_main_process:
+        make_directory(run_dir)
+        restore_directory(run_dir / BEST)
         if restart:
-            (folder / STATE).unlink(missing_ok=True)
-    processes.barrier()  # the others read what this one leaves
-    saved, schedule = state.saved(folder), Schedule(recipe, task.size)
-    if saved and saved["state"]["step"] == schedule.steps and _is_there(output, provenance):
-        log.info("%s: is there", output)
+            (run_dir / STATE).unlink(missing_ok=True)
+    processes.barrier()  # other ranks read these files
+    saved_state, schedule = state.saved(run_dir), Schedule(run.recipe, run.task.size)
+    if saved_state and saved_state["state"]["step"] == schedule.steps and run.is_complete():
+        log.info("%s: already complete, skipped", run.output)
         return
-    baselines = _baselines(task) if writes else {}
-    if saved:
-        state.resume(saved, network, optimiser)
+    baselines = _baselines(run.task) if is_main_process else {}
+    if saved_state:
+        state.resume(saved_state, network, optimiser)
 
-    left = range(state.step, schedule.steps)
-    steps = progress(left, name, "steps") if writes else left
-    for row in train(network, optimiser, task, schedule, state, steps, processes):
-        is_kept = curve.kept(state.rows) is row
-        values = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
-        log.info(
-            "epoch %.2f: loss %.4f, %s%s",
-            row["epoch"],
-            row["loss"],
-            _words(values),
-            " (best)" if is_kept and not curve.keeps_last else "",
-        )
-        if is_kept:  # a copy, because it is rounded to what is stored; training goes on unrounded
-            _write(folder / BEST, deepcopy(network), trainee, task, {"validation while training": row}, provenance)
-        state.save(folder, network, optimiser, curve)
-    if not writes:
-        return
-
-    best = open_network(folder / BEST, trainee.kind)[0].to(device)  # as stored
-    told = {curve.kept_epoch: curve.kept(state.rows)["epoch"], **baselines, "log": state.rows}
-    _finish(output, best, trainee, task, curve, told, provenance, state.step)
+    remaining_steps = range(state.step, schedule.steps)
+    steps = progress(remaining_steps, run_dir.name, "steps") if is_main_process else remaining_steps
+    for row in train(network, optimiser, run.task, schedule, state, steps, processes):
+        is_selected = curve.kept(state.rows) is row
+        _log_validation(row, is_selected and not curve.keeps_last)
+        if is_selected:  # writing rounds the weights; training continues unrounded
+            run.write(run_dir / BEST, deepcopy(network), {"validation while training": row})
+        state.save(run_dir, network, optimiser, curve)
+    if is_main_process:
+        best = open_network(run_dir / BEST, run.trainee.kind)[0].to(device)  # as stored
+        run.finish(best, state.step, curve.kept(state.rows)["epoch"], baselines, state.rows)
 
 
-def _is_there(output: Path, provenance: dict[str, Any]) -> bool:
-    """Tell whether a checkpoint is whole and was made from exactly this; one that is damaged is made again."""
-    try:
-        files = verified_hashes(output, (METRICS,))
-    except CheckpointError:
-        return False
-    return load_json(output / PROVENANCE) == json.loads(dump_json({**provenance, "files": files}))  # type: ignore[no-any-return]
+def _log_validation(row: dict[str, float], is_best: bool) -> None:
+    metrics = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
+    suffix = " (best)" if is_best else ""
+    log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _words(metrics), suffix)
 
 
 def _baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
-    found = task.baselines()
-    for name, values in found.items():
-        log.info("untrained %s: %s", name, _words(values))
-    return found
-
-
-def _finish(
-    output: Path,
-    network: Network,
-    trainee: Trainee[Any, Any],
-    task: Task[Any],
-    curve: Curve,
-    told: dict[str, Any],
-    provenance: dict[str, Any],
-    step: int = 0,
-) -> None:
-    """Write the checkpoint: its measures over all that it validates on, and what else is told of it."""
-    values = task.final(network, step)
-    _write(output, network, trainee, task, {"validation": values, curve.unit: task.number, **told}, provenance)
-    beside = "".join(f"; untrained {name}: {_words(told[name])}" for name in told if name not in (curve.kept_epoch, "log"))
-    log.info("%s: %s on %d %s%s", output, _words(values), task.number, curve.unit, beside)
-
-
-def _write(
-    directory: Path,
-    network: Network,
-    trainee: Trainee[Any, Any],
-    task: Task[Any],
-    metrics: dict[str, Any],
-    provenance: dict[str, Any],
-) -> None:
-    text = card("network", provenance=provenance, metrics=metrics, data=task.data, measured=task.measured)
-    write_network(directory, trainee.kind, network, trainee.reader, metrics, provenance, text, trainee.pretrained)
+    """Measure the baselines of a task and log them."""
+    baselines = task.baselines()
+    for name, metrics in baselines.items():
+        log.info("Baseline %s: %s", name, _words(metrics))
+    return baselines
 
 
 def _words(values: dict[str, float]) -> str:

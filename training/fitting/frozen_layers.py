@@ -1,4 +1,4 @@
-"""The frozen blocks of an encoder, shared by networks that read the same texts: what they make of a text is computed once."""
+"""Cache the outputs of frozen encoder layers across networks."""
 
 from __future__ import annotations
 
@@ -9,56 +9,57 @@ from torch import Tensor, nn
 
 
 class FrozenLayers(nn.Module):
-    """The embeddings and lowest blocks of a BERT, which are frozen; it stands for the embeddings of those that share it.
+    """Embeddings and lowest blocks of a BERT, frozen, with a cache of their outputs.
 
-    A text is computed by itself, in float32, so that what comes of it depends neither on those beside it nor on who asks first.
-    All of it is kept, in memory.
+    It replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do not
+    depend on batch or order. The cache is unbounded and in memory.
     """
 
     def __init__(self, bert: Any, blocks: int) -> None:
-        """Take the frozen embeddings and lowest blocks of an encoder, which keeps them."""
+        """Wrap the embeddings and lowest `blocks` blocks of an encoder."""
         super().__init__()
-        # A list: as modules of those that share them, they would be asked for what they find there.
+        # A list hides them from the modules of the encoders that share them.
         self.parts = [bert.embeddings, *bert.encoder.layer[:blocks]]
-        for part in self.parts:
-            part.eval()
+        for layer in self.parts:
+            layer.eval()
         self._width: int = bert.config.hidden_size
         self._padding: int = bert.config.pad_token_id
         self._found: dict[bytes, Tensor] = {}
 
     def give(self, bert: Any) -> None:
-        """Replace the frozen layers of another encoder, which has the same weights there, by this cache."""
+        """Replace the frozen layers of another encoder with equal weights by this cache."""
         bert.embeddings = self
         del bert.encoder.layer[: len(self.parts) - 1]
 
     def forward(
         self, input_ids: Tensor, token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, **others: object
     ) -> Tensor:
-        """Vectors (R, T, E) of pieces (R, T), 0 where there is padding: behind a row's pieces or amid them.
+        """Return vectors (R, T, E) of word pieces (R, T); 0 at padding.
 
         Args:
-            input_ids: of pieces.
-            token_type_ids: of pieces; without them, all are 0.
-            position_ids: of pieces; without them, they are counted from each row's beginning.
-            others: what embeddings get for uses that this is not for.
+            input_ids: word pieces.
+            token_type_ids: segment ids; default 0.
+            position_ids: default 0, 1, 2, …
+            others: other arguments of BERT embeddings, unused.
         """
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        places = torch.arange(input_ids.shape[1], device=input_ids.device) if position_ids is None else position_ids
-        found = input_ids.new_zeros((*input_ids.shape, self._width), dtype=torch.float32)
-        for own, row in zip(found, torch.stack([input_ids, types, places.expand_as(input_ids)], dim=1), strict=True):
-            inside = row[0] != self._padding
-            own[inside] = self._of(row[:, inside])
-        return found
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device) if position_ids is None else position_ids
+        vectors = input_ids.new_zeros((*input_ids.shape, self._width), dtype=torch.float32)
+        texts = torch.stack([input_ids, types, positions.expand_as(input_ids)], dim=1)  # (R, 3, T)
+        for text_vectors, text in zip(vectors, texts, strict=True):
+            is_piece = text[0] != self._padding
+            text_vectors[is_piece] = self._of(text[:, is_piece])
+        return vectors
 
     def _of(self, row: Tensor) -> Tensor:
-        """Vectors (T, E) of a text's pieces, types and places (3, T)."""
-        name = row.cpu().numpy().tobytes()
-        if name not in self._found:
-            ids, types, places = row[:, None]
+        """Encode a text given as ids, types and positions (3, T)."""
+        key = row.cpu().numpy().tobytes()
+        if key not in self._found:
+            ids, types, positions = row[:, None]
             with torch.no_grad(), torch.autocast(row.device.type, enabled=False):
                 embeddings, *blocks = self.parts
-                vectors = embeddings(input_ids=ids, token_type_ids=types, position_ids=places)
+                vectors = embeddings(input_ids=ids, token_type_ids=types, position_ids=positions)
                 for block in blocks:
                     vectors = block(vectors)
-            self._found[name] = vectors[0]
-        return self._found[name]
+            self._found[key] = vectors[0]
+        return self._found[key]

@@ -1,4 +1,4 @@
-"""The one training loop: Adam by a task's loss, and the task's validation so many times an epoch."""
+"""Train a network with Adam and validate several times per epoch."""
 
 from __future__ import annotations
 
@@ -22,41 +22,42 @@ def train(
     steps: Iterable[int],
     processes: Processes = ALONE,
 ) -> Iterator[dict[str, float]]:
-    """Train a network, from one validation to the next.
+    """Train a network and yield after each validation.
 
     Args:
-        network: what learns, on the device of the task.
-        optimiser: of its parameters, with `initial_lr` in its groups.
-        task: what it learns from.
-        schedule: which examples each step reads, and after which it validates.
-        state: where the run is; brought on with each step.
-        steps: those that are left.
-        processes: those that train it, of which the first validates.
+        network: on the task's device.
+        optimiser: parameter groups need `initial_lr`.
+        task: examples and loss.
+        schedule: batches, learning rate and validation steps.
+        state: updated in place.
+        steps: remaining steps.
+        processes: rank 0 validates.
 
     Yields:
-        the row of each validation, the last of the state's.
+        The log row of each validation.
 
     Raises:
-        TrainingError: a non-finite loss, or a network that gives everything the same score.
+        TrainingError: the loss is not finite, or the network scores everything alike.
     """
     network.train()
     for step in steps:
-        for group in optimiser.param_groups:
-            group["lr"] = group["initial_lr"] * schedule.rate(step)
+        for param_group in optimiser.param_groups:
+            param_group["lr"] = param_group["initial_lr"] * schedule.rate(step)
         processes.seed(schedule.recipe.seed, step)
-        micro = schedule.recipe.training.micro_batch_size
-        loss = take_step(network, optimiser, task, schedule.rows(step), micro, processes)
+        micro_batch_size = schedule.recipe.training.micro_batch_size
+        loss = take_step(network, optimiser, task, schedule.rows(step), micro_batch_size, processes)
         if not np.isfinite(loss):
             raise diverged(step + 1, f"the loss is {loss}")
         state.step = step + 1
         state.losses.append(loss)
         if schedule.validates(step) and processes.number == 0:
-            values = task.validated(network, state.step)
-            mean = round(float(np.mean(state.losses)), 6)
-            row = {"step": state.step, "epoch": round(state.step / schedule.per_epoch, 3), "loss": mean, **values}
-            state.rows.append(row)
+            metrics = task.validated(network, state.step)
+            mean_loss = round(float(np.mean(state.losses)), 6)
+            epoch = round(state.step / schedule.per_epoch, 3)
+            log_row = {"step": state.step, "epoch": epoch, "loss": mean_loss, **metrics}
+            state.rows.append(log_row)
             state.losses = []
-            yield row
+            yield log_row
 
 
 def take_step(
@@ -67,7 +68,7 @@ def take_step(
     micro: int,
     processes: Processes = ALONE,
 ) -> float:
-    """Take one optimiser step over a global batch of examples, rows (B,), in micro batches; return the batch's loss."""
+    """Take one optimiser step over a batch (B,) in micro-batches; return the loss."""
     loss = processes.backward(network, task, rows, micro)
     optimiser.step()
     optimiser.zero_grad()

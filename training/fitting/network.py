@@ -1,4 +1,4 @@
-"""Build a recipe's network as training begins: filled with word vectors or with a pretrained encoder."""
+"""Build a recipe's network, initialised from word vectors or a pretrained encoder."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ from training.fitting.trainee import Trainee
 
 
 def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
-    """Build what a recipe says, from its seed.
+    """Build and initialise a network with the recipe's seed.
 
     Args:
-        recipe: which network.
-        vectors: what `prepare vectors` wrote, for word networks.
-        checkpoints: where a BERT network's or a tagger's `start` is.
+        recipe: the recipe.
+        vectors: folder of the word vectors.
+        checkpoints: folder of the checkpoints to initialise from.
 
     Raises:
-        InputError: no word vectors. UsageError: vectors of other words or dimensions, sizes that no network can have.
-        CheckpointError: no encoder, no start.
+        InputError: no word vectors.
+        UsageError: vectors or sizes do not fit.
+        CheckpointError: encoder or initial checkpoint missing.
     """
     torch.manual_seed(recipe.seed)
     return recipe.task.build(recipe, vectors, checkpoints)
 
 
 class NetworkOfTexts(TaskSpec, frozen=True):
-    """A task of networks that begin with a pretrained encoder or with vectors of normalised words."""
+    """Base of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
     def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
         """Build a BERT network or a word network."""
@@ -54,55 +55,62 @@ class NetworkOfTexts(TaskSpec, frozen=True):
 
 
 def made_of(recipe: Recipe, given: dict[str, Any]) -> Network:
-    """Create the network with the recipe's sizes and those that vocabulary or encoder give. Raises UsageError."""
+    """Instantiate the network from the recipe's sizes and the fields derived from data. Raises UsageError."""
     network_class = recipe.network_class
     try:
         return network_class(network_class.Config(**given, **recipe.network))
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
-        raise UsageError(
-            f"the recipe's network {recipe.network} makes no {network_class.name()} ({error}); change [network]"
-        ) from None
+        raise UsageError(f"cannot build {network_class.name()} from [network] {recipe.network} ({error}); change it") from None
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
-    vocabulary, table, source = vectors_of(recipe, vectors)
+    vocabulary, word_table, source = vectors_of(recipe, vectors)
     ranker = made_of(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
     if recipe.clusters:
-        table = begin_with_clusters(ranker, table, recipe.clusters, recipe.seed)
-    elif isinstance(ranker, LatentRanker):  # begins with vectors of length 1, as the authors' code
-        table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
-    ranker.state_dict()["embedding.weight"].zero_()  # that of an unknown word too
-    fill(ranker, table)
+        word_table = begin_with_clusters(ranker, word_table, recipe.clusters, recipe.seed)
+    elif isinstance(ranker, LatentRanker):  # unit vectors, as in the authors' code
+        word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
+    ranker.state_dict()["embedding.weight"].zero_()  # also the unknown word's
+    fill(ranker, word_table)
     return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
 def vectors_of(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
-    """Load the vocabulary, its vectors (V, E), and their source for the provenance. Raises InputError, UsageError."""
-    vocabulary, table = word_vectors.load(vectors)
+    """Load the vocabulary, its vectors (V, E) and their provenance.
+
+    Raises:
+        InputError: no word vectors.
+        UsageError: vectors of surface tokens instead of normalised words, or the reverse.
+    """
+    vocabulary, word_table = word_vectors.load(vectors)
     record = made(vectors).decided_by
-    method, expected = record.get("written"), recipe.task.written
-    if method != expected:
-        given = f"of words as they are written, by {method}" if method else "of normalised words"
-        verb = f"`prepare vectors --written {expected}`" if expected else "`prepare vectors` without --written"
-        raise UsageError(f"{vectors}: vectors {given}; expected {verb}, as the recipe says")
+    stored_method, expected_method = record.get("written"), recipe.task.written
+    if stored_method != expected_method:
+        units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
+        command = f"`prepare vectors --written {expected_method}`" if expected_method else "`prepare vectors` without --written"
+        raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run {command}")
     if recipe.terms:
-        vocabulary, table = Vocabulary(vocabulary.terms[: recipe.terms]), table[: recipe.terms]
-    return vocabulary, table, {"vectors": {**record, "sha256": sha256(vectors / word_vectors.VECTORS)}}
+        vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.terms]), word_table[: recipe.terms]
+    return vocabulary, word_table, {"vectors": {**record, "sha256": sha256(vectors / word_vectors.VECTORS)}}
 
 
 def fill(network: Network, vectors: np.ndarray) -> None:
-    """Copy vectors into the last rows of a network's word table, behind padding and unknown. Raises UsageError: other sizes."""
+    """Copy word vectors into the last rows of the embedding table, after padding and unknown.
+
+    Raises:
+        UsageError: other dimensions.
+    """
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
         raise UsageError(
-            f"the recipe's network has {weight.shape[1]} dimensions, the word vectors {vectors.shape[1]}; "
-            "change network.dimensions or run `prepare vectors --dimensions`"
+            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}; change it or run "
+            f"`prepare vectors --dimensions {weight.shape[1]}`"
         )
     weight[-len(vectors) :] = torch.from_numpy(vectors)
     for module in network.modules():
         if isinstance(module, nn.Embedding):
-            module.sparse = True  # a batch has few of the words: neither its gradient nor its step is as large as the table
+            module.sparse = True  # a batch touches few rows; see LazyAdam
 
 
 def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
@@ -112,12 +120,12 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
     network.load_state_dict({**network.state_dict(), **pretrained.tensors(), **(pretrained.pooler() if network.pooled else {})})
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.start:
-        start = open_checkpoint(checkpoints / recipe.encoder.start)
-        if not isinstance(start.ranker, BERTRanker):
-            raise UsageError(f"encoder.start is {recipe.encoder.start!r}, which has no encoder; name a BERT network")
-        trained = {name: value for name, value in start.ranker.state_dict().items() if name.startswith("encoder.")}
-        network.load_state_dict({**network.state_dict(), **trained})
-        source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": start.fingerprint}
+        initial = open_checkpoint(checkpoints / recipe.encoder.start)
+        if not isinstance(initial.ranker, BERTRanker):
+            raise UsageError(f"encoder.start: {recipe.encoder.start!r} has no encoder; name a BERT checkpoint")
+        weights = {name: tensor for name, tensor in initial.ranker.state_dict().items() if name.startswith("encoder.")}
+        network.load_state_dict({**network.state_dict(), **weights})
+        source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": initial.fingerprint}
     if recipe.encoder.bfloat16:
         network.encoder.autocast = torch.bfloat16
     if isinstance(network, Enricher):

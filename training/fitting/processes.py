@@ -18,23 +18,23 @@ from submission.rankers.network import Network
 from training.data.seeds import Stream, generator
 from training.fitting.task import N, Task
 
-WAIT = timedelta(days=30)  # for a process that validates; where one dies, torchrun ends the others
+WAIT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if one dies
 
 
 class Processes(Protocol):
-    """The processes that train a network, seen from one of them."""
+    """The training processes, as seen from one of them."""
 
-    number: int  # this one's; 0 validates and writes
-    size: int  # how many there are
+    number: int  # rank; rank 0 validates and writes
+    size: int  # number of processes
 
     def seed(self, seed: int, step: int) -> None:
-        """Seed dropout for a step; a single process goes on drawing instead."""
+        """Seed dropout for a step; a single process does not reseed."""
 
     def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
-        """The loss of a batch of examples, rows (B,), computed in micro batches; its gradients are added to the parameters'."""
+        """Accumulate the gradients of a batch (B,) in micro-batches; return its loss."""
 
     def barrier(self) -> None:
-        """Wait at a barrier for the other processes."""
+        """Wait for the other processes."""
 
 
 class Alone(Processes):
@@ -47,9 +47,9 @@ class Alone(Processes):
 
     def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
         total = 0.0
-        for part in np.split(rows, range(micro, len(rows), micro)):
-            loss = task.loss(network, part, rows)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch's own lack
+        for micro_batch in np.split(rows, range(micro, len(rows), micro)):
+            loss = task.loss(network, micro_batch, rows)
+            loss.backward()  # type: ignore[no-untyped-call]  # untyped in torch
             total += loss.item()
         return total
 
@@ -61,38 +61,37 @@ ALONE = Alone()
 
 
 class Together(Processes):
-    """Several processes: each computes its share of every batch, DistributedDataParallel adds up their gradients.
+    """Several processes with DistributedDataParallel.
 
-    A batch has the examples that it has for one process; sums in another order and, where there is dropout, other masks are
-    all that differs.
+    Each computes its part of every batch. Results differ from one process only by summation order and dropout masks.
     """
 
     def __init__(self) -> None:
-        """Take rank and size from the process group, which was joined."""
+        """Read rank and world size from the process group."""
         self.number, self.size = distributed.get_rank(), distributed.get_world_size()
         self._module: DistributedDataParallel | None = None
-        self._sum: distributed.Work | None = None  # the last one, kept: see `leave`
+        self._sum: distributed.Work | None = None  # kept alive: see `leave`
 
     def seed(self, seed: int, step: int) -> None:
-        """A function of seed, step and process alone: nothing of it has to be saved."""
+        """Seed from seed, step and rank, so no random state is saved."""
         torch.manual_seed(int(generator(seed, Stream.DROPOUT, step, self.number).integers(2**63)))
 
     def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
         if self._module is None:
             self._module = _parallel(_Loss(network, task))
-        own = np.array_split(rows, self.size)[self.number]
-        weight = self.size if len(own) else 0  # gradients are averaged, not added up
-        own = own if len(own) else rows[:1]  # every process takes part in every batch
-        parts, total = np.split(own, range(micro, len(own), micro)), 0.0
-        for part in parts:
-            with nullcontext() if part is parts[-1] else self._module.no_sync():
-                loss = self._module(part, rows, weight)
+        local_batch = np.array_split(rows, self.size)[self.number]
+        scale = self.size if len(local_batch) else 0  # DDP averages gradients
+        local_batch = local_batch if len(local_batch) else rows[:1]  # every rank must take part in every batch
+        micro_batches, local_loss = np.split(local_batch, range(micro, len(local_batch), micro)), 0.0
+        for micro_batch in micro_batches:
+            with nullcontext() if micro_batch is micro_batches[-1] else self._module.no_sync():
+                loss = self._module(micro_batch, rows, scale)
                 loss.backward()
-            total += loss.item()
-        found = torch.tensor(total, dtype=torch.float64)
-        self._sum = distributed.all_reduce(found, async_op=True)
+            local_loss += loss.item()
+        total = torch.tensor(local_loss, dtype=torch.float64)
+        self._sum = distributed.all_reduce(total, async_op=True)
         self._sum.wait()
-        return found.item() / self.size
+        return total.item() / self.size
 
     def barrier(self) -> None:
         distributed.barrier()
@@ -100,8 +99,8 @@ class Together(Processes):
     def leave(self) -> None:
         """Leave the process group.
 
-        Its destructor joins its threads while it holds the interpreter's lock. A thread that was the last to have a sum would
-        wait for that lock, as a tensor is released with it, and both would wait for ever: so the sum is let go behind them.
+        The last reduction must outlive it: the destructor of the group joins its threads while holding the GIL, and a thread
+        that releases the last tensor waits for the GIL.
         """
         self._module = None
         distributed.destroy_process_group()
@@ -109,7 +108,7 @@ class Together(Processes):
 
 
 class _Loss(nn.Module):
-    """A part's share of the loss, as the module that DistributedDataParallel asks for."""
+    """A task's loss as a module for DistributedDataParallel."""
 
     def __init__(self, network: Network, task: Task[Any]) -> None:
         super().__init__()
@@ -120,14 +119,14 @@ class _Loss(nn.Module):
 
 
 def _parallel(module: nn.Module) -> DistributedDataParallel:
-    sparse = any(isinstance(part, nn.Embedding) and part.sparse for part in module.modules())
-    group = distributed.new_group(backend="gloo") if sparse else None  # NCCL adds up no sparse gradients
+    sparse = any(isinstance(layer, nn.Embedding) and layer.sparse for layer in module.modules())
+    group = distributed.new_group(backend="gloo") if sparse else None  # NCCL does not support sparse gradients
     return DistributedDataParallel(module, process_group=group, forward_sync_buffers=False)
 
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[Processes]:
-    """Join the processes that torchrun started, each with a GPU of its own; without torchrun, return this process alone.
+    """Join torchrun's process group, one GPU per process; without torchrun yield a single process.
 
     Raises:
         UsageError: more processes than GPUs.
@@ -136,13 +135,13 @@ def processes(device: torch.device) -> Iterator[Processes]:
         yield ALONE
         return
     if device.type == "cuda":
-        own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        if own >= there:
-            raise UsageError(f"torchrun --nproc-per-node: more processes than this machine has GPUs ({there}); give {there}")
-        torch.cuda.set_device(own)
+        local_rank, gpu_count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if local_rank >= gpu_count:
+            raise UsageError(f"torchrun --nproc-per-node exceeds the {gpu_count} GPUs of this machine; use at most {gpu_count}")
+        torch.cuda.set_device(local_rank)
     distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
-    together = Together()
+    group = Together()
     try:
-        yield together
+        yield group
     finally:
-        together.leave()
+        group.leave()

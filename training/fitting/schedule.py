@@ -1,4 +1,4 @@
-"""The schedule of a training run: the examples and the learning rate of each step, and the steps that validate."""
+"""Schedule of a run: batches, learning rate and validation steps."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from training.fitting.recipe import Recipe
 
 @dataclass(frozen=True)
 class Schedule:
-    """A function of recipe and number of arguments alone: there is nothing to save."""
+    """A pure function of recipe and example count; it has no state to save."""
 
     recipe: Recipe
     arguments: int
 
     @property
     def per_epoch(self) -> int:
-        """The number of steps of an epoch."""
+        """Return the steps per epoch."""
         return -(-self.arguments // self.recipe.training.global_batch_size)
 
     @property
     def steps(self) -> int:
-        """The number of steps of the run."""
+        """Return the total number of steps."""
         training = self.recipe.training
-        most = self.per_epoch * training.epochs
-        return min(most, training.steps or most)
+        max_steps = self.per_epoch * training.epochs
+        return min(max_steps, training.steps or max_steps)
 
     def rows(self, step: int) -> np.ndarray:
-        """The arguments (B,) of a step, counted from 0."""
+        """Return the example rows (B,) of a step."""
         epoch, position = divmod(step, self.per_epoch)
         size = self.recipe.training.global_batch_size
         return _order(self.arguments, self.recipe.seed, epoch)[position * size : (position + 1) * size]
 
     def rate(self, step: int) -> float:
-        """The share of the learning rates at a step."""
+        """Return the factor of all learning rates at a step."""
         training = self.recipe.training
         if step < training.warm_up * self.steps:
             return (step + 1) / (training.warm_up * self.steps)
         return 1 - step / self.steps if training.decay else 1.0
 
     def validates(self, step: int) -> bool:
-        """Tell whether to validate after a step."""
-        number = self.recipe.training.validations
-        checks = {round(self.per_epoch * (part + 1) / number) for part in range(number)}
-        return step % self.per_epoch + 1 in checks or step + 1 == self.steps
+        """Return whether validation follows a step."""
+        validations = self.recipe.training.validations
+        validation_steps = {round(self.per_epoch * (index + 1) / validations) for index in range(validations)}
+        return step % self.per_epoch + 1 in validation_steps or step + 1 == self.steps
 
 
 @lru_cache(maxsize=1)
 def _order(size: int, seed: int, epoch: int) -> np.ndarray:
-    """The order of the arguments in an epoch."""
+    """Return the example order of an epoch."""
     return generator(seed, Stream.ORDER, epoch).permutation(size)

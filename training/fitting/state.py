@@ -1,4 +1,4 @@
-"""The state of a training run, saved as a whole, so that a stopped run resumes and ends with the same bytes."""
+"""Save and restore a training run so that it resumes with identical results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STATE, LOG, CURVE = "state.pt", "log.jsonl", "curve.png"
 
 @dataclass
 class State:
-    """A run's place, beside weights, optimiser and random numbers."""
+    """Progress of a run, next to weights, optimiser and random states."""
 
-    fingerprint: str  # of everything that decides the run
+    fingerprint: str  # hash of everything the run depends on
     step: int = 0
     losses: list[float] = field(default_factory=list)  # since the last validation
-    rows: list[dict[str, float]] = field(default_factory=list)  # one a validation: the log
+    rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
 
     def save(self, folder: Path, network: Network, optimiser: torch.optim.Optimizer, curve: Curve) -> None:
         """Write state, log and learning curve. Raises OutputError."""
@@ -47,29 +47,30 @@ class State:
         write_whole(folder / STATE, buffer.getvalue())
 
     def saved(self, folder: Path) -> dict[str, Any] | None:
-        """Load the state of a run to `resume`; None where there is none.
+        """Load the saved state of a run, or None.
 
         Raises:
-            InputError: it is damaged. UsageError: it is of something else.
+            InputError: the state is damaged.
+            UsageError: it belongs to another run.
         """
-        file = folder / STATE
-        if not file.exists():
+        path = folder / STATE
+        if not path.exists():
             return None
         try:
-            content: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+            content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             state, _ = State(**content["state"]), [content[name] for name in ("network", "optimiser", "random")]
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-            raise InputError(f"{file}: damaged ({error}); give --restart to begin again") from None
+            raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
-            raise UsageError(f"{file}: a run by another recipe, other tables or vectors; give --restart to replace it")
+            raise UsageError(f"{path}: saved by a run with another recipe, tables or vectors; pass --restart to discard it")
         return content
 
     def resume(self, saved: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
-        """Go on where a run was saved; the random numbers too, so that nothing may be drawn between this and the next step."""
+        """Restore a saved run, including random states; nothing may draw random numbers before the next step."""
         network.load_state_dict(saved["network"])
         optimiser.load_state_dict(saved["optimiser"])
         torch.set_rng_state(saved["random"]["cpu"])
         if saved["random"]["cuda"]:
             torch.cuda.set_rng_state_all(saved["random"]["cuda"])
         self.__dict__.update(saved["state"])
-        log.info("going on at step %d", self.step)
+        log.info("Resuming at step %d", self.step)

@@ -1,4 +1,4 @@
-"""The interface of tasks: examples with a loss, and a validation; all that differs between two kinds of training."""
+"""Interface of training tasks: examples, loss and validation."""
 
 from __future__ import annotations
 
@@ -15,46 +15,50 @@ N = TypeVar("N", bound=Network)
 
 
 class Task(ABC, Generic[N]):
-    """Numbered examples with a loss, and a validation apart from them."""
+    """Numbered examples with a loss, and separate validation data."""
 
-    data: str  # whose, under which licence, and how labelled: for the checkpoint's card
-    measured: ClassVar[str]  # what its measures are of: for the card too
-    size: int  # examples of an epoch
-    number: int  # how many it validates on
-    decided_by: dict[str, Any]  # what the examples come from: "trained on" in the provenance
-    files: dict[str, str]  # hashes that a run depends on beside that
+    data: str  # origin, licence and labelling, for the card
+    measured: ClassVar[str]  # what the metrics measure, for the card
+    size: int  # examples per epoch
+    number: int  # validation items
+    decided_by: dict[str, Any]  # origin of the examples, for the provenance
+    files: dict[str, str]  # hashes of the files that a run depends on
 
     @abstractmethod
     def loss(self, network: N, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """Compute the share of some examples in the loss of a batch.
+        """Return the micro-batch's contribution to the batch loss.
 
         Args:
-            network: what learns.
-            part: numbers of examples, computed at a time.
-            rows: of all examples of the batch that they are a part of.
+            network: the network.
+            part: example rows computed together.
+            rows: all example rows of the batch.
         """
 
     @abstractmethod
     def baselines(self) -> dict[str, dict[str, float]]:
-        """Measures of what is untrained, by its name: printed beside a network."""
+        """Measure untrained baselines, by name."""
 
     @abstractmethod
     def validated(self, network: N, step: int) -> dict[str, float]:
-        """Measures while training, after so many steps. Raises TrainingError: the network is dead or diverged."""
+        """Validate during training.
 
-    @abstractmethod
+        Raises:
+            TrainingError: the network is dead or diverged.
+        """
+
     def final(self, network: N, step: int) -> dict[str, float]:
-        """Measures of the network that is kept, over all that it validates on. Raises as `validated` does."""
+        """Validate the selected network on all validation data; by default the data that selected it."""
+        return self.validated(network, step)
 
 
 def diverged(step: int, what: str) -> TrainingError:
-    """Create the error for scores or losses that are not finite."""
+    """Return the error for non-finite scores or losses."""
     return TrainingError(f"step {step}: {what}; lower training.learning_rate in the recipe")
 
 
 def dead(step: int) -> TrainingError:
-    """Create the error for a network that gives everything the same score."""
+    """Return the error for a network that scores everything alike."""
     return TrainingError(
-        f"step {step}: all validation scores are tied, the network is dead; lower training.learning_rate "
-        "or look at its inputs (saturated layers, vectors)"
+        f"step {step}: all validation scores are equal; lower training.learning_rate or check the inputs "
+        "(saturated layers, word vectors)"
     )

@@ -1,4 +1,4 @@
-"""A network to train, with its optimiser, its text processing and its sources."""
+"""A network to train with its text reader and provenance."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from training.fitting.settings import Optimisation, PretrainedEncoder
 
 @dataclass(frozen=True)
 class Trainee(Generic[N, R]):
-    """A network to train, and the reader that turns texts into its input."""
+    """A network to train, and the reader that converts texts to its input."""
 
-    kind: Kind[N, R]  # of its checkpoint
+    kind: Kind[N, R]  # format of its checkpoint
     network: N
     reader: R
-    pretrained: Pretrained | None  # of BERT networks
-    source: dict[str, Any]  # for the provenance: vectors or encoder
+    pretrained: Pretrained | None  # BERT networks only
+    source: dict[str, Any]  # vectors or encoder
 
     def trains(self, training: Optimisation) -> bool:
-        """Tell whether any parameter is trained. Raises UsageError: the recipe's epochs say otherwise."""
-        trained = any(value.requires_grad for value in self.network.parameters())
-        if trained != (training.epochs > 0):
-            expected = "1 or more, or all blocks frozen and no head" if trained else "0: all that the network has is frozen"
-            raise UsageError(f"training.epochs is {training.epochs}; expected {expected}")
-        return trained
+        """Return whether any parameter is trainable. Raises UsageError: the recipe's epochs contradict it."""
+        trainable = any(parameter.requires_grad for parameter in self.network.parameters())
+        if trainable and not training.epochs:
+            raise UsageError(
+                "training.epochs is 0 but the network has trainable parameters; set it to 1 or more, or freeze all layers"
+            )
+        if training.epochs and not trainable:
+            raise UsageError(f"training.epochs is {training.epochs} but all parameters are frozen; set it to 0")
+        return trainable
 
     def optimiser(self, training: Optimisation, encoder: PretrainedEncoder) -> LazyAdam:
-        """Create Adam, lazy on word tables; a pretrained encoder has a learning rate of its own."""
-        trained = {name: value for name, value in self.network.named_parameters() if value.requires_grad}
-        pretrained = [value for name, value in trained.items() if name.startswith("encoder.")]
-        head = [value for name, value in trained.items() if not name.startswith("encoder.")]
-        rates = [(head, training.learning_rate), (pretrained, encoder.learning_rate)]
-        return LazyAdam([{"params": part, "lr": rate, "initial_lr": rate} for part, rate in rates if part])
+        """Create the optimiser; the pretrained encoder has its own learning rate."""
+        trainable = {name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad}
+        pretrained = [parameter for name, parameter in trainable.items() if name.startswith("encoder.")]
+        head = [parameter for name, parameter in trainable.items() if not name.startswith("encoder.")]
+        groups = [(head, training.learning_rate), (pretrained, encoder.learning_rate)]
+        return LazyAdam([{"params": parameters, "lr": rate, "initial_lr": rate} for parameters, rate in groups if parameters])

@@ -1,7 +1,7 @@
-"""Learning to tell a conclusion's premise from all others of a batch, and from what a language model finds there.
+"""Train with in-batch negatives and weak labels from query likelihood.
 
-In-batch negatives as in Karpukhin et al. 2020 (Dense Passage Retrieval, section 3.2); weak labels by a language model as in
-Zamani et al. 2018, section 3.2. What a network finds among all premises picks the checkpoint.
+In-batch negatives: Karpukhin et al. 2020 (DPR, 3.2). Weak labels: Zamani et al. 2018 (3.2). Retrieval over all premises
+selects the checkpoint.
 """
 
 from __future__ import annotations
@@ -20,56 +20,46 @@ from submission.rankers.base import LatentRanker, Ranker
 from submission.scoring.batches import Padded
 from submission.scoring.pretrained import Pretrained
 from submission.text.ids import UNKNOWN
-from training.data.prepare import prepare_again
 from training.data.tables import Queries, TrainingPairs
-from training.data.work import made as tables_of
 from training.fitting.curves import Curve
 from training.fitting.losses import l1
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe, Settings
-from training.fitting.searching import NDCG, RECALL, search
 from training.fitting.settings import Optimisation, Rate
 from training.fitting.trainee import Trainee
+from training.fitting.validation import NDCG, RECALL, search
 from training.tasks.pairs import Pairwise
 
 
 class Contrastive(NetworkOfTexts, frozen=True):
-    """How a batch's premises are told apart; negatives are those of the micro batch."""
+    """Settings of in-batch training; negatives come from the micro-batch."""
 
     curve: ClassVar = Curve(
-        "cross-entropy over the batch", ("MAP@20", NDCG, RECALL), NDCG,
-        "percent, 5 + 100 premises a query, or all premises", "queries",
+        "in-batch cross-entropy", ("MAP@20", NDCG, RECALL), NDCG,
+        "%, 105 candidates per query or full collection", "queries",
     )  # fmt: skip
     networks: ClassVar = ("snrm",)
-    temperature: Rate = 1.0  # what scores are divided by
-    weak: Annotated[float, Meta(ge=0, le=1)] = 0.5  # the share of the language model's labels in the loss
-    mu: Rate = 200.0  # of Dirichlet's prior in the language model, in words
+    temperature: Rate = 1.0  # softmax temperature
+    weak: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the query-likelihood labels in the loss
+    mu: Rate = 200.0  # Dirichlet prior of the language model
 
     def check(self, recipe: Settings) -> None:
-        """Raise ValueError where the network is another, or a setting is of pairs with a single unrelated premise."""
+        """Raise ValueError if the network or a pairwise-only setting does not fit."""
         name = recipe.ranker or recipe.enricher
         if name not in self.networks:
-            raise ValueError(f"[contrastive] trains snrm, not {name}; change the network or the table")
+            raise ValueError(f"[contrastive] supports snrm, not {name}; change the network or the task table")
         if recipe.training.margin != Optimisation().margin:
-            raise ValueError("training.margin is of pairs, [contrastive] has no such setting; remove it")
+            raise ValueError("training.margin applies to [pairs] only; remove it")
 
     def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> InBatch:
-        """Read the pairs and the validation queries. Raises InputError: they are missing."""
+        """Load training pairs and validation queries. Raises InputError: the tables are missing."""
         return InBatch.of(recipe, trainee, work, device)
-
-    def require(self, work: Path) -> None:
-        """Raise InputError where a working directory has no tables."""
-        tables_of(work)
-
-    def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
-        """Prepare the tables of the corpus in `source` again."""
-        return prepare_again(source, work, made)
 
 
 class InBatch(Pairwise):
-    """Training arguments, each of whose conclusions has all premises of its micro batch to choose from."""
+    """Training arguments; a conclusion's negatives are the other premises of its micro-batch."""
 
-    measured = "Percent, over queries with 5 related and 100 unrelated premises; of all: with all premises of the corpus."
+    measured = "Percent, on queries with 5 positives and 100 negatives; of all: against all premises of the corpus."
 
     def __init__(
         self, pairs: TrainingPairs, queries: Queries, recipe: Recipe, device: torch.device, pretrained: Pretrained | None = None
@@ -77,47 +67,49 @@ class InBatch(Pairwise):
         super().__init__(pairs, queries, recipe, device, pretrained)
         assert isinstance(recipe.task, Contrastive)
         self._settings = recipe.task
-        self._conclusions = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)[1].ravel()  # (N,) numbers
-        words = 1 + max(int(texts.ids.max()) for texts in (pairs.queries, pairs.premises))
-        self._asked, self._said = _counts(pairs.queries, words), _counts(pairs.premises, words)  # (N, words)
+        self._conclusions = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)[1].ravel()  # (N,)
+        size = 1 + max(int(texts.ids.max()) for texts in (pairs.queries, pairs.premises))
+        self._asked, self._said = _counts(pairs.queries, size), _counts(pairs.premises, size)  # (N, vocabulary)
         self._lengths = self._said.sum(1)
-        frequencies = self._said.sum(0) + 0.5  # a query may have a word that no premise has
+        frequencies = self._said.sum(0) + 0.5  # a query word may occur in no premise
         self._probabilities = frequencies / frequencies.sum()
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """The part's share of the batch's mean; premises of the other parts are no negatives."""
+        """Return the micro-batch's contribution to the batch loss; other micro-batches provide no negatives."""
         assert isinstance(ranker, LatentRanker)
-        part = part[np.argsort(self._pairs.premises.lengths.numpy()[part], kind="stable")]  # texts side by side are as long
+        part = part[np.argsort(self._pairs.premises.lengths.numpy()[part], kind="stable")]  # batch texts of similar length
         query, premise = (
             ranker.represent_many(*texts.take(part, self._device)) for texts in (self._pairs.queries, self._pairs.premises)
         )
-        scores = query @ premise.t() / self._settings.temperature  # (B, B), a row a query
-        own = torch.eye(len(part), dtype=torch.bool, device=self._device)
-        same = torch.from_numpy(self._conclusions[part][:, None] == self._conclusions[part]).to(self._device)
-        hard = functional.cross_entropy(scores.masked_fill(same & ~own, -torch.inf), torch.arange(len(part)).to(self._device))
-        labels = torch.from_numpy(self.likelihoods(part)).to(scores).softmax(1)
-        value = torch.lerp(hard, functional.cross_entropy(scores, labels), self._settings.weak)
-        return (value + self._training.sparsity * l1(query, premise)) * (len(part) / len(rows))
+        scores = query @ premise.t() / self._settings.temperature  # (B, B), rows are queries
+        diagonal = torch.eye(len(part), dtype=torch.bool, device=self._device)
+        same_conclusion = torch.from_numpy(self._conclusions[part][:, None] == self._conclusions[part]).to(self._device)
+        negatives_and_own = scores.masked_fill(same_conclusion & ~diagonal, -torch.inf)
+        hard_loss = functional.cross_entropy(negatives_and_own, torch.arange(len(part)).to(self._device))
+        weak_labels = torch.from_numpy(self.likelihoods(part)).to(scores).softmax(1)
+        loss = torch.lerp(hard_loss, functional.cross_entropy(scores, weak_labels), self._settings.weak)
+        return (loss + self._training.sparsity * l1(query, premise)) * (len(part) / len(rows))
 
     def likelihoods(self, part: np.ndarray) -> np.ndarray:
-        """Logarithms (B, B) of how likely each premise's language model makes each conclusion.
+        """Return log query likelihoods (B, B) of every conclusion under every premise.
 
-        The sum over the conclusion's words of ln((tf + µ p) / (dl + µ)), by a language model smoothed by Dirichlet's prior
-        (Zhai and Lafferty 2004), without ln(p), which all premises have alike. The words are those that the network reads.
+        Sums ln((tf + µp) / (dl + µ)) over the conclusion's words, without the constant ln p (Dirichlet smoothing, Zhai and
+        Lafferty 2004). Uses the words that the network reads.
         """
-        said, asked, mu = self._said[part].tocoo(), self._asked[part], self._settings.mu
-        added = np.log1p(said.data / (mu * self._probabilities[said.col]))
-        found = asked @ csr_array((added, (said.row, said.col)), said.shape).T
-        return np.asarray(found.todense() + np.outer(asked.sum(1), np.log(mu / (self._lengths[part] + mu))))
+        premise_counts, query_counts, mu = self._said[part].tocoo(), self._asked[part], self._settings.mu
+        term_scores = np.log1p(premise_counts.data / (mu * self._probabilities[premise_counts.col]))
+        weighted = csr_array((term_scores, (premise_counts.row, premise_counts.col)), premise_counts.shape)
+        matches = query_counts @ weighted.T
+        return np.asarray(matches.todense() + np.outer(query_counts.sum(1), np.log(mu / (self._lengths[part] + mu))))
 
     def _measured(self, ranker: Ranker, step: int, chosen: np.ndarray) -> dict[str, float]:
         assert isinstance(ranker, LatentRanker)
-        found = search(ranker, self._queries, chosen, self._pairs.premises, self._device)
-        return super()._measured(ranker, step, chosen) | found
+        metrics = search(ranker, self._queries, chosen, self._pairs.premises, self._device)
+        return super()._measured(ranker, step, chosen) | metrics
 
 
 def _counts(texts: Padded, words: int) -> csr_array:
     """Count the known words of each text, (N, words)."""
     ids = texts.ids.numpy()
-    rows, places = np.nonzero(ids > UNKNOWN)
-    return csr_array((np.ones(len(rows)), (rows, ids[rows, places])), (len(ids), words))
+    rows, positions = np.nonzero(ids > UNKNOWN)
+    return csr_array((np.ones(len(rows)), (rows, ids[rows, positions])), (len(ids), words))

@@ -1,4 +1,4 @@
-"""Learning another system's scores, list by list; Spearman with them, over titles that were held out, picks the network."""
+"""Distil another system's scores, list by list; Spearman on held-out titles selects the checkpoint."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from training.fitting.trainee import Trainee
 from training.quality.listwise import CURVE, Listwise, labelled_lists
 from training.quality.losses import LOSSES, MARGIN_MSE
 
-HELD_OUT = 10  # one title of so many validates
+HELD_OUT = 10
 
 
 class Distilled(NetworkOfTexts, frozen=True):
-    """The loss by which a network learns another system's scores; batches are then counted in lists."""
+    """Loss of the distillation; batch sizes count lists."""
 
     curve: ClassVar = CURVE
-    loss: Literal["mse", "margin_mse"] = "margin_mse"  # of the scores, or of the differences between two documents'
-    size: Annotated[int, Meta(ge=2)] = 12  # documents of a list at most
+    loss: Literal["mse", "margin_mse"] = "margin_mse"  # on scores, or on score differences (MarginMSE)
+    size: Annotated[int, Meta(ge=2)] = 12  # documents per list, at most
 
     def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> Distillation:
-        """Read the scored lists. Raises InputError: they are missing, or of a single title."""
+        """Load the scored lists. Raises InputError: missing, or lists of a single title."""
         return Distillation.of(self, recipe.seed, trainee.reader, work, device)
 
     def require(self, work: Path) -> None:
-        """Raise InputError where a working directory has no scored titles."""
+        """Raise InputError if the scored titles are missing."""
         distilled_table(work)
 
     def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
-        """Raise UsageError: one directory does not have what a teacher scored."""
-        raise UsageError("learned from a system's scores, not from a corpus; `prepare distilled` and `fit` make it anew")
+        """Raise UsageError: teacher scores cannot be rebuilt from a corpus alone."""
+        raise UsageError("trained on a system's scores, not on a corpus; run `prepare distilled` and `fit` again")
 
 
 class Distillation(Listwise):
-    """The lists of some titles of debates as a teacher scores them, and other titles to validate on."""
+    """Debate titles scored by a teacher for training, and held-out titles for validation."""
 
-    measured = "Percent, means over titles of debates that were held out: how well the network agrees with its teacher."
+    measured = "Percent, mean over held-out debate titles: correlation with the teacher's scores."
 
     @classmethod
     def of(cls, distilled: Distilled, seed: int, tokeniser: Tokeniser, work: Path, device: torch.device) -> Self:
-        """Read what `prepare distilled` wrote. Raises InputError: it is missing, or of a single title."""
+        """Load the teacher's scores and split the titles. Raises InputError: missing, or scores of a single title."""
         table, record = distilled_table(work)
         titles = table["topic"].unique()
         if len(titles) < 2:
-            raise InputError(f"{place(work)}: {len(titles)} titles; expected two or more, to hold one out")
-        held = generator(seed, Stream.SPLIT).permutation(titles)[: max(1, len(titles) // HELD_OUT)]
-        validates = table["topic"].isin(held)
-        train, dev = (table[rows].reset_index(drop=True) for rows in (~validates, validates))
+            raise InputError(f"{place(work)}: {len(titles)} title; at least 2 are needed to hold one out")
+        held_out_titles = generator(seed, Stream.SPLIT).permutation(titles)[: max(1, len(titles) // HELD_OUT)]
+        is_held_out = table["topic"].isin(held_out_titles)
+        train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
         lists = labelled_lists(train, distilled.size, _above_the_lowest)
         loss = MARGIN_MSE if distilled.loss == "margin_mse" else LOSSES["mse"]
-        task = cls(train, lists, loss, dev, tokeniser, device)
-        task.data = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for titles of debates"
+        task = cls(train, lists, loss, validation, tokeniser, device)
+        task.data = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
         task.decided_by, task.files = record.decided_by, {name: file.xxh3 for name, file in record.files.items()}
         return task
 
 
 def _above_the_lowest(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Subtract the topic's lowest score: labels must not be negative, and the zero of scores means nothing."""
+    """Shift scores to a minimum of 0 per topic: labels must not be negative."""
     return np.asarray(scores[chosen] - scores.min())

@@ -1,4 +1,4 @@
-"""Learning to order lists of arguments by their quality; Spearman, over the topics of held-out debates, picks the network."""
+"""Train listwise on argument quality; Spearman on held-out debates selects the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ from training.quality.listwise import CURVE, Labels, Listwise, lists_of
 from training.quality.losses import LOSSES, LossName
 from training.quality.prepare import SOURCES, place, prepare_quality, published, quality_table
 
-HELD_OUT = 5  # one debate of so many validates
+HELD_OUT = 5
 
 
 class Lists(NetworkOfTexts, frozen=True):
-    """The lists of arguments that a network learns to order by their quality; batches are then counted in lists."""
+    """Data, lists and loss; batch sizes count lists."""
 
     curve: ClassVar = CURVE
     networks: ClassVar = ("tfr_bert",)
-    data: tuple[Literal["ukp", "ibm"], ...]  # the others are for tests alone
-    size: Annotated[int, Meta(ge=2)] = 12  # arguments at most
-    labels: Labels = "list"  # dense ranks within the list, or within the topic that it was taken from
+    data: tuple[Literal["ukp", "ibm"], ...]  # other data sets are for testing only
+    size: Annotated[int, Meta(ge=2)] = 12  # arguments per list, at most
+    labels: Labels = "list"  # labels: dense ranks within the list or its topic
     loss: LossName = "softmax"
 
     def __post_init__(self) -> None:
-        """Raise ValueError where data are none, or repeated."""
+        """Raise ValueError if data sets are missing or repeated."""
         if not self.data or len(set(self.data)) < len(self.data):
             raise ValueError(f"lists.data is {list(self.data)}; expected ukp, ibm or both")
 
     def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> QualityLists:
-        """Read the lists and the topics to validate on. Raises InputError: they are missing, or of a single debate."""
+        """Load training lists and validation topics. Raises InputError: missing, or of a single debate."""
         return QualityLists.of(self, recipe.seed, trainee.reader, work, device)
 
     def require(self, work: Path) -> None:
-        """Raise InputError where a working directory has no table of some of the data."""
+        """Raise InputError if a table is missing."""
         for name in self.data:
             published(work, name)
 
     def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
-        """Prepare the tables of the lists in `source` again."""
+        """Prepare the tables again."""
         prepare_quality(source, self.data, work)
         return {file: value for name in self.data for file, value in published(work, name).items()}
 
 
 class QualityLists(Listwise):
-    """Lists by the quality of their arguments, and the topics of other debates to validate on."""
+    """Lists of arguments by quality, and topics of held-out debates for validation."""
 
-    measured = "Percent, means over the topics of debates that were held out."
+    measured = "Percent, means over the topics of held-out debates."
 
     def __init__(
         self, train: pd.DataFrame, dev: pd.DataFrame, lists: Lists, tokeniser: Tokeniser, device: torch.device
     ) -> None:
-        """Make the lists of one table to learn from, and validate on another; see `quality_table`."""
+        """Build training lists from one table; validate on another. See `quality_table`."""
         labelled = lists_of(train, lists.size, lists.labels, lists.loss)
         super().__init__(train, labelled, LOSSES[lists.loss], dev, tokeniser, device)
 
     @classmethod
     def of(cls, lists: Lists, seed: int, tokeniser: Tokeniser, work: Path, device: torch.device) -> Self:
-        """Read what `prepare lists` wrote. Raises InputError: it is missing, or of a single debate."""
+        """Load the tables and split them by debate. Raises InputError: missing, or of a single debate."""
         tables = [quality_table(work, name) for name in lists.data]
-        held = [held_out(table, seed) for table in tables]
-        train = pd.concat([table[~rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        dev = pd.concat([table[rows] for table, rows in zip(tables, held, strict=True)], ignore_index=True)
-        task = cls(train, dev, lists, tokeniser, device)
+        masks = [held_out(table, seed) for table in tables]
+        train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
+        validation = pd.concat([table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
+        task = cls(train, validation, lists, tokeniser, device)
         sources = [SOURCES[name] for name in lists.data]
         task.data = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
         task.decided_by = {
@@ -86,11 +86,10 @@ class QualityLists(Listwise):
 
 
 def held_out(table: pd.DataFrame, seed: int) -> np.ndarray:
-    """Mark the rows (N,) bool of a data set whose debates, as a whole, validate. Raises InputError: it has one alone."""
+    """Return a mask (N,) of the rows whose debate is held out. Raises InputError: a single debate."""
     debates = sorted(set(table["debate"]))
     if len(debates) < 2:
-        raise InputError(
-            f"{', '.join(sorted(set(table['data'])))}: {len(debates)} debates; expected two or more, to hold one out"
-        )
-    chosen = generator(seed, Stream.SPLIT).permutation(len(debates))[: max(1, len(debates) // HELD_OUT)]
-    return table["debate"].isin([debates[number] for number in chosen]).to_numpy()
+        names = ", ".join(sorted(set(table["data"])))
+        raise InputError(f"{names}: {len(debates)} debate; at least 2 are needed to hold one out")
+    indices = generator(seed, Stream.SPLIT).permutation(len(debates))[: max(1, len(debates) // HELD_OUT)]
+    return table["debate"].isin([debates[index] for index in indices]).to_numpy()

@@ -1,4 +1,4 @@
-"""Learning from pairs of a related and an unrelated premise by the pairwise hinge loss; MAP@20 picks the checkpoint."""
+"""Train on pairs of positive and negative premises with a pairwise hinge loss; MAP@20 selects the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,53 +20,52 @@ from training.data.seeds import Stream, generator
 from training.data.tables import Queries, TrainingPairs, load_pairs, load_validation
 from training.data.work import made, unrelated_file
 from training.fitting import losses
-from training.fitting.cosine import by_cosine
 from training.fitting.curves import Curve
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe, Settings
 from training.fitting.task import Task, dead, diverged
 from training.fitting.trainee import Trainee
-from training.fitting.validation import Scorer, by_bm25, by_ranker, sparsity, validate
+from training.fitting.validation import Scorer, by_bm25, by_cosine, by_ranker, sparsity, validate
 
-LISTWISE = ("tfr_bert",)  # rankers that learn from lists alone
-BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # untrained
+LISTWISE = ("tfr_bert",)  # rankers trained on lists only
+BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # baselines
 
 
 class Pairs(NetworkOfTexts, frozen=True):
-    """The unrelated premises of the pairs."""
+    """Settings of pairwise training."""
 
     curve: ClassVar = Curve(
-        "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "percent, 5 + 100 premises a query", "queries"
+        "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
     )
-    unrelated: Literal["dirichlet"] | None = None  # found by a search for the conclusion; None: of the least similar ones
+    unrelated: Literal["dirichlet"] | None = None  # retrieval model of hard negatives; None: least similar
 
     def told(self) -> dict[str, Any]:
-        """Return nothing for the default: it is what a recipe without a task's table says."""
+        """Omit the default, so recipes without a task table stay unchanged."""
         return {} if self.unrelated is None else {"unrelated": self.unrelated}
 
     def check(self, recipe: Settings) -> None:
-        """Raise ValueError where the network is no ranker, or one that learns from lists alone."""
+        """Raise ValueError if the network is not a pairwise ranker."""
         if recipe.ranker is None or recipe.ranker in LISTWISE:
-            raise ValueError(f"{recipe.ranker or recipe.enricher} does not learn from pairs; add the table of its task")
+            raise ValueError(f"{recipe.ranker or recipe.enricher} cannot be trained on pairs; add its task table")
 
     def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> Pairwise:
-        """Read the pairs and the validation queries. Raises InputError: they are missing, or not of these tables."""
+        """Load training pairs and validation queries. Raises InputError: missing, or not of these tables."""
         return Pairwise.of(recipe, trainee, work, device, self.unrelated)
 
     def require(self, work: Path) -> None:
-        """Raise InputError where a working directory has no tables, or not these unrelated premises."""
+        """Raise InputError if the tables or hard negatives are missing."""
         _prepared(work, self.unrelated)
 
     def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
-        """Prepare the tables of the corpus in `source` again."""
+        """Prepare the tables of the corpus again."""
         return prepare_again(source, work, made, self.unrelated)
 
 
 class Pairwise(Task[Ranker]):
-    """Training arguments with a premise that does not belong to their conclusion, and the thesis' validation."""
+    """Training pairs and the validation queries of Entezari 2020."""
 
     data = ARGS_ME
-    measured = "Percent, over queries with 5 related and 100 unrelated premises."
+    measured = "Percent, on queries with 5 positives and 100 negatives."
 
     def __init__(
         self, pairs: TrainingPairs, queries: Queries, recipe: Recipe, device: torch.device, pretrained: Pretrained | None = None
@@ -86,7 +85,7 @@ class Pairwise(Task[Ranker]):
         device: torch.device,
         unrelated: Literal["dirichlet"] | None = None,
     ) -> Self:
-        """Read what `prepare pairs` wrote. Raises InputError: it is missing, or not these unrelated premises."""
+        """Load the data prepared by `prepare pairs`. Raises InputError: missing tables or hard negatives."""
         decided_by, files = _prepared(work, unrelated)
         pairs = load_pairs(work, trainee.network.reads, trainee.reader, unrelated)
         queries = load_validation(work, trainee.network.reads, trainee.reader)
@@ -95,55 +94,55 @@ class Pairwise(Task[Ranker]):
         return task
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """The part's share of the batch's mean."""
+        """Return the micro-batch's contribution to the batch loss."""
         pairs = self._pairs
-        query, related, unrelated = (
-            texts.take(numbers, self._device)
-            for texts, numbers in ((pairs.queries, part), (pairs.premises, part), (pairs.premises, pairs.unrelated[part]))
+        query, positive, negative = (
+            texts.take(indices, self._device)
+            for texts, indices in ((pairs.queries, part), (pairs.premises, part), (pairs.premises, pairs.unrelated[part]))
         )
-        value = losses.loss(ranker, query, related, unrelated, self._training.margin, self._training.sparsity)
-        return value * (len(part) / len(rows))
+        loss = losses.loss(ranker, query, positive, negative, self._training.margin, self._training.sparsity)
+        return loss * (len(part) / len(rows))
 
     def baselines(self) -> dict[str, dict[str, float]]:
-        """BM25 over the premises, and the cosine of the pretrained encoder if there is one."""
+        """Measure BM25 over the premises and, for BERT networks, the cosine of the untrained encoder."""
         scorers: dict[str, Scorer] = {BM25: by_bm25}
         if self._pretrained:
             scorers[COSINE] = by_cosine(self._pretrained, self._device)
         return {name: validate(self._queries, self._everything, scorer)[0] for name, scorer in scorers.items()}
 
     def validated(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """MRR, MAP and nDCG at 20 over the queries that pick the checkpoint."""
+        """Measure MRR, MAP and nDCG at 20 on the queries that select the checkpoint."""
         return self._measured(ranker, step, self._chosen)
 
     def final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Validate over all queries."""
+        """Validate on all queries."""
         return self._measured(ranker, step, self._everything)
 
     def _measured(self, ranker: Ranker, step: int, chosen: np.ndarray) -> dict[str, float]:
         try:
-            values, tied = validate(self._queries, chosen, by_ranker(ranker, self._device))
+            metrics, all_tied = validate(self._queries, chosen, by_ranker(ranker, self._device))
         except FloatingPointError as error:
             raise diverged(step, str(error)) from None
-        if tied:
+        if all_tied:
             raise dead(step)
-        return values | (sparsity(ranker, self._queries, chosen, self._device) if isinstance(ranker, LatentRanker) else {})
+        return metrics | (sparsity(ranker, self._queries, chosen, self._device) if isinstance(ranker, LatentRanker) else {})
 
 
 def _prepared(work: Path, unrelated: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the tables' record and hashes. Raises InputError: they are missing, or not these unrelated premises."""
+    """Return record and file hashes of the tables. Raises InputError: missing tables or hard negatives."""
     tables = made(work)
     decided_by, files = tables.decided_by, {name: file.xxh3 for name, file in tables.files.items()}
     if unrelated is None:
         return decided_by, files
-    file = unrelated_file(work, unrelated)
-    record = read_record(file.parent / RECORD)
-    if file.name not in record.files or not decided_by.items() <= record.decided_by.items():
-        verb = f"`python -m training prepare pairs -i INPUT --work {work} --unrelated {unrelated}`"
-        raise InputError(f"{file}: missing, or not of these tables; {verb} makes it")
-    return record.decided_by, files | {file.name: record.files[file.name].xxh3}
+    path = unrelated_file(work, unrelated)
+    record = read_record(path.parent / RECORD)
+    if path.name not in record.files or not decided_by.items() <= record.decided_by.items():
+        command = f"`python -m training prepare pairs -i INPUT --work {work} --unrelated {unrelated}`"
+        raise InputError(f"{path}: missing or built from other tables; run {command}")
+    return record.decided_by, files | {path.name: record.files[path.name].xxh3}
 
 
 def _part(everything: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """The queries that pick the checkpoint: a fixed seeded part, or all."""
-    number = recipe.training.validation_queries
-    return np.sort(generator(recipe.seed, Stream.QUERIES).permutation(everything)[:number]) if number else everything
+    """Return the queries that select the checkpoint: a seeded sample or all."""
+    count = recipe.training.validation_queries
+    return np.sort(generator(recipe.seed, Stream.QUERIES).permutation(everything)[:count]) if count else everything

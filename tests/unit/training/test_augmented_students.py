@@ -30,8 +30,7 @@ from training.augmented.collection import Dev
 from training.augmented.models import Training, built, scores, trained, vectors
 from training.augmented.students import LOSSES, NETWORKS, TEACHER, UNTRAINED, Network, Students
 from training.data.tables import load_validation
-from training.fitting.cosine import by_cosine
-from training.fitting.validation import validate
+from training.fitting.validation import by_cosine, validate
 from training.tasks import read_recipe
 from training.tasks.student import Student
 
@@ -265,7 +264,7 @@ def test_recipes_that_are_refused_and_nothing_prepared(
 ) -> None:
     Path(mine).write_text(RECIPE.replace("epochs = 1", "epochs = 0"))
     assert main(["fit", mine, "--work", str(work)]) == 2
-    assert "training.epochs is 0; expected 1 or more" in capsys.readouterr().err
+    assert "training.epochs is 0 but the network has trainable parameters" in capsys.readouterr().err
     Path(mine).write_text(RECIPE[: RECIPE.index("[student]")])
     assert main(["study", "students", "--work", str(work), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
     assert "recipe of sbert: no [student] table; choose a recipe that has one" in capsys.readouterr().err

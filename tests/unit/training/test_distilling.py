@@ -112,14 +112,14 @@ def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) 
     errors = torch.tensor([scores[int(row)] for row in own]) - min(scores) - found
     pairs = [(errors[i] - errors[j]) ** 2 for i in range(3) for j in range(i)]
     assert value == pytest.approx(float(errors.square().mean() if loss == "mse" else sum(pairs) / 3), abs=1e-5)
-    assert "scored by fusion for titles of debates" in task.data
+    assert "scored by fusion for debate titles" in task.data
 
 
 def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     _, task = distilled(tmp_path, 20, "mse")
     assert (task.size, task.number) == (18, 2)
     assert len(task._dev) == 2 * 3
-    with pytest.raises(InputError, match="1 titles; expected two or more"):
+    with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         distilled(tmp_path / "one", 1, "mse")
     tokeniser = tiny()[1]
     with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):

@@ -71,7 +71,7 @@ def test_debates_are_held_out_as_a_whole() -> None:
     assert any(not np.array_equal(chosen, held_out(table, seed)) for seed in range(1, 5))
     two = arguments(debates=2)
     assert len(set(two["debate"][held_out(two, 0)])) == 1
-    with pytest.raises(InputError, match="ukp: 1 debates; expected two or more"):
+    with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
         held_out(arguments(debates=1), 0)
 
 

@@ -90,7 +90,7 @@ def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
         language.frequency.weight[0] = torch.nan
     with pytest.raises(TrainingError, match="step 7: a weight is not finite"):
         made.validated(language, 7)
-    with pytest.raises(InputError, match="0 passages to learn from, 2 to validate on; expected some of both"):
+    with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
         LanguageModelling([], PASSAGES[:2], Language(), 6)
 
 

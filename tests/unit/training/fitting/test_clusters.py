@@ -62,9 +62,9 @@ def test_neighbours_change_nothing_and_the_seed_decides() -> None:
 @pytest.mark.parametrize(
     ("ranker", "words_of_error"),
     [
-        (KNRM(KNRM.Config(22, 6)), "is the start of an snrm without hidden layers"),
-        (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "is the start of an snrm without hidden layers"),
-        (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, the vocabulary has 20 words"),
+        (KNRM(KNRM.Config(22, 6)), "initialises an snrm without hidden layers only"),
+        (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "initialises an snrm without hidden layers only"),
+        (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, but the vocabulary has only 20 words"),
     ],
 )
 def test_refused(ranker: Ranker, words_of_error: str) -> None:

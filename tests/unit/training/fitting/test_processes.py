@@ -109,7 +109,7 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(UsageError, match=r"more processes than this machine has GPUs \(2\)"), processes(torch.device("cuda")):
+    with pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"), processes(torch.device("cuda")):
         pass
 
 

@@ -13,8 +13,7 @@ from submission.rankers.knrm import KNRM
 from submission.rankers.snrm import SNRM
 from submission.scoring.batches import Padded, pad
 from training.data.tables import Queries
-from training.fitting.searching import search
-from training.fitting.validation import by_ranker, measures
+from training.fitting.validation import by_ranker, measures, search
 
 
 def scores(*ranks: int) -> np.ndarray:
