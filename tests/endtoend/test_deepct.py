@@ -126,8 +126,8 @@ def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
     assert provenance["trained on"]["qrels"] == {}
     assert (provenance["recipe"]["enricher"], "ranker" in provenance["recipe"]) == ("deepct", False)
     card = (checkpoint / "README.md").read_text()
-    assert "The enricher `deepct`, trained by `python -m training fit mine`." in card
-    assert "where it shares a stem with its topic or conclusion" in card
+    assert "The enricher `deepct`, trained with `python -m training fit mine`." in card
+    assert "if it shares a stem with its topic or conclusion" in card
     assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
     opened = open_enricher(checkpoint)
     [passage] = opened.reader.passages("fillera topicab fillerb")

@@ -116,7 +116,7 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     assert main(fit(tables)) == 0
     checkpoint = tables / "checkpoints" / "order"
     card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
-    assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA); these files (SHA-256):\n\n- `debate-0_a.csv` " in card
+    assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA). Source files (SHA-256):\n\n- `debate-0_a.csv` " in card
     assert "IBM" not in card
     assert (source["trained on"]["data"], source["trained on"]["licence"]) == ("UKPConvArgRank", "CC BY-SA")
 

@@ -104,9 +104,9 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert metrics["validation"]["accuracy"] > 95
     assert metrics["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": pytest.approx(40, abs=20)}
     assert 50 < metrics["most frequent tag of each word"]["accuracy"] < 80
-    assert "The enricher `targer`, trained by `python -m training fit mine`" in card
+    assert "The enricher `targer`, trained with `python -m training fit mine`" in card
     assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
-    assert "MIT), with the words of args.me arguments (Webis, CC BY 4.0); these files" in card
+    assert "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Source files" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert set(provenance["trained on"]["input"]) == {"essays.parquet", "webd.parquet"}
     assert provenance["vectors"]["written"] == "word2vec"
@@ -131,8 +131,8 @@ def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"]
     assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0
     assert metrics["best epoch"] == max(metrics["log"], key=lambda row: row["both"])["epoch"]
-    assert "The enricher `targer` before it has seen a tag, trained by `python -m training fit words`" in card
-    assert "Trained on the words of args.me arguments (Webis, CC BY 4.0); these files" in card
+    assert "The language model of the enricher `targer`, trained with `python -m training fit words`" in card
+    assert "Trained on args.me arguments (Webis, CC BY 4.0), unlabelled. Source files" in card
     assert colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
     recipe, vectors = read_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
     alone = replace(recipe, task=replace(recipe.task, start=""))

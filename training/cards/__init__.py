@@ -1,4 +1,4 @@
-"""The READMEs of checkpoints, written from facts, never by hand: a template for each kind."""
+"""Render the READMEs of checkpoints from templates."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ JUDGED = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
 
 
 def card(kind: str, **facts: Any) -> str:
-    """Fill the template `<kind>.md.jinja` with facts.
+    """Render the template `<kind>.md.jinja`.
 
     Args:
         kind: `network`, `regression`, `fusion`, `grid` or `quality`.
-        facts: the variables of the template.
+        facts: template variables.
 
     Returns:
-        the card as Markdown.
+        The card as Markdown.
 
     Raises:
-        jinja2.UndefinedError: a fact that the template needs is missing.
+        jinja2.UndefinedError: a variable is missing.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -34,5 +34,5 @@ def card(kind: str, **facts: Any) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["shown"] = shown
+    environment.filters["format_number"] = shown
     return environment.get_template(f"{kind}.md.jinja").render(facts)

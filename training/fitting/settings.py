@@ -21,7 +21,7 @@ class PretrainedEncoder(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     start: str = ""  # checkpoint in the same folder whose encoder is loaded (CEDR: vanilla_bert)
     frozen: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, with the embeddings; -1: none
     learning_rate: Rate = 2e-5
-    bfloat16: bool = False  # autocast during training
+    bfloat16: bool = False  # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
 
 
 class Optimisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -253,7 +253,7 @@ def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Pat
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["validation"]["MAP@20"] != metrics["cosine of the encoder"]["MAP@20"]
     card = (output / "README.md").read_text()
-    assert "trained by `python -m training fit" in card
+    assert "trained with `python -m training fit" in card
     assert "- student.loss: cosent" in card
     stored = safetensors.torch.load_file(output / "model.safetensors")
     assert {name.split(".")[4] for name in stored} == {"3"}  # of four blocks the one that learns

@@ -164,7 +164,7 @@ def test_the_seed_decides_and_the_network_of_the_best_validation_is_taken(
 def test_a_network_that_diverges_or_is_dead_is_refused(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for factor, message in (
         (float("nan"), "the loss is nan; lower training.learning_rate"),
-        (0, "all .* tied, the network is dead"),
+        (0, "all validation scores are equal"),
     ):
 
         def forward(self: TFRBERT, query: Tensor, *_: Tensor, factor: float = factor) -> Tensor:
