@@ -135,7 +135,7 @@ def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute
 
 
 def test_names_that_cannot_end_a_tag_are_refused() -> None:
-    with pytest.raises(ValueError, match="system 'my-system'"):
+    with pytest.raises(ValueError, match="invalid system name 'my-system'"):
         System("my-system", CONCLUSIONS, "x")
 
 
