@@ -111,7 +111,7 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_o
     assert (opened[changed] - first[changed]).abs().max() > 1e-3
     tensors = safetensors.torch.load_file(encoder / "model.safetensors")
     safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"trained on the encoder .* install the pinned one"):
+    with pytest.raises(CheckpointError, match=r"trained with the encoder .* install the pinned version"):
         open_checkpoint(checkpoint)
 
 
