@@ -1,3 +1,3 @@
-"""Texts: how they are normalised, and how they become ids."""
+"""Normalise and tokenise texts."""
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Different code points for the same text → one form, before a text is split into terms.
+"""Normalise Unicode, so that equal texts have equal code points.
 
-A title typed on one keyboard must find a premise typed on another: "café" may come decomposed (NFD), "zoos" in full-width
-letters, and a web page may hide soft hyphens and zero-width characters inside its words.
+Handles decomposed characters (NFD), full-width letters, and soft hyphens or zero-width characters inside words.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-_INVISIBLE = (  # inclusive ranges of code points that take no room and separate no words
+_INVISIBLE = (  # inclusive ranges of zero-width code points that do not separate words
     (0x00AD, 0x00AD),  # soft hyphen
     (0x034F, 0x034F),  # combining grapheme joiner
     (0x061C, 0x061C),  # Arabic letter mark
@@ -21,26 +20,24 @@ _INVISIBLE = (  # inclusive ranges of code points that take no room and separate
     (0xFEFF, 0xFEFF),  # zero-width no-break space, also a byte order mark
     (0xE0000, 0xE0FFF),  # tags, more variation selectors
 )
-_FULL_WIDTH = range(0xFF01, 0xFF5F)  # ! to ~ as wide as an ideograph
+_FULL_WIDTH = range(0xFF01, 0xFF5F)  # full-width ! to ~
 _TABLE: dict[int, int | None] = {
     **{code: None for first, last in _INVISIBLE for code in range(first, last + 1)},
     **{code: code - 0xFF01 + ord("!") for code in _FULL_WIDTH},
     0x3000: ord(" "),
 }
-
-
-INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in _INVISIBLE)  # for a set of a regular expression
+INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in _INVISIBLE)  # for a regex character class
 
 
 @cache
 def combining() -> str:
-    """Return, for a regular expression, the characters that compose with a letter before them or may stand in between."""
+    """Return all combining characters, for a regex character class."""
     marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
-    pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
-    composed = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}
+    decompositions = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
+    composed = {chr(int(codes[1], 16)) for codes in decompositions if len(codes) == 2 and not codes[0].startswith("<")}
     return "".join(sorted(character for character in marks | composed if not character.isalnum()))
 
 
 def unified(text: str) -> str:
-    """Return a text composed (NFC), with full-width letters and marks as plain ones and without invisible characters."""
+    """Return a text in NFC, with full-width ASCII as ASCII and without invisible characters."""
     return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TABLE))

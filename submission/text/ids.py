@@ -1,9 +1,10 @@
-"""Ids of texts for networks: of words, or of a BERT tokenizer's pieces."""
+"""Define reserved token ids and the input units of networks."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-PADDING, UNKNOWN = 0, 1  # of words; those of a vocabulary's terms begin behind these two
+PADDING, UNKNOWN = 0, 1
+FIRST = 2  # id of a vocabulary's first term
 
 Reads = Literal["words", "pieces"]

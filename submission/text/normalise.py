@@ -1,4 +1,4 @@
-"""The one normalisation of conclusions, queries and premises (thesis 3.2), for retrieval, training and ranking alike."""
+"""Normalise conclusions, queries and premises (Entezari 2020, section 3.2)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ import inflect
 from submission.paths import STOP_WORDS
 from submission.text.characters import unified
 
-# What begins with a set of characters is found several times as fast: hence the first letter of "http" or "www" apart, and the
-# letter before an apostrophe looked for after it.
+# A pattern that starts with a character set is several times as fast; hence the lookbehinds.
 URL = re.compile(r"[HhWw](?i:(?<=h)ttps?://|(?<=w)ww\.)\S+")
 DIGITS = re.compile(r"[0-9]+")
-APOSTROPHES = "'\u2018\u2019\u02bc\uff07"  # straight, both single quotes (typed for it everywhere), modifier, full-width
+APOSTROPHES = "'\u2018\u2019\u02bc\uff07"  # straight, typographic single quotes, modifier letter, full-width
 BLANK = re.compile(r"\s")
 NO_LETTERS = re.compile(r"[^a-z]+")
 INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
-NUMBER = "<number>"  # a number that inflect has no words for
+NUMBER = "<number>"  # replaces numbers that inflect cannot spell
 
-# What the word networks' checkpoints were trained on: 1 takes characters as they are, 2 unifies them first.
+# How a checkpoint's training texts were read: 1 without, 2 with Unicode normalisation.
 TextRule = Literal[1, 2]
 LATEST_RULE: TextRule = 2
 
@@ -31,12 +30,12 @@ T = TypeVar("T")
 
 
 class _Translation(dict[int, str | int]):
-    """A table for str.translate that classifies each character when it is first met."""
+    """A table for str.translate, filled on first use of a character."""
 
     def __missing__(self, code: int) -> str | int:
         character = chr(code)
-        is_mark = unicodedata.category(character)[0] in "PS"  # punctuation and symbols
-        self[code] = self.replacement(character) if is_mark else code
+        is_punctuation = unicodedata.category(character)[0] in "PS"  # punctuation and symbols
+        self[code] = self.replacement(character) if is_punctuation else code
         return self[code]
 
     def replacement(self, mark: str) -> str:
@@ -49,9 +48,9 @@ class _Removal(_Translation):
 
 
 class _Naming(_Translation):
-    """Marks to tokens by their Unicode names: a comma is <comma>. Typographic forms share the name of the plain one."""
+    """Replaces punctuation by its Unicode name, e.g. <comma>; typographic variants share the ASCII mark's name."""
 
-    plain = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 the look-alikes are the point
+    plain = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 look-alikes are intended
 
     def replacement(self, mark: str) -> str:
         mark = mark.translate(self.plain)
@@ -64,61 +63,60 @@ _NAMED = _Naming()
 
 
 def normalise(text: str) -> str:
-    """The normalised form of a conclusion or of a topic's title: lower-cased, no punctuation, no stop words, not stemmed.
+    """Normalise a conclusion or topic title: lower-case, no punctuation, no stop words, no stemming.
 
-    Characters are unified first. Apostrophes are deleted, other punctuation and symbols become a blank. A text that would
-    become empty ("To be or not to be?") keeps its lower-cased form.
+    Unicode is normalised first. Apostrophes are deleted; other punctuation and symbols become spaces. If nothing remains
+    ("To be or not to be?"), the lower-cased text is returned.
     """
     return without_stop_words(unified(text))
 
 
 def without_stop_words(text: str) -> str:
-    """Normalise a text whose characters are taken as they are."""
+    """Normalise a text without Unicode normalisation."""
     lowered = text.lower()
     terms = [term for term in lowered.translate(_REMOVED).split() if term not in stop_words()]
     return " ".join(terms or lowered.split())
 
 
 def query_words(text: str, rule: TextRule = LATEST_RULE) -> list[str]:
-    """The query of the word networks: the normalised conclusion or title, digits as words."""
+    """Tokenise a query for the word networks: normalised, digits spelled out."""
     return _spell_digits(without_stop_words(text if rule == 1 else unified(text))).split()
 
 
 def premise_words(text: str, rule: TextRule = LATEST_RULE) -> list[str]:
-    """A premise for the word networks: URLs dropped, digits as words, punctuation as named tokens, repeats collapsed.
+    """Tokenise a premise for the word networks: no URLs, digits spelled out, punctuation as named tokens, repeats collapsed.
 
-    An apostrophe within a word is deleted as in conclusions, so that "women's" is the same term on both sides.
+    Apostrophes inside words are deleted as in queries, so "women's" is one term in both.
     """
     text = text if rule == 1 else unified(text)
     text = INNER_APOSTROPHE.sub("", drop_urls(text.lower()))
     words = _spell_digits(text.translate(_NAMED)).split()
-    return [word for word, before in zip(words, [None, *words], strict=False) if word != before]
+    return [word for word, previous in zip(words, [None, *words], strict=False) if word != previous]
 
 
 def beginning(text: str, most: int, tokens: Callable[[str], list[T]]) -> list[T]:
-    """The first `most` of a text's tokens, without reading more of a long text than about that many need.
+    """Return the first `most` tokens of a text without tokenising all of a long text.
 
-    `tokens` must say the same of a text's part before a blank as of that part within the whole text.
+    `tokens` must return for a prefix that ends at whitespace a prefix of the whole text's tokens.
     """
-    size = 8 * most  # characters; English has about 6 a token
+    size = 8 * most  # characters; about 6 per English token
     while blank := BLANK.search(text, size):
-        found = tokens(text[: blank.start()])
-        if len(found) >= most:
-            return found[:most]
+        prefix = tokens(text[: blank.start()])
+        if len(prefix) >= most:
+            return prefix[:most]
         size *= 2
     return tokens(text)[:most]
 
 
 def drop_urls(text: str) -> str:
-    """The text without its URLs: all that BERT networks change."""
+    """Remove URLs, the only preprocessing for BERT networks."""
     return URL.sub(" ", text)
 
 
 @cache
 def stop_words() -> frozenset[str]:
-    """NLTK's English stop words as of 2020 (179, shipped in nltk_data), without apostrophes as in normalised text."""
-    # Not by NLTK: it takes seconds to import, and its loader refuses folders of another owner or writable by a group, as a
-    # clone or a mount may well be, and goes on to other lists of the machine.
+    """Load NLTK's English stop words of 2020 (179), without apostrophes as in normalised text."""
+    # Read directly: importing NLTK takes seconds, and its loader skips folders of another owner or writable by a group.
     text = STOP_WORDS.read_text(encoding="utf-8")
     return frozenset(word.translate(_REMOVED) for word in text.split())
 
@@ -131,6 +129,6 @@ def _spell_digits(text: str) -> str:
 def _number_words(digits: str) -> str:
     try:
         words = _ENGINE.number_to_words(digits, andword="")
-    except (IndexError, ValueError, inflect.NumOutOfRangeError):  # beyond its range, or Python's
+    except (IndexError, ValueError, inflect.NumOutOfRangeError):  # beyond inflect's or Python's limits
         return NUMBER
     return str(words).replace("-", " ").replace(",", "")

@@ -1,4 +1,4 @@
-"""A text as passages of whole sentences, each as the word pieces of its words (Hollatz 2022, 3.2; Dai and Callan 2020)."""
+"""Split texts into passages of whole sentences and encode them as word pieces (Hollatz 2022, 3.2; Dai and Callan 2020)."""
 
 from __future__ import annotations
 
@@ -14,78 +14,82 @@ from tokenizers import Tokenizer
 from submission.text.normalise import drop_urls
 from submission.text.pieces import Pieces, load_tokenizer
 
-SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|\s*\n\s*")
+SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind quadratic in whitespace
 WRITTEN = re.compile(r"\S+\s*")
 UNKNOWN = "[UNK]"
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A passage as its pieces, and its words: what stands between blanks and marks, and each mark."""
+    """A passage with its word pieces and its tokens (words and punctuation marks)."""
 
     text: str
-    ids: list[int]  # of its pieces, at most so many as are read
-    words: list[str]  # lower-cased, as their pieces put together; "" where the tokenizer does not know a word
-    spans: list[tuple[int, int]]  # the place of each in the text
-    places: list[int]  # of each word's first piece, all of which are read
+    ids: list[int]  # of its word pieces, truncated
+    words: list[str]  # lower-cased, joined from their word pieces; "" if unknown to the tokenizer
+    spans: list[tuple[int, int]]  # character spans in the text
+    places: list[int]  # index of each token's first word piece
 
     def __len__(self) -> int:
-        """The number of pieces."""
+        """Return the number of word pieces."""
         return len(self.ids)
 
 
 class PassageReader(Pieces):
-    """Cuts texts into passages."""
+    """Splits texts into passages."""
 
     def __init__(self, tokenizer: Tokenizer, words: int, pieces: int) -> None:
-        """With at most so many words, written between blanks, in a passage, of which at most so many pieces are read."""
+        """Create a reader of passages with at most `words` words, truncated to `pieces` word pieces."""
         super().__init__(tokenizer)
         self._most, self._pieces = words, pieces
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader from a directory that has its file, and the numbers of words and pieces. Raises OSError, ValueError."""
+        """Load a reader from its file in a directory and a network's config.
+
+        Raises:
+            OSError, ValueError: the file cannot be read or parsed.
+        """
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def passages(self, text: str) -> list[Passage]:
-        """The passages of a text as written, without URLs."""
-        return [self.passage(part) for part in cut(drop_urls(text), self._most)]
+        """Split a raw text into passages, without URLs."""
+        return [self.passage(passage) for passage in cut(drop_urls(text), self._most)]
 
     def passage(self, text: str) -> Passage:
-        """A text as one passage."""
+        """Encode a text as one passage."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        # Once each: whoever asks for these lists has them made anew.
+        # Each access to an attribute builds a new list.
         ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
-        words, spans, places = [], [], []
+        words, spans, first_pieces = [], [], []
         for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
-            own = list(group)
-            if own[0] >= self._pieces:
+            piece_indices = list(group)
+            if piece_indices[0] >= self._pieces:
                 break
-            word = "".join(tokens[place].removeprefix("##") for place in own)
+            word = "".join(tokens[index].removeprefix("##") for index in piece_indices)
             words.append("" if word == UNKNOWN else word)
-            spans.append((offsets[own[0]][0], offsets[own[-1]][1]))
-            places.append(own[0])
-        return Passage(text, ids[: self._pieces], words, spans, places)
+            spans.append((offsets[piece_indices[0]][0], offsets[piece_indices[-1]][1]))
+            first_pieces.append(piece_indices[0])
+        return Passage(text, ids[: self._pieces], words, spans, first_pieces)
 
 
 def cut(text: str, most: int) -> list[str]:
-    """The passages of a text: whole sentences of at most so many words, written between blanks; a longer sentence is cut."""
-    found: list[str] = []
-    number = most  # of the words of the last passage
-    for part, words in _parts(text, most):
-        if number + words > most:
-            found.append("")
-            number = 0
-        found[-1] += part
-        number += words
-    return [passage.strip() for passage in found]
+    """Split a text into passages of whole sentences with at most `most` words; longer sentences are split."""
+    passages: list[str] = []
+    word_count = most  # of the last passage
+    for sentence, sentence_words in _parts(text, most):
+        if word_count + sentence_words > most:
+            passages.append("")
+            word_count = 0
+        passages[-1] += sentence
+        word_count += sentence_words
+    return [passage.strip() for passage in passages]
 
 
 def _parts(text: str, most: int) -> Iterator[tuple[str, int]]:
-    """Sentences, or the parts of too long ones, with the numbers of their words, 1 or more."""
+    """Yield sentences, or pieces of overlong ones, with their word counts."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
         words = WRITTEN.findall(text[start:end])
         for first in range(0, len(words), most):
-            part = words[first : first + most]
-            yield "".join(part), len(part)
+            chunk = words[first : first + most]
+            yield "".join(chunk), len(chunk)

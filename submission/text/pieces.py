@@ -1,4 +1,4 @@
-"""BERT's tokenizer: a text as word pieces, and what is in a checkpoint of it."""
+"""Wrap BERT's tokenizer and store it in checkpoints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tokenizers import Tokenizer
 
 
 class Pieces:
-    """Reads texts by a BERT tokenizer, without special pieces, which the networks add.
+    """Base of readers that split texts into word pieces, without special tokens, which the networks add.
 
-    A premise that has "[SEP]" or "[MASK]" in its text is split there as anywhere else.
+    "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
     """
 
     file: ClassVar[str] = "tokenizer.json"
@@ -23,18 +23,22 @@ class Pieces:
         tokenizer.encode_special_tokens = True
 
     def fits(self, terms: int) -> bool:
-        """Tell whether a network with vectors for so many pieces has all of them; its table may be padded to a round number."""
+        """Return whether a network has embeddings for all word pieces; its table may be padded."""
         return terms >= self._tokenizer.get_vocab_size()
 
     def dumps(self) -> bytes:
-        """Return the tokenizer as JSON."""
+        """Serialise the tokenizer as JSON."""
         return self._tokenizer.to_str(pretty=False).encode()
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer of a directory. Raises OSError, ValueError."""
+    """Load a tokenizer from tokenizer.json.
+
+    Raises:
+        OSError, ValueError: the file cannot be read or parsed.
+    """
     text = (directory / Pieces.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # the package has no error class of its own
+    except Exception as error:  # tokenizers has no error class
         raise ValueError(f"{Pieces.file}: {error}") from None

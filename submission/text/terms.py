@@ -1,6 +1,7 @@
-"""Texts → index terms: runs of letters and digits, lower-cased, no apostrophes, no stop words, stemmed or as they are.
+"""Convert texts to index terms.
 
-Characters are unified first, see `characters`.
+Terms are lower-cased runs of letters and digits without apostrophes and stop words, optionally stemmed. Unicode is normalised
+first.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ from submission.text.normalise import APOSTROPHES, stop_words
 
 Stemmer = Literal["porter", "none"]
 
-END = b"\xff"  # of a text among tokens; no byte of UTF-8
+END = b"\xff"  # marks the end of a text; not a byte of UTF-8
 _ASCII = bytes(
     code if code > 127 else ord(chr(code).lower()) if chr(code).isalnum() else ord(" ") for code in range(256)
-)  # a capital letter becomes a small one, what is neither letter nor digit a blank
+)  # lower-cases letters; maps other characters to spaces
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def tokens(texts: Sequence[str]) -> list[bytes]:
-    """Split texts at ASCII blanks and marks, with END behind each text; other alphabets stay as they are.
+    """Split texts at ASCII whitespace and punctuation, with END after each; other scripts are left unchanged.
 
-    Of millions of tokens only the different ones are looked at more closely, see `Terms`: that is what makes it fast.
+    `Terms` then processes each distinct token only once, which makes indexing fast.
     """
-    joined = b"".join(text.encode(errors="replace") + b" " + END + b" " for text in texts)
-    return joined.translate(_ASCII, b"'").split()
+    encoded = b"".join(text.encode(errors="replace") + b" " + END + b" " for text in texts)
+    return encoded.translate(_ASCII, b"'").split()
 
 
 class Terms(dict[bytes, tuple[str, ...]]):
-    """Tokens to their index terms: mostly one, none of a stop word; each made when it is first met."""
+    """A cache from token to index terms (usually one, none for a stop word), filled on first use."""
 
     def __init__(self, stemmer: Stemmer) -> None:
         """Create an empty cache."""
@@ -46,14 +47,14 @@ class Terms(dict[bytes, tuple[str, ...]]):
         return terms
 
     def of(self, text: str) -> list[str]:
-        """The index terms of a text in their order."""
+        """Return the index terms of a text in order."""
         return [term for token in tokens([text]) for term in self[token]]
 
 
 @cache
 def _porter() -> Callable[[str], str]:
-    """Porter's stemmer in Martin Porter's own version of it."""
-    from nltk.stem.porter import PorterStemmer  # it takes two seconds, and most executions do not need it
+    """Load the Porter stemmer with Martin Porter's extensions."""
+    from nltk.stem.porter import PorterStemmer  # takes two seconds to import and is rarely needed
 
     stemmer = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
     return lambda word: str(stemmer.stem(word, to_lowercase=False))

@@ -1,4 +1,4 @@
-"""Texts → ids, cut to what a network sees of them."""
+"""Convert texts to token ids, truncated to a network's input lengths."""
 
 from __future__ import annotations
 
@@ -20,60 +20,64 @@ from submission.text.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Lengths:
-    """The numbers of words or pieces that a network reads of query and premise (thesis: 10 and 100 words)."""
+    """Maximum numbers of words or word pieces of query and premise (Entezari 2020: 10 and 100 words)."""
 
     query: int = 10
     premise: int = 100
 
 
 class Tokeniser(ABC):
-    """Texts to ids, cut to the checkpoint's lengths."""
+    """Converts texts to ids, truncated to the checkpoint's lengths."""
 
-    file: ClassVar[str]  # in a checkpoint, what `dumps` gives
+    file: ClassVar[str]  # file in a checkpoint
     lengths: Lengths
-    reading: str  # tokenisers of the same reading get the same from `read`
-    rule: TextRule = 1  # by which it reads words; pieces have had a single one yet
+    reading: str  # cache key: tokenisers with equal keys return equal results of `read`
+    rule: TextRule = 1  # always 1 for word pieces
 
     @classmethod
     @abstractmethod
     def load(cls, directory: Path, lengths: Lengths, rule: TextRule) -> Self:
-        """Load a tokeniser from a directory that has its file. Raises OSError, ValueError."""
+        """Load a tokeniser from its file in a directory.
+
+        Raises:
+            OSError, ValueError: the file cannot be read or parsed.
+        """
 
     @abstractmethod
     def fits(self, terms: int) -> bool:
-        """Tell whether its ids fit a network with vectors for so many ids."""
+        """Return whether its ids match an embedding table of this size."""
 
     @abstractmethod
     def query(self, text: str) -> list[int]:
-        """The ids of a conclusion or title, as written."""
+        """Return the ids of a raw conclusion or title."""
 
     @abstractmethod
     def read(self, text: str) -> list[Any]:
-        """The part of a premise, as written, that the network sees: its words, or its pieces' ids."""
+        """Return the tokens of a raw premise that the network reads: words, or word-piece ids."""
 
     @abstractmethod
     def ids(self, read: list[Any]) -> list[int]:
-        """The ids of what `read` gave."""
+        """Convert the tokens returned by `read` to ids."""
 
     @abstractmethod
     def terms(self, ids: list[int]) -> list[str]:
-        """The words or pieces of ids, for people."""
+        """Return the words or word pieces of ids."""
 
     @abstractmethod
     def dumps(self) -> bytes:
-        """The content of its file."""
+        """Return the content of its file."""
 
     def premise(self, text: str) -> list[int]:
-        """The ids of a premise, as written."""
+        """Return the ids of a raw premise."""
         return self.ids(self.read(text))
 
     def settings(self) -> dict[str, Any]:
-        """Return its settings for a checkpoint's config.json."""
+        """Return its entries of a checkpoint's config.json."""
         return {"lengths": asdict(self.lengths)}
 
 
 class WordTokeniser(Tokeniser):
-    """For the word networks."""
+    """Tokeniser of the word networks."""
 
     file = "vocabulary.txt"
 
@@ -88,28 +92,28 @@ class WordTokeniser(Tokeniser):
         return cls(Vocabulary.load(directory / cls.file), lengths, rule)
 
     def settings(self) -> dict[str, Any]:
-        """A checkpoint of the first text rule, which has none of this key, goes on to be read by it."""
+        """Return its config entries; text rule 1 has no entry."""
         return super().settings() | ({} if self.rule == 1 else {"text_rule": self.rule})
 
     def fits(self, terms: int) -> bool:
-        """Tell whether a network has vectors for exactly these ids."""
+        """Return whether the embedding table has exactly these ids."""
         return terms == len(self.vocabulary)
 
     def query(self, text: str) -> list[int]:
-        """The ids of the words of a conclusion or title."""
+        """Return the word ids of a conclusion or title."""
         return self.vocabulary.ids(query_words(text, self.rule)[: self.lengths.query])
 
     def read(self, text: str) -> list[str]:
-        """The words of a premise, each a single object in memory however often it occurs."""
+        """Return the words of a premise, interned to save memory."""
         return [sys.intern(word) for word in beginning(text, self.lengths.premise, partial(premise_words, rule=self.rule))]
 
     def ids(self, read: list[str]) -> list[int]:
-        """The ids of words."""
+        """Return the ids of words."""
         return self.vocabulary.ids(read)
 
     def terms(self, ids: list[int]) -> list[str]:
-        """The words; an unknown one is (unknown)."""
-        return [self.vocabulary.term(number) for number in ids]
+        """Return the words of ids; unknown ids give (unknown)."""
+        return [self.vocabulary.term(token_id) for token_id in ids]
 
     def dumps(self) -> bytes:
         """Return the vocabulary as text."""
@@ -117,7 +121,7 @@ class WordTokeniser(Tokeniser):
 
 
 class PieceTokeniser(Pieces, Tokeniser):
-    """For the BERT networks: word pieces."""
+    """Tokeniser of the BERT networks."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: Lengths) -> None:
         super().__init__(tokenizer)
@@ -126,27 +130,31 @@ class PieceTokeniser(Pieces, Tokeniser):
 
     @classmethod
     def load(cls, directory: Path, lengths: Lengths, rule: TextRule = 1) -> PieceTokeniser:
-        """Load BERT's tokenizer, which unifies characters in its own way. Raises OSError, ValueError."""
+        """Load BERT's tokenizer; it normalises Unicode itself, so the text rule does not apply.
+
+        Raises:
+            OSError, ValueError: the file cannot be read or parsed.
+        """
         return cls(load_tokenizer(directory), lengths)
 
     def query(self, text: str) -> list[int]:
-        """The ids of the pieces of a conclusion or title."""
+        """Return the word-piece ids of a conclusion or title."""
         return self._ids(drop_urls(text), self.lengths.query)
 
     def read(self, text: str) -> list[int]:
-        """The ids of the pieces of a premise."""
-        return beginning(text, self.lengths.premise, lambda part: self._ids(drop_urls(part), self.lengths.premise))
+        """Return the word-piece ids of a premise."""
+        return beginning(text, self.lengths.premise, lambda prefix: self._ids(drop_urls(prefix), self.lengths.premise))
 
     def ids(self, read: list[int]) -> list[int]:
-        """They are ids already."""
+        """Return the ids unchanged."""
         return read
 
     def terms(self, ids: list[int]) -> list[str]:
-        """The pieces, ## before those that go on a word."""
-        return [str(self._tokenizer.id_to_token(number)) for number in ids]
+        """Return the word pieces; continuations start with ##."""
+        return [str(self._tokenizer.id_to_token(token_id)) for token_id in ids]
 
     def cut(self, text: str, most: int) -> str:
-        """The beginning of a text that has its first pieces, so many, and no more."""
+        """Truncate a text after its first `most` word pieces."""
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
         return text if len(offsets) <= most else text[: offsets[most - 1][1]]
 
@@ -155,4 +163,4 @@ class PieceTokeniser(Pieces, Tokeniser):
         return ids
 
 
-TOKENISERS: dict[Reads, type[Tokeniser]] = {"words": WordTokeniser, "pieces": PieceTokeniser}  # by what a network reads
+TOKENISERS: dict[Reads, type[Tokeniser]] = {"words": WordTokeniser, "pieces": PieceTokeniser}  # by input unit

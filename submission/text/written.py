@@ -1,4 +1,4 @@
-"""Texts → words as they are written, in their places: for networks that see letters and tag the words of the text itself."""
+"""Split texts into surface tokens with their spans, for taggers with character inputs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from submission.text.ids import PADDING, UNKNOWN
-from submission.text.vocabulary import FIRST, Vocabulary
+from submission.text.ids import FIRST, PADDING, UNKNOWN
+from submission.text.vocabulary import Vocabulary
 
-SLOTS = 20  # for a word's letters; of a longer one its first are seen
-CHARACTERS = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 as texts have them
+SLOTS = 20  # longer tokens are truncated
+CHARACTERS = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended
 SPELLING_IDS = len(CHARACTERS) + FIRST  # with padding and unknown
 
 _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 _DIGIT = re.compile(r"[0-9]")
 _ENDS = frozenset(".?!")
-_NUMBERS = {character: number for number, character in enumerate(CHARACTERS, FIRST)}
+_NUMBERS = {character: token_id for token_id, character in enumerate(CHARACTERS, FIRST)}
 
-Place = tuple[int, int]  # where a word begins and ends in a text
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class WrittenPassage:
-    """A part of a text, its words, and the ids of their forms."""
+    """A passage with its tokens, their spans and their ids."""
 
     text: str
     places: Sequence[Place]
@@ -35,15 +35,15 @@ class WrittenPassage:
     ids: Sequence[int]
 
     def __len__(self) -> int:
-        """The number of its words."""
+        """Return the number of tokens."""
         return len(self.words)
 
 
 class WrittenReader:
-    """Texts → passages of whole sentences, of at most so many words.
+    """Splits texts into passages of whole sentences with at most `longest` tokens.
 
-    The vocabulary's words are forms: lower-cased, digits 0. So no word is unknown because of its case or of a number, and its
-    letters tell both.
+    The vocabulary is lower-cased with digits as 0, so case and digits never make a token unknown; the character input preserves
+    both.
     """
 
     file: ClassVar[str] = "vocabulary.txt"
@@ -53,62 +53,67 @@ class WrittenReader:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> WrittenReader:
-        """Load a reader from its file in a directory and the longest passage of a Config. Raises OSError, ValueError."""
+        """Load a reader from its file in a directory and a network's config.
+
+        Raises:
+            OSError, ValueError: the file cannot be read or parsed.
+        """
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def fits(self, terms: int) -> bool:
-        """Tell whether its ids fit a network with vectors for so many ids."""
+        """Return whether its ids match an embedding table of this size."""
         return terms == len(self.vocabulary)
 
     def dumps(self) -> bytes:
-        """The content of its file."""
+        """Return the content of its file."""
         return self.vocabulary.dumps().encode()
 
     def passages(self, text: str) -> list[WrittenPassage]:
-        """Cut all words of a text into passages; a text without words has none."""
-        found, passages = places(text), []
-        for part in cut(text, found, self._longest):
-            first, last = found[part][0][0], found[part][-1][1]
-            words = [text[start:end] for start, end in found[part]]
-            own = [(start - first, end - first) for start, end in found[part]]
-            passages.append(WrittenPassage(text[first:last], own, words, self.vocabulary.ids(map(form, words))))
+        """Split a text into passages; return [] for a text without tokens."""
+        text_spans, passages = places(text), []
+        for slice_ in cut(text, text_spans, self._longest):
+            spans = text_spans[slice_]
+            first, last = spans[0][0], spans[-1][1]
+            tokens = [text[start:end] for start, end in spans]
+            relative_spans = [(start - first, end - first) for start, end in spans]
+            passages.append(WrittenPassage(text[first:last], relative_spans, tokens, self.vocabulary.ids(map(form, tokens))))
         return passages
 
 
 def places(text: str) -> list[Place]:
-    """The places of a text's words: runs of letters and digits, and each mark by itself."""
+    """Return the spans of a text's tokens: runs of letters and digits, and single punctuation marks."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def cut(text: str, found: Sequence[Place], longest: int) -> list[slice]:
-    """A text's words in parts of at most so many: of whole sentences, which end with a mark and a blank.
+    """Split tokens into slices of whole sentences with at most `longest` tokens; a sentence ends with . ? or ! and whitespace.
 
-    A sentence that is too long is cut at a blank, and what has none anywhere.
+    Overlong sentences are split at whitespace if possible.
     """
-    parts, start = [], 0
+    slices, start = [], 0
     while start < len(found):
-        most = min(start + longest, len(found))
-        ends = range(most, start, -1)
-        blanks = [end for end in ends if end == len(found) or found[end - 1][1] < found[end][0]]
-        sentences = (end for end in blanks if end == len(found) or text[slice(*found[end - 1])] in _ENDS)
-        end = next(chain(sentences, blanks, ends))
-        parts.append(slice(start, end))
+        limit = min(start + longest, len(found))
+        ends = range(limit, start, -1)
+        whitespace_ends = [end for end in ends if end == len(found) or found[end - 1][1] < found[end][0]]
+        sentence_ends = (end for end in whitespace_ends if end == len(found) or text[slice(*found[end - 1])] in _ENDS)
+        end = next(chain(sentence_ends, whitespace_ends, ends))
+        slices.append(slice(start, end))
         start = end
-    return parts
+    return slices
 
 
 def forms(text: str) -> list[str]:
-    """The forms of a text's words."""
+    """Return the normalised tokens of a text."""
     return [form(text[start:end]) for start, end in places(text)]
 
 
 def form(word: str) -> str:
-    """A word as vocabularies have it."""
+    """Return the vocabulary form of a token: lower-cased, digits as 0."""
     return _DIGIT.sub("0", word.lower())
 
 
 def spelling(word: str) -> list[int]:
-    """The ids of a word's letters in the middle of SLOTS, padding on both sides."""
+    """Return a token's character ids, centred and padded to SLOTS."""
     ids = [_NUMBERS.get(character, UNKNOWN) for character in word[:SLOTS]]
-    before = (SLOTS - len(ids)) // 2
-    return [PADDING] * before + ids + [PADDING] * (SLOTS - len(ids) - before)
+    left_padding = (SLOTS - len(ids)) // 2
+    return [PADDING] * left_padding + ids + [PADDING] * (SLOTS - len(ids) - left_padding)

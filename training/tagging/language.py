@@ -22,8 +22,7 @@ from submission.enrichment.targer import TARGER
 from submission.errors import CheckpointError, short
 from submission.scoring.probe import TOLERANCE
 from submission.scoring.stored import OTHER_TEXTS, Kind, configured
-from submission.text.ids import UNKNOWN
-from submission.text.vocabulary import FIRST
+from submission.text.ids import FIRST, UNKNOWN
 from submission.text.written import WrittenPassage, WrittenReader
 
 LEARNED = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # layers copied into a tagger

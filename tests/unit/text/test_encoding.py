@@ -22,8 +22,8 @@ def test_a_file_gives_the_same_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("terms", [["a", "a"], ["a b"], [""]])
-def test_ambiguous_terms_are_refused(terms: list[str]) -> None:
-    with pytest.raises(ValueError, match="distinct and hold no blanks"):
+def test_ambiguous_terms_raise(terms: list[str]) -> None:
+    with pytest.raises(ValueError, match="distinct and must not contain whitespace"):
         Vocabulary(terms)
 
 

@@ -1,15 +1,18 @@
-"""Passages: whole sentences, their words and pieces."""
+"""Passages of whole sentences, their words and word pieces."""
 
 from __future__ import annotations
+
+import re
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.text.passages import PassageReader, cut
+from submission.text.passages import SENTENCE_END, PassageReader, cut
 from tests.conftest import tiny_tokenizer
 
 
-def test_sentences_stay_whole_where_they_fit() -> None:
+def test_sentences_stay_whole_if_they_fit() -> None:
     text = "One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."
     short = ["One two three. Four five!", "Six (seven?) eight\nnine ten.", "1.5 is no end, nor", "is e.g.this."]
     assert cut(text, 5) == short
@@ -23,7 +26,7 @@ def test_a_sentence_that_is_too_long_is_cut() -> None:
     assert [len(passage.split()) for passage in cut("word " * 1000, 220)] == [220, 220, 220, 220, 120]
 
 
-def test_nothing_has_no_passage() -> None:
+def test_a_text_without_words_has_no_passages() -> None:
     assert cut("", 5) == cut(" \n ", 5) == []
 
 
@@ -32,6 +35,18 @@ def test_no_word_is_lost_and_no_passage_too_long(text: str, most: int) -> None:
     passages = cut(text, most)
     assert [word for passage in passages for word in passage.split()] == text.split()
     assert all(1 <= len(passage.split()) <= most for passage in passages)
+
+
+@given(st.text(alphabet="a .!\n\t”)\u2003\x1c", max_size=60))
+def test_sentences_end_at_punctuation_or_line_breaks(text: str) -> None:
+    expected = re.compile(r"[.!?…][\"'”’)\]]*\s+|\s*\n\s*")  # quadratic in whitespace
+    assert [match.span() for match in SENTENCE_END.finditer(text)] == [match.span() for match in expected.finditer(text)]
+
+
+def test_long_whitespace_is_split_in_linear_time() -> None:
+    start = time.monotonic()
+    assert cut("zoos are" + " " * 100_000 + "cruel", 5) == ["zoos are" + " " * 100_000 + "cruel"]
+    assert time.monotonic() - start < 1.0  # about 20 s in quadratic time
 
 
 def test_words_and_their_pieces() -> None:
@@ -50,6 +65,6 @@ def test_pieces_beyond_the_limit_are_not_read() -> None:
     tokenizer = tiny_tokenizer()
     [passage] = PassageReader(tokenizer, 220, 5).passages("topic abcd ef gh")
     assert (passage.words, passage.places) == (["topic", "abcd"], [0, 1])  # the word is whole, its last pieces are not read
-    assert [tokenizer.id_to_token(number) for number in passage.ids] == ["topic", "a", "##b", "##c", "##d"]
+    assert [tokenizer.id_to_token(piece_id) for piece_id in passage.ids] == ["topic", "a", "##b", "##c", "##d"]
     [passage] = PassageReader(tokenizer, 220, 3).passages("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)
