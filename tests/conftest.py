@@ -8,6 +8,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -386,6 +387,23 @@ def topics_of(files: list[Path]) -> pd.DataFrame:
     topics, faults = read_topics(files)
     refuse(faults)
     return topics
+
+
+class ParsedPage(HTMLParser):
+    """The elements and the text of an HTML page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Questions of people: in a terminal, in a browser, and from Python."""
+"""Search interactively: terminal, web page, Python."""
 
 from __future__ import annotations
 

@@ -1,19 +1,21 @@
-"""Answers as values: each system's first arguments, with the passage that answers best."""
+"""Define search results and their JSON form."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from submission.errors import SubmissionError
 from submission.search.origins import Origin
 from submission.search.passage import Passage
 from submission.search.shades import Shade
-from submission.systems.explained import Explained
+from submission.systems.explained import Explained, Row
 
 
 @dataclass(frozen=True)
 class Found:
-    """An argument that a system lists."""
+    """A retrieved argument."""
 
     rank: int
     score: float
@@ -23,23 +25,63 @@ class Found:
     premise: str
     passage: Passage  # of the premise
     shades: list[Shade]  # of the premise
-    explained: Explained | None  # None: that was not asked for
+    explained: Explained | None  # None: not requested
 
 
 @dataclass(frozen=True)
 class Listed:
-    """The answer of one system, or its error."""
+    """The results of one system, or its error."""
 
     system: str
     found: list[Found] = field(default_factory=list)
-    size: int = 0  # how many arguments it lists in all
+    size: int = 0  # length of the whole ranking
     error: SubmissionError | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answers of all systems that were asked."""
+    """The results of all systems for one query."""
 
     question: str
     systems: list[Listed]
     seconds: float
+
+
+def largest_contributions(explained: Explained, limit: int) -> list[Row]:
+    """Return the largest contributions to a score and the sum of the others; zeros are omitted."""
+    contributions = sorted((row for row in explained.parts if row.value), key=lambda row: -abs(row.value))
+    largest, omitted = contributions[:limit], contributions[limit:]
+    return [*largest, Row(sum(row.value for row in omitted), f"{len(omitted)} more")] if omitted else largest
+
+
+def dumped(answer: Answer) -> str:
+    """Serialise results as one line of ASCII JSON."""
+    systems = [
+        {
+            "system": listed.system,
+            "error": None if listed.error is None else str(listed.error),
+            "listed": listed.size,
+            "results": list(map(_found, listed.found)),
+        }
+        for listed in answer.systems
+    ]
+    return json.dumps({"question": answer.question, "seconds": round(answer.seconds, 4), "systems": systems}) + "\n"
+
+
+def _found(found: Found) -> dict[str, Any]:
+    start, end = found.passage.place
+    marks = [(mark.start - start, mark.end - start) for mark in found.passage.within]
+    fields: dict[str, Any] = {
+        "rank": found.rank,
+        "docno": found.docno,
+        "score": found.score,
+        "stance": found.origin.stance or None,
+        "portal": found.origin.portal or None,
+        "conclusion": found.conclusion,
+        "premise": found.premise,
+        "passage": {"text": found.premise[start:end], "start": start, "marks": marks},
+    }
+    if found.explained is not None:
+        contributions = [{"name": row.name, "value": row.value, "note": row.note} for row in found.explained.parts]
+        fields["explanation"] = {"how": found.explained.how, "parts": contributions}
+    return fields

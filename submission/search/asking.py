@@ -1,4 +1,4 @@
-"""An execution of questions: what is made of the collection is made once for all of them, the rest goes with its question."""
+"""Execute queries; collection data are shared, results of a query are discarded with it."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ T = TypeVar("T")
 
 
 class Questions(Corpus):
-    """The same documents, with questions as topics."""
+    """The documents of a corpus with queries as topics."""
 
     def __init__(self, corpus: Corpus, topics: pd.DataFrame) -> None:
-        """Topics `qid query`."""
+        """Create the input for topics `qid query`."""
         super().__init__(corpus.form, corpus.directory)
         self._corpus, self.topics, self.stopwatch = corpus, topics, corpus.stopwatch
 
     @property
     def fingerprint(self) -> str:
-        """The hash of the documents and of the questions."""
-        asked = "\n".join(map("\t".join, zip(self.topics["qid"], self.topics["query"], strict=True)))
-        return fingerprint({"documents": self.corpus_fingerprint, "questions": asked})
+        """Return the fingerprint of documents and queries."""
+        queries = "\n".join(map("\t".join, zip(self.topics["qid"], self.topics["query"], strict=True)))
+        return fingerprint({"documents": self.corpus_fingerprint, "questions": queries})
 
     @property
     def corpus_fingerprint(self) -> str:
-        """Return the fingerprint of the corpus, whose files are hashed once."""
+        """Return the fingerprint of the corpus, computed once."""
         return self._corpus.corpus_fingerprint
 
 
 class Asking(Execution):
-    """An execution over questions, with the lists and scores of `rank` for topics of these words."""
+    """An execution of queries; rankings and scores equal those of rank for topics with these titles."""
 
     def __init__(self, index: Execution, corpus: Corpus, topics: pd.DataFrame, scratch: Work) -> None:
-        """Take what is made of the collection from the execution `index`; keep what is made of pairs in `scratch`."""
+        """Share collection data with the execution `index`; cache pair scores in `scratch`."""
         super().__init__(Questions(corpus, topics), index.checkpoints, index.device, index.work, index.engine)
         self._index, self._scratch = index, scratch
 
     @cached_property
     def documents(self) -> Documents:
-        """Open the documents once."""
+        """Return the shared documents."""
         return self._index.documents
 
     def once_of_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
-        """Made by whichever question needs it first."""
+        """Compute once, for whichever query comes first."""
         return self._index.once(owner, name, make)
 
     def place_of_pairs(self, name: str, *decided_by: str) -> Kept:
-        """A place that goes with the question."""
+        """Return a cache directory that is deleted with the query."""
         return self._scratch.place(name, " ".join(decided_by))
 
     def _made(self, stage: Stage) -> pd.DataFrame:
-        """Not kept: who asks often would fill the disk."""
+        """Compute a ranking without caching it, which would fill the disk query by query."""
         return self._checked(stage)

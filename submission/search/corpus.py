@@ -1,4 +1,4 @@
-"""The documents of a directory or of a frame, to which questions are put later."""
+"""Provide the documents of a directory or data frame, without topics."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NO_TOPICS = pd.DataFrame({"qid": [], "query": []}, dtype=object)
 
 
 class Corpus(Input):
-    """Documents without topics of their own, and without a list of an earlier stage: a question is asked of all of them."""
+    """Documents without topics and without a supplied ranking: every query searches all of them."""
 
     def __init__(self, form: Form, directory: Path) -> None:
-        """Of documents in some form; the directory is where they are, for people."""
+        """Create a corpus; the directory is used for display only."""
         self.form, self.directory, self.note = form, directory, form.name
         self.stopwatch = Stopwatch()
         self.list_file = None
@@ -32,39 +32,51 @@ class Corpus(Input):
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of the corpus files by their names. Raises InputError."""
+        """Return the SHA-256 of each corpus file by name.
+
+        Raises:
+            InputError: a file cannot be read.
+        """
         with self.stopwatch.stage("hashes"):
             return input_hashes(self.form.corpus_files)
 
     @property
     def fingerprint(self) -> str:
-        """The hash of the documents: there are no topics."""
+        """Return the fingerprint of the documents; there are no topics."""
         return self.corpus_fingerprint
 
     def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> None:
-        """There is no such list."""
+        """Return None: there is no supplied ranking."""
 
     @property
     def args_me_files(self) -> list[Path]:
-        """The files of an args.me corpus; of another form, none."""
+        """Return the files of an args.me corpus, [] for other formats."""
         return self.form.corpus_files if isinstance(self.form, _ArgsMe) else []
 
     @classmethod
     def of_directory(cls, directory: Path) -> Corpus:
-        """The documents of an input directory, with or without topics. Raises InputError: there are none."""
+        """Load the documents of an input directory, with or without topics.
+
+        Raises:
+            InputError: it has none.
+        """
         return cls(Tirex(directory) if Tirex.is_in(directory) else _ArgsMe(directory), directory)
 
     @classmethod
     def of_frame(cls, documents: pd.DataFrame) -> Corpus:
-        """Documents `docno conclusion premise`; what is wrong with them is said when they are asked for."""
+        """Use the documents of a frame `docno conclusion premise`, validated on first access."""
         return _Framed(_Frame(documents), Path("arguments"))
 
 
 class _ArgsMe(ArgsMe):
-    """The args.me corpus, whether or not topics are beside it."""
+    """An args.me corpus; topics are ignored."""
 
     def __init__(self, directory: Path) -> None:
-        """Find the files. Raises InputError: there are none."""
+        """Locate the corpus files.
+
+        Raises:
+            InputError: there are none.
+        """
         self.topic_files: list[Path] = []
         self.corpus_files = corpus_files(directory)
 
@@ -73,9 +85,9 @@ class _ArgsMe(ArgsMe):
 
 
 class _Frame:
-    """A frame `docno conclusion premise`."""
+    """A frame `docno conclusion premise` as an input format."""
 
-    name = "arguments of a frame"
+    name = "data frame"
     reranking: Path | None = None
     shortest_premise = SHORTEST_PREMISE
 
@@ -94,11 +106,11 @@ class _Frame:
         yield self._documents
 
     def listed(self) -> None:
-        """There is no such list."""
+        """Return None: there is no supplied ranking."""
 
 
 class _Framed(Corpus):
-    """Documents of a frame: there are no files whose bytes tell them apart from others."""
+    """Documents of a frame, identified by their content."""
 
     @cached_property
     def _hash(self) -> str:
@@ -106,7 +118,7 @@ class _Framed(Corpus):
 
     @property
     def corpus_fingerprint(self) -> str:
-        """The hash of all texts."""
+        """Return the fingerprint of all texts."""
         return fingerprint({"documents": self._hash})
 
 

@@ -1,89 +1,95 @@
-"""The page: a box for the question, the systems to be asked, and their answers side by side."""
+"""Render the web page: query form, system selection and results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
-from submission.search.answer import Answer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from submission.search.answer import Answer, Found, largest_contributions
 from submission.search.asked import DEPTHS, Asked
-from submission.search.cards import system_section
-from submission.search.html import Html, element
+from submission.search.passage import Span
+from submission.search.shades import LEVELS
+from submission.search.visible import visible
 from submission.systems.catalogue import SYSTEMS
+
+STANCES = {"PRO": "supports", "CON": "attacks"}  # towards the argument's conclusion, not the query
+PARTS = 12  # shown per score; the others are summed
 
 
 @dataclass(frozen=True)
 class Site:
-    """The settings that all pages share."""
+    """Settings shared by all pages."""
 
-    name: str  # of the corpus
-    systems: Sequence[str]  # that can be asked
-    examples: Sequence[str]  # questions
-
-
-def first_page(site: Site, asked: Asked) -> str:
-    """Render the page without a question."""
-    tried = [
-        element("li", element("a", question, href=Asked(question, asked.systems, asked.depth).address()))
-        for question in site.examples
-    ]
-    hint = element("p", "Ask what people argue about, in your own words.", class_="lead")
-    examples = element("section", element("h2", "For example"), element("ul", *tried), class_="examples") if tried else ""
-    return _page(site, asked, "Ask", hint, examples)
+    name: str  # display name of the corpus
+    systems: Sequence[str]  # systems whose checkpoints are available
+    examples: Sequence[str]  # example queries
 
 
-def answer_page(site: Site, asked: Asked, answer: Answer, arguments: int) -> str:
-    """With what the systems answer."""
-    about = f"{arguments:,} arguments of {site.name}, answered in {answer.seconds:.2f} s"
-    systems = element("div", *(system_section(asked, listed) for listed in answer.systems), class_="systems")
-    return _page(site, asked, answer.question, element("p", about, class_="about"), systems)
+def render_home(site: Site, params: Asked) -> str:
+    """Render the page without a query."""
+    links = [(query, Asked(query, params.systems, params.depth).address()) for query in site.examples]
+    return _render(site, params, title="Aragorn: argument search", example_links=links)
 
 
-def error_page(site: Site, asked: Asked, message: str) -> str:
-    """With what went wrong."""
-    return _page(site, asked, "No answer", element("p", message, class_="error", role="alert"))
+def render_results(site: Site, params: Asked, results: Answer, document_count: int) -> str:
+    """Render the results page."""
+    summary = f"{document_count:,} arguments ({site.name}), {results.seconds:.2f} s"
+    return _render(site, params, title=f"{results.question} · Aragorn", summary=summary, results=results.systems)
 
 
-def _page(site: Site, asked: Asked, title: str, *content: str) -> str:
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{title} · Aragorn"),
-        element("link", rel="stylesheet", href="/style.css"),
-        element("link", rel="icon", href="data:,"),
+def render_error(site: Site, params: Asked, message: str) -> str:
+    """Render the error page."""
+    return _render(site, params, title="Error · Aragorn", error=message)
+
+
+def split_segments(hit: Found, span: Span) -> Iterator[tuple[str, bool, str]]:
+    """Split a span of a premise into segments; yield each with whether it is a match, and its highlight or ""."""
+    matches = {index for match in hit.passage.marks if _inside(match, span) for index in range(match.start, match.end)}
+    labels = {index: shade.kind for shade in hit.shades if _inside(shade, span) for index in range(shade.start, shade.end)}
+    states = [(index in matches, labels.get(index, "")) for index in range(*span)]
+    boundaries = [span.start + index for index, (previous, current) in enumerate(pairwise(states), 1) if previous != current]
+    for start, end in pairwise([span.start, *boundaries, span.end]):
+        yield hit.premise[start:end], start in matches, labels.get(start, "")
+
+
+def _inside(inner: Any, outer: Span) -> bool:
+    return bool(outer.start <= inner.start and inner.end <= outer.end)
+
+
+def _render(site: Site, params: Asked, title: str, **blocks: Any) -> str:
+    depths = sorted({*DEPTHS, params.depth})
+    return _environment().get_template("page.html.jinja").render(site=site, params=params, title=title, depths=depths, **blocks)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        finalize=_sanitise,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
-    body = element("body", element("header", _form(site, asked)), element("main", *content))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    environment.globals |= {
+        "descriptions": {name: system.about for name, system in SYSTEMS.items()},
+        "largest_contributions": largest_contributions,
+        "limit": PARTS,
+        "span": Span,
+        "split_segments": split_segments,
+        "stances": STANCES,
+        "weights": [f"weight-{level}" for level in range(1, LEVELS + 1)],
+    }
+    return environment
 
 
-def _form(site: Site, asked: Asked) -> Html:
-    boxes = [
-        element(
-            "label",
-            element("input", type="checkbox", name="system", value=name, checked=name in asked.systems),
-            element("b", name),
-            element("span", SYSTEMS[name].about),
-        )
-        for name in site.systems
-    ]
-    depths = sorted({*DEPTHS, asked.depth})
-    depth = [element("option", str(number), value=str(number), selected=number == asked.depth) for number in depths]
-    choice = element(
-        "details",
-        element("summary", "Asking ", element("b", ", ".join(asked.systems)), element("u", "change")),
-        element("div", *boxes, class_="boxes"),
-        element("p", element("label", "Arguments of each ", element("select", *depth, name="depth"))),
-        class_="choice",
-    )
-    box = element(
-        "div",
-        element("a", "Aragorn", href="/", class_="home"),
-        element(
-            "input", type="search", name="q", value=asked.question, placeholder="Should zoos be abolished?",
-            aria_label="Question", autofocus=not asked.question, required=True, dir="auto",
-        ),
-        element("button", "Ask"),
-        class_="box",
-    )  # fmt: skip
-    return element("form", box, choice, action="/", role="search")
+def _sanitise(value: object) -> str:
+    """Sanitise what a template inserts, line by line; jinja2 escapes it afterwards."""
+    return value if isinstance(value, Markup) else "\n".join(map(visible, str(value).split("\n")))

@@ -1,4 +1,4 @@
-"""A question as a person or a program writes it → a topic as a topics file would have it."""
+"""Clean a query so that it equals a title read from a topics file."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ import pandas as pd
 
 from submission.errors import UsageError, short
 
-LONGEST = 10_000  # characters: of a longer text people do not know either what it asks
-QID = "1"  # of a question that is asked alone
+LONGEST = 10_000  # characters
+QID = "1"  # qid of a single query
+
+_REPLACED = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates, from undecodable bytes of a command line
 
 
 def clean(text: str) -> str:
-    """A question in one line, as a topic's title is read; what XML cannot hold becomes a blank, or a mark for what is lost.
+    """Return the query on one line; control characters become spaces, lone surrogates become U+FFFD.
 
     Raises:
-        UsageError: it is empty, or too long.
+        UsageError: the query is empty or too long.
     """
     text = text.strip()
     if len(text) > LONGEST:
-        raise UsageError(
-            f"a question of {len(text)} characters ('{short(text[:40])}…'); expected at most {LONGEST}: shorten it"
-        )
-    question = " ".join("".join(_REPLACED.get(unicodedata.category(one), one) for one in text).split())
-    if not question:
-        raise UsageError("an empty question; expected words, as in 'Should zoos be abolished?'")
-    return question
+        raise UsageError(f"query has {len(text)} characters ('{short(text[:40])}…'); shorten it to at most {LONGEST}")
+    query = " ".join("".join(_REPLACED.get(unicodedata.category(character), character) for character in text).split())
+    if not query:
+        raise UsageError("empty query; enter at least one word, e.g. 'Should zoos be abolished?'")
+    return query
 
 
 def one_topic(question: str) -> pd.DataFrame:
-    """A clean question as topics `qid query`."""
+    """Return a cleaned query as topics `qid query`."""
     return pd.DataFrame({"qid": [QID], "query": [question]}, dtype=object)
-
-
-_REPLACED = {"Cc": " ", "Cs": "\ufffd"}  # control characters; halves of characters, which a command line's bytes can give

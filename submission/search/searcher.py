@@ -1,4 +1,4 @@
-"""Questions to systems over a corpus that stays open."""
+"""Search a corpus with several systems, keeping indexes open."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from submission.systems.lexical import Lexical
 from submission.systems.remembered import Checkpoints
 from submission.text.terms import Terms
 
-REMEMBERED = 8  # questions whose lists stay in memory: a click on one of their answers computes nothing again
+REMEMBERED = 8  # recent queries kept in memory, so that links on the page recompute nothing
 
 
 @dataclass(frozen=True)
 class Wish:
-    """The parts of an answer that are shown."""
+    """Options of a search."""
 
-    depth: int = 5  # arguments of each system
-    explained: Callable[[str, str], bool] = lambda system, docno: False  # of which it is said why they have their scores
-    shaded: bool = False  # whether it is said what an enrichment sees in their words
+    depth: int = 5  # hits per system
+    explained: Callable[[str, str], bool] = lambda system, docno: False  # (system, docno) → whether to explain the score
+    shaded: bool = False  # whether to compute highlights
 
 
 class Searcher:
-    """A corpus with its indexes open. A context manager; one question at a time."""
+    """Searches a corpus. A context manager; not thread-safe."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Searcher:
         work: Path | None = None,
         last_resort: Path = Path(),
     ) -> None:
-        """Nothing is read before the first question.
+        """Create a searcher; nothing is read before the first query.
 
         Args:
-            corpus: the documents.
-            checkpoints: of the systems.
-            device: where networks compute.
-            work: where indexes are kept; None: a temporary directory.
-            last_resort: a directory for that one where the machine has no place for such.
+            corpus: documents to search.
+            checkpoints: checkpoints of the systems.
+            device: device of the networks.
+            work: cache of indexes; None: a temporary directory.
+            last_resort: parent of the temporary directory if the system has none.
         """
         self.corpus, self.checkpoints = corpus, checkpoints
         self._work, self._last_resort = Work(work, last_resort), last_resort
@@ -71,86 +71,99 @@ class Searcher:
         self._open: set[System] = set()
 
     def __enter__(self) -> Searcher:
-        """Raises OutputError: the working directory cannot be written, or another process has it."""
+        """Open the cache directory.
+
+        Raises:
+            OutputError: it is not writable, or another process has locked it.
+        """
         self._work.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         while self._asked:
             self._forget()
-        self._work.__exit__(kind, error, trace)
+        self._work.__exit__(exc_type, exc, traceback)
 
     @property
     def size(self) -> int:
-        """The number of documents that are searched. Raises InputError: there are none."""
+        """Return the number of searchable documents.
+
+        Raises:
+            InputError: there are none.
+        """
         return len(self._index.documents.collection)
 
     def lists(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
-        """A stage's lists for topics `qid query`. Raises what making them does."""
+        """Rank documents for topics `qid query`."""
         with Work(None, self._last_resort) as scratch:
             return Asking(self._index, self.corpus, topics, scratch).lists(stage)
 
     def ask(self, text: str, systems: Sequence[System], wish: Wish) -> Answer:
-        """Ask systems a question as a person writes it; a system that fails says why.
+        """Search with several systems; a system that fails returns its error.
 
         Raises:
-            UsageError: the question is empty or too long. InputError, OutputError: the documents cannot be read or indexed.
+            UsageError: the query is empty or too long.
+            InputError, OutputError: documents cannot be read or indexed.
         """
-        start, question = time.monotonic(), clean(text)
-        with nullcontext() if {*systems} - self._open else _warnings_alone():  # what is opened now may take long, and says so
-            asking = self._asking(question)
-            weights, terms = _weights(question, systems, asking)
-            listed = [self._listed(system, asking, weights, terms, wish) for system in systems]
+        start, query = time.monotonic(), clean(text)
+        with nullcontext() if {*systems} - self._open else _warnings_alone():  # first use may take long: log it
+            execution = self._asking(query)
+            weights, terms = _weights(query, systems, execution)
+            results = [self._listed(system, execution, weights, terms, wish) for system in systems]
         self._open |= {*systems}
-        return Answer(question, listed, time.monotonic() - start)
+        return Answer(query, results, time.monotonic() - start)
 
     def _listed(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Listed:
-        """Return a system's answer, or its error."""
+        """Return a system's results, or its error."""
         try:
-            found = list(self._found(system, asking, weights, terms, wish))
-            return Listed(system.name, found, len(asking.lists(system.stage)))
+            hits = list(self._found(system, asking, weights, terms, wish))
+            return Listed(system.name, hits, len(asking.lists(system.stage)))
         except (InputError, OutputError):
-            raise  # not this system's fault: the others would fail alike
+            raise  # every system would fail
         except SubmissionError as error:
             return Listed(system.name, error=error)
 
     def _found(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Iterator[Found]:
-        """The first arguments of a system."""
-        first = lists.cut(asking.lists(system.stage), wish.depth)
-        texts, origins = asking.documents.texts(set(first["docno"])), self._origins(first["docno"])
-        own = {docno: rest for docno, *rest in zip(texts["docno"], texts["conclusion"], texts["premise"], strict=True)}
-        for docno, rank, score in zip(first["docno"], first["rank"].tolist(), first["score"].tolist(), strict=True):
-            conclusion, premise = own[docno]
-            passage, origin = best_passage(premise, weights, terms), origins.get(docno, Origin())
-            shaded = _shades(system, asking, docno) if wish.shaded else []
-            why = _explained(system, asking, docno) if wish.explained(system.name, docno) else None
-            yield Found(rank, score, docno, origin, conclusion, premise, passage, shaded, why)
+        """Yield the top hits of a system."""
+        top = lists.cut(asking.lists(system.stage), wish.depth)
+        documents, metadata = asking.documents.texts(set(top["docno"])), self._origins(top["docno"])
+        rows = zip(documents["docno"], documents["conclusion"], documents["premise"], strict=True)
+        texts_by_docno = {docno: texts for docno, *texts in rows}
+        for docno, rank, score in zip(top["docno"], top["rank"].tolist(), top["score"].tolist(), strict=True):
+            conclusion, premise = texts_by_docno[docno]
+            snippet = best_passage(premise, weights, terms)
+            highlights = _shades(system, asking, docno) if wish.shaded else []
+            explanation = _explained(system, asking, docno) if wish.explained(system.name, docno) else None
+            origin = metadata.get(docno, Origin())
+            yield Found(rank, score, docno, origin, conclusion, premise, snippet, highlights, explanation)
 
     def _origins(self, docnos: Collection[str]) -> dict[str, Origin]:
-        """Of arguments that are shown."""
+        """Return the metadata of the displayed arguments."""
         return self._index.once(self, "origins", lambda: open_origins(self.corpus, self._work)).of(docnos)
 
     def _asking(self, question: str) -> Asking:
-        """The execution of a question; that of one that was asked before, if that is not long ago."""
+        """Return the execution of a query, reusing recent ones."""
         if question not in self._asked:
             if len(self._asked) == REMEMBERED:
                 self._forget()
             with ExitStack() as stack:
                 scratch = stack.enter_context(Work(None, self._last_resort))
-                asking = Asking(self._index, self.corpus, one_topic(question), scratch)
-                self._asked[question] = asking, stack.pop_all()
+                execution = Asking(self._index, self.corpus, one_topic(question), scratch)
+                self._asked[question] = execution, stack.pop_all()
         self._asked.move_to_end(question)
         return self._asked[question][0]
 
     def _forget(self) -> None:
-        """The question that was asked the longest ago."""
+        """Discard the least recently used query."""
         _, (_, scratch) = self._asked.popitem(last=False)
         scratch.close()
 
 
 @contextmanager
 def _warnings_alone() -> Iterator[None]:
-    """Say nothing of what is done, only of what is odd."""
+    """Log warnings and errors only."""
     logger = logging.getLogger("submission")
     level = logger.level
     logger.setLevel(logging.WARNING)
@@ -161,24 +174,24 @@ def _warnings_alone() -> Iterator[None]:
 
 
 def _explained(system: System, asking: Asking, docno: str) -> Explained:
-    """Why an argument has its score; said once."""
+    """Explain the score of an argument, once."""
     return asking.once((system, docno), "explained", lambda: system.stage.explain(asking, QID, docno))
 
 
 def _shades(system: System, asking: Asking, docno: str) -> list[Shade]:
-    """Compute the shades of an argument once."""
+    """Compute the highlights of an argument, once."""
     return asking.once((system, docno), "shades", lambda: shades(system.stage, asking, docno))
 
 
 def _weights(question: str, systems: Sequence[System], asking: Asking) -> tuple[dict[str, float], Terms]:
-    """Return the weights of a question's terms, log(1 + N / df) where a system has a term index, else 1, and its analyser."""
-    for lexical in (part for system in systems for part in walk(system.stage) if isinstance(part, Lexical)):
-        with suppress(CheckpointError):  # its system says so too
+    """Return the weights of the query terms, log(1 + N / df) or 1 without a term index, and the analyser."""
+    for lexical in (stage for system in systems for stage in walk(system.stage) if isinstance(stage, Lexical)):
+        with suppress(CheckpointError):  # reported by its system
             settings, index = lexical.opened(asking.checkpoints).index, lexical.index(asking)
             terms = Terms(settings.stemmer)
-            own = sorted(set(terms.of(question)))
-            statistics = index.statistics(own)
-            df = zip(own, statistics.df.tolist(), strict=True)
-            return {term: math.log(1 + statistics.documents / number) for term, number in df if number}, terms
+            query_terms = sorted(set(terms.of(question)))
+            statistics = index.statistics(query_terms)
+            frequencies = zip(query_terms, statistics.df.tolist(), strict=True)
+            return {term: math.log(1 + statistics.documents / df) for term, df in frequencies if df}, terms
     terms = Terms("none")
     return dict.fromkeys(terms.of(question), 1.0), terms

@@ -1,4 +1,4 @@
-"""The page's server: for this machine alone, over HTTP, with nothing but the standard library."""
+"""Serve the web page on the loopback interface."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 STYLE = Path(__file__).with_name("style.css")
-EXAMPLES = 8  # questions on the first page
-PATIENCE = 10.0  # seconds, until a browser has said what it wants
+EXAMPLES = 8  # queries on the home page
+PATIENCE = 10.0  # seconds
 HEADERS = {
-    # Nothing but this page and its style: no scripts, no other places, no frames.
+    # Allow only this page and its stylesheet: no scripts, external resources or frames.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -40,56 +40,56 @@ HEADERS = {
 
 
 class SearchServer(ThreadingHTTPServer):
-    """A server on the loopback address. Browsers wait for each other: one question at a time is answered."""
+    """An HTTP server on the loopback address; it processes one query at a time."""
 
     daemon_threads = True
 
     def __init__(self, searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-        """Listen on a port, 0 for any that is free; systems and depth are what a question is asked with at first.
+        """Listen on a port (0: any free port), with default systems and depth.
 
         Raises:
-            UsageError: the port is taken, or may not be used.
+            UsageError: the port is in use or not permitted.
         """
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
-            raise UsageError(f"--serve {port}: cannot be listened on ({error.strerror}); choose another port") from None
+            raise UsageError(f"--serve {port}: cannot listen on port ({error.strerror}); choose another port") from None
         self.searcher, self.lock = searcher, Lock()
         self.default = Asked(systems=tuple(system.name for system in systems), depth=depth)
-        ready = [name for name, system in SYSTEMS.items() if not system.missing(searcher.checkpoints)]
+        available = [name for name, system in SYSTEMS.items() if not system.missing(searcher.checkpoints)]
         directory = searcher.corpus.directory
-        self.site = Site("the sample" if directory == SAMPLE else str(directory), ready, _examples(directory))
+        self.site = Site("sample" if directory == SAMPLE else str(directory), available, _examples(directory))
         self.hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
 
     @property
     def address(self) -> str:
-        """Return the address of the first page."""
+        """Return the URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def answered(self, query: str) -> tuple[HTTPStatus, str]:
-        """The page for the part of an address behind `?`, and its status."""
-        wanted = self.default
+        """Return status and page for a query string."""
+        params = self.default
         try:
-            wanted = replace(wanted, question=asked.read_question(query))  # which an error leaves in the box
-            wanted = asked.read(query, self.default)
-            if not wanted.question.strip():
-                return HTTPStatus.OK, page.first_page(self.site, wanted)
-            wish = Wish(wanted.depth, wanted.explains, shaded=True)
+            params = replace(params, question=asked.read_question(query))  # kept in the form after an error
+            params = asked.read(query, self.default)
+            if not params.question.strip():
+                return HTTPStatus.OK, page.render_home(self.site, params)
+            options = Wish(params.depth, params.explains, shaded=True)
             with self.lock:
-                answer = self.searcher.ask(wanted.question, [find(name) for name in wanted.systems], wish)
-                arguments = self.searcher.size
+                results = self.searcher.ask(params.question, [find(name) for name in params.systems], options)
+                document_count = self.searcher.size
+            return HTTPStatus.OK, page.render_results(self.site, params, results, document_count)
         except UsageError as error:
-            return HTTPStatus.BAD_REQUEST, page.error_page(self.site, wanted, str(error))
+            return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
         except SubmissionError as error:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, page.error_page(self.site, wanted, str(error))
+            return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(self.site, params, str(error))
         except Exception:
             log.exception("internal error")
-            message = "internal error; the terminal that serves this page says more"
-            return HTTPStatus.INTERNAL_SERVER_ERROR, page.error_page(self.site, wanted, message)
-        return HTTPStatus.OK, page.answer_page(self.site, wanted, answer, arguments)
+            message = "internal error; see the log in the terminal"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(self.site, params, message)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that has gone is no error."""
+        """Ignore closed connections; log other errors."""
         if not isinstance(sys.exception(), OSError):
             log.exception("internal error")
 
@@ -100,18 +100,18 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def parse_request(self) -> bool:
-        """Read a request; refuse other hosts, methods and forms."""
+        """Parse a request; reject methods other than GET and HEAD."""
         if not super().parse_request():
             return False
         if self.command in ("GET", "HEAD"):
             return True
-        self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET", {"Allow": "GET, HEAD"})
+        self._send_error(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET", {"Allow": "GET, HEAD"})
         return False
 
     def do_GET(self) -> None:
-        # Another host's name that leads here is another site's: it must not read what this machine serves (DNS rebinding).
+        # Reject other host names (DNS rebinding).
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
-            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, f"expected the host {' or '.join(sorted(self.server.hosts))}")
+            self._send_error(HTTPStatus.MISDIRECTED_REQUEST, f"use host {' or '.join(sorted(self.server.hosts))}")
             return
         path, _, query = self.path.partition("?")
         if path == "/":
@@ -120,12 +120,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/style.css":
             self._send(HTTPStatus.OK, "text/css", STYLE.read_text(encoding="utf-8"))
         else:
-            self._refuse(HTTPStatus.NOT_FOUND, f"nothing is here; the page is {self.server.address}")
+            self._send_error(HTTPStatus.NOT_FOUND, f"no such page; the home page is {self.server.address}")
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
-    def _refuse(self, status: HTTPStatus, message: str, more: dict[str, str] | None = None) -> None:
+    def _send_error(self, status: HTTPStatus, message: str, more: dict[str, str] | None = None) -> None:
         self._send(status, "text/plain", f"{status.value} {status.phrase}: {message}\n", more or {})
 
     def _send(self, status: HTTPStatus, kind: str, text: str, more: dict[str, str] | None = None) -> None:
@@ -139,19 +139,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Who looks at the page sees what was asked; the terminal stays quiet."""
+        """Suppress the access log."""
 
 
 def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-    """Serve the page until the process is stopped. Raises UsageError: the port cannot be listened on."""
+    """Serve the page until interrupted.
+
+    Raises:
+        UsageError: the port is not available.
+    """
     with SearchServer(searcher, systems, depth, port) as server:
         print(server.address, flush=True)
-        print("open it in a browser of this machine; Ctrl-C ends", file=sys.stderr)
+        print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
         server.serve_forever()
 
 
 def _examples(directory: Path) -> list[str]:
-    """The first topics of an input, if it has some."""
+    """Return the first topic titles of an input, if any."""
     try:
         return Input(directory).topics["query"].tolist()[:EXAMPLES]
     except InputError:

@@ -1,4 +1,4 @@
-"""Shade the words of a document by DeepCT's weights or by TARGER's claims and premises."""
+"""Highlight a document's words by DeepCT weight, or its claims and premises found by TARGER."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import Lexical
 from submission.text.normalise import URL
 
-LEVELS = 5  # shades of a weight
+LEVELS = 5
 
 
 class Shade(NamedTuple):
-    """A place in a text, and how it is shaded: a part of an argument, or a level from 1 to LEVELS."""
+    """A span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
 
     start: int
     end: int
@@ -25,36 +25,38 @@ class Shade(NamedTuple):
 
 
 def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
-    """Compute the shades of a document's premise; none where the stage has no enrichment.
+    """Return the highlights of a document's premise, [] if the stage has no enricher.
 
     Raises:
-        CheckpointError: its checkpoint cannot be used.
+        CheckpointError: its checkpoint cannot be loaded.
     """
     if not isinstance(stage, Lexical) or stage.enrichment is None:
         return []
     fields, document = stage.opened(execution.checkpoints).index.fields, execution.documents.texts({docno})
     enricher = stage.enrichment.opened(execution.checkpoints).enricher
     [text], [premise] = texts_of(document, fields), document["premise"]
-    places = list(places_of(text, stage.enrichment.read(execution, fields, document)))
+    located = list(places_of(text, stage.enrichment.read(execution, fields, document)))
     if enricher.parts:
-        by_part = groupby(places, key=lambda place: enricher.part(place[2]))
-        found = [Shade(own[0][0], own[-1][1], part) for part, group in by_part if part and (own := list(group))]
+        by_component = groupby(located, key=lambda located_word: enricher.part(located_word[2]))
+        groups = ((component, list(group)) for component, group in by_component if component)
+        highlights = [Shade(group[0][0], group[-1][1], component) for component, group in groups]
     else:
-        largest = max((word.weight for _, _, word in places), default=0.0)
-        levels = ((start, end, math.ceil(LEVELS * word.weight / largest)) for start, end, word in places if word.weight > 0)
-        found = [Shade(start, end, f"s{level}") for start, end, level in levels]
-    before = len(text) - len(premise)  # a conclusion may be read before it
-    return [Shade(max(start - before, 0), end - before, kind) for start, end, kind in found if end > before]
+        max_weight = max((word.weight for _, _, word in located), default=0.0)
+        levels = ((start, end, math.ceil(LEVELS * word.weight / max_weight)) for start, end, word in located if word.weight > 0)
+        highlights = [Shade(start, end, f"weight-{level}") for start, end, level in levels]
+    premise_start = len(text) - len(premise)  # the text may start with the conclusion
+    shifted = ((start - premise_start, end - premise_start, label) for start, end, label in highlights)
+    return [Shade(max(start, 0), end, label) for start, end, label in shifted if end > 0]
 
 
 def places_of(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
-    """Locate the words of passages in the whole text. A passage may have been read without the URLs that are in it."""
+    """Yield the words of passages with their positions in the whole text, whose URLs the passages may lack."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
         start = text.find(passage, end)
         for word in words:
-            written = passage[word.start : word.end]
-            place = start + word.start if start >= 0 else without_urls.find(written, end)
-            if place >= 0:
-                end = place + len(written)
-                yield place, end, word
+            surface = passage[word.start : word.end]
+            position = start + word.start if start >= 0 else without_urls.find(surface, end)
+            if position >= 0:
+                end = position + len(surface)
+                yield position, end, word

@@ -1,86 +1,110 @@
-"""An answer for a terminal: systems side by side where it is wide enough, else one below the other."""
+"""Render results for a terminal, side by side if it is wide enough."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
+from itertools import zip_longest
 
-from submission.search.answer import Answer, Found, Listed
-from submission.search.lines import Line, Style, beside, indented
-from submission.search.passage import Span
-from submission.systems.explained import Explained, Row
+from rich import box
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-NARROWEST = 44  # columns that a system takes at least where systems are side by side
-WIDEST = 110  # that a text takes: longer lines are hard to read
-BEHIND_RANK = 5  # columns before a text
-PARTS = 5  # parts of a score that are named
-BOLD, FAINT, RED = "1", "2", "31"
-STANCES = {"PRO": "1;32", "CON": "1;31"}  # green, red
+from submission.search.answer import Answer, Found, Listed, largest_contributions
+from submission.search.visible import visible
+from submission.systems.explained import Explained
+
+PIPE_WIDTH = 100  # columns if stdout is not a terminal
+LOWEST_WIDTH = 20  # columns; below it, rich drops wide characters
+NARROWEST = 44  # minimum width of a system's column
+WIDEST = 110  # longer lines are hard to read
+BEHIND_RANK = 5
+PARTS = 5  # shown per score
+STANCES = {"PRO": "bold green", "CON": "bold red"}
+MATCH = "bold underline yellow"
 
 
-def written(answer: Answer, arguments: int, columns: int, coloured: bool) -> str:
-    """An answer as lines.
+def open_console() -> Console:
+    """Open a console on stdout that interprets no markup in texts."""
+    console = Console(
+        file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH, markup=False, highlight=False, emoji=False
+    )
+    console.width = max(LOWEST_WIDTH, console.width)
+    return console
+
+
+def render(results: Answer, document_count: int, console: Console) -> None:
+    """Print the results of a query.
 
     Args:
-        answer: what to write.
-        arguments: how many were searched.
-        columns: how wide the terminal is.
-        coloured: whether it has colours.
+        results: results of one or more systems.
+        document_count: number of searched documents.
+        console: rich console; if it has no colours, matches are enclosed in asterisks.
     """
-    style, number = Style(coloured), len(answer.systems)
-    each = (columns - 3 * (number - 1)) // number
-    across = number > 1 and each >= NARROWEST
-    size = min(each if across else columns, WIDEST)
-    about = style.line((answer.question, BOLD), (f"   {arguments} arguments, {answer.seconds:.2f} s", FAINT))
-    blocks = [list(_blocks(style, listed, size)) for listed in answer.systems]
-    lines = [about.text, ""]
-    if across:
-        deepest = max(map(len, blocks))
-        for row in range(deepest):
-            lines += beside([block[row] if row < len(block) else [] for block in blocks], size)
+    system_count = len(results.systems)
+    column_width = (console.width - 3 * (system_count - 1)) // system_count
+    summary = f"   {document_count} arguments, {results.seconds:.2f} s"
+    console.print(Text.assemble((_clean(results.question), "bold"), (summary, "dim")), end="\n\n")
+    blocks = [list(_render_system(system_results, console)) for system_results in results.systems]
+    if system_count > 1 and column_width >= NARROWEST:
+        table = Table(box=box.MINIMAL, show_header=False, show_edge=False, pad_edge=False, expand=True)
+        for _ in blocks:
+            table.add_column(ratio=1, overflow="fold")
+        for cells in zip_longest(*blocks, fillvalue=Group()):
+            table.add_row(*cells)
+        console.print(table, width=min(console.width, WIDEST * system_count + 3 * (system_count - 1)))
     else:
-        lines += [line.text.rstrip() for block in blocks for part in block for line in part]
-    return "\n".join(lines) + "\n"
+        for block in blocks:
+            console.print(Group(*block), width=min(console.width, WIDEST))
 
 
-def _blocks(style: Style, listed: Listed, columns: int) -> Iterator[list[Line]]:
-    """A system's name and its arguments, each some lines with an empty one behind them."""
-    empty = Line("", 0)
-    name = [style.line((listed.system, "1;34"), ("" if listed.error else f"  {listed.size} listed", FAINT)), empty]
-    if listed.error:
-        name += [*_plain(style, f"failed: {listed.error}", columns), empty]
-    elif not listed.found:
-        name += [*_plain(style, "nothing: no argument has a word of the question", columns), empty]
-    yield name
-    for found in listed.found:
-        yield [*_lines(style, found, columns), empty]
+def _render_system(results: Listed, console: Console) -> Iterator[Group]:
+    """Render a system's name and its hits."""
+    total = "" if results.error else f"  {results.size} results"
+    name = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
+    if results.error:
+        name += [_text(f"failed: {results.error}"), Text()]
+    elif not results.found:
+        name += [_text("no results: no argument contains a query term"), Text()]
+    yield Group(*name)
+    for hit in results.found:
+        yield _render_hit(hit, console)
 
 
-def _lines(style: Style, found: Found, columns: int) -> Iterator[Line]:
-    stance = found.origin.stance
-    signs = stance or " - "
-    yield style.line((f"{found.rank:>3}  ", BOLD), (signs, STANCES.get(stance, FAINT)), (f"  {found.score:.4f}", FAINT))
-    inner, (start, end), premise = columns - BEHIND_RANK, found.passage.place, found.premise
-    for line in style.wrapped(found.conclusion, [], inner):
-        yield from indented([style.line((line.text, BOLD))], BEHIND_RANK)
-    before, behind = "… " if premise[:start].strip() else "", " …" if premise[end:].strip() else ""
-    shift = len(before) - start
-    marks = [Span(mark.start + shift, mark.end + shift) for mark in found.passage.within]
-    yield from indented(style.wrapped(before + premise[start:end] + behind, marks, inner), BEHIND_RANK)
-    if found.explained is not None:
-        for line in style.wrapped(in_a_line(found.explained), [], inner):
-            yield from indented([style.line((line.text, "36"))], BEHIND_RANK)
-    place = "  ".join(text for text in (found.origin.portal, found.docno) if text)
-    for line in style.wrapped(place, [], inner):
-        yield from indented([style.line((line.text, FAINT))], BEHIND_RANK)
+def _render_hit(hit: Found, console: Console) -> Group:
+    stance = hit.origin.stance
+    rank, score = f"{hit.rank:>3}  ", f"  {hit.score:.4f}"
+    head = Text.assemble((rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim"))
+    contributions = "" if hit.explained is None else _format_contributions(hit.explained)
+    source = "  ".join(text for text in (hit.origin.portal, hit.docno) if text)
+    texts = [_text(hit.conclusion, "bold"), _snippet(hit, console), _text(contributions, "cyan"), _text(source, "dim")]
+    return Group(head, *(Padding(text, (0, 0, 0, BEHIND_RANK)) for text in texts if text), Text())
 
 
-def in_a_line(explained: Explained) -> str:
-    """The largest parts of a score, and the sum of the others; what adds nothing is none."""
-    ordered = sorted((row for row in explained.parts if row.value), key=lambda row: -abs(row.value))
-    first, others = ordered[:PARTS], ordered[PARTS:]
-    rest = [Row(sum(row.value for row in others), f"{len(others)} others")] if others else []
-    return "why: " + ", ".join(f"{row.name} {row.value:+.3f}" for row in [*first, *rest])
+def _snippet(hit: Found, console: Console) -> Text:
+    """Render a snippet with its matches highlighted, between asterisks if the console has no colours."""
+    premise, (start, end) = hit.premise, hit.passage.place
+    text = Text("… " if premise[:start].strip() else "")
+    for match in hit.passage.within:
+        text.append(_clean(premise[start : match.start]))
+        term = visible(premise[match.start : match.end])
+        text.append(term, MATCH) if console.color_system else text.append(f"*{term}*")
+        start = match.end
+    return text.append(_clean(premise[start:end])).append(" …" if premise[end:].strip() else "")
 
 
-def _plain(style: Style, text: str, columns: int) -> Iterator[Line]:
-    return style.wrapped(text, [], columns)
+def _format_contributions(explained: Explained) -> str:
+    """Format the largest contributions and the sum of the others."""
+    rows = largest_contributions(explained, PARTS)
+    return "contributions: " + ", ".join(f"{row.name} {row.value:+.3f}" for row in rows)
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text(_clean(text), style)
+
+
+def _clean(text: str) -> str:
+    return re.sub(" +", " ", visible(text))

@@ -1,4 +1,4 @@
-"""Questions over the sample: what `rank` lists for the same topics, in a terminal, as JSON, and at a prompt."""
+"""Search the sample: the rankings of `rank`, in a terminal, as JSON, and at a prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 @pytest.fixture
 def asked(capsys: Capture) -> Any:
-    """Ask in this process: the exit code, and what is said on stdout and on stderr."""
+    """Search in this process; return exit code, stdout and stderr."""
 
     def ask(*flags: str) -> tuple[int, str, str]:
         code = main(["search", *flags, "--device", "cpu"])
@@ -41,7 +41,7 @@ def asked(capsys: Capture) -> Any:
     return ask
 
 
-def test_the_same_bits_as_rank_for_all_topics_of_the_sample(execute: Execute, tmp_path: Path) -> None:
+def test_scores_equal_those_of_rank(execute: Execute, tmp_path: Path) -> None:
     execution = execute(SAMPLE)
     topics, documents = execution.topics, execution.input.documents
     for name in BY_WORDS:
@@ -54,23 +54,23 @@ def test_the_same_bits_as_rank_for_all_topics_of_the_sample(execute: Execute, tm
         pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True), check_exact=True)
 
 
-def test_the_order_of_a_run_and_what_it_kept_is_read_again(asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_and_cache_are_those_of_rank(asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--work", str(tmp_path / "work"), *(flag for name in BY_WORDS for flag in ("--system", name))]
     assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
     first = json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"]
-    assert [one["system"] for one in first] == list(BY_WORDS)
-    for one in first:
-        run = read_run(tmp_path / "runs" / f"aragorn-{one['system']}.txt")
-        assert [found["docno"] for found in one["results"]] == run[run["qid"] == "1"]["docno"].tolist()
-    size = sorted((tmp_path / "work").rglob("*"))
-    for made in ("input.args_me.read_documents", "input.args_me.ArgsMe.parts", "search.origins.arguments_as"):
-        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be read again
+    assert [results["system"] for results in first] == list(BY_WORDS)
+    for results in first:
+        run = read_run(tmp_path / "runs" / f"aragorn-{results['system']}.txt")
+        assert [hit["docno"] for hit in results["results"]] == run[run["qid"] == "1"]["docno"].tolist()
+    files = sorted((tmp_path / "work").rglob("*"))
+    for function in ("input.args_me.read_documents", "input.args_me.ArgsMe.parts", "search.origins.arguments_as"):
+        monkeypatch.setattr(f"submission.{function}", None)  # must not be called
     assert json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"] == first
     asked(*flags, "another question about zoos")
-    assert sorted((tmp_path / "work").rglob("*")) == size  # questions leave nothing behind
+    assert sorted((tmp_path / "work").rglob("*")) == files  # queries add no files
 
 
-def test_json_says_all_of_an_argument(asked: Any) -> None:
+def test_json_fields(asked: Any) -> None:
     code, out, _ = asked("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUESTION)
     answer = json.loads(out)
     assert (code, answer["question"], out.count("\n")) == (0, QUESTION, 1)
@@ -93,22 +93,22 @@ def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0].startswith("Should zoos be abolished?   461 arguments, ")
-    assert re.fullmatch(r"dirichlet  37 listed +│ bm25  \d+ listed", lines[2])
-    assert re.fullmatch(r"  1  PRO  1\.3942 +│   1  \S+ +\d+\.\d{4}", lines[4])
+    assert re.fullmatch(r"dirichlet  37 results +│ bm25  \d+ results *", lines[2])
+    assert re.fullmatch(r"  1  PRO  1\.3942 +│   1  \S+ +\d+\.\d{4} *", lines[4])
     assert any(line.lstrip().startswith("*ZOOS* ARE PRISONS.") for line in lines)
-    assert any("why: zoos +0.900, abolished +0.494" in line for line in lines)
+    assert any("contributions: zoos +0.900, abolished +0.494" in line for line in lines)
     assert any("debateorg S8b9b12de-A38bcfb72" in line for line in lines)
     assert max(map(len, lines)) <= 100
     assert "\x1b" not in out
 
 
-def test_by_default_the_best_by_words_answers_and_says_so(asked: Any) -> None:
+def test_default_is_the_best_lexical_system(asked: Any) -> None:
     code, out, err = asked(QUESTION)
     assert (code, out.splitlines()[2].split()[0]) == (0, "dirichlet")
-    assert "asking dirichlet, the best that searches by the words alone" in err
+    assert "Using dirichlet, the best lexical system: fusion takes seconds per query without a GPU." in err
 
 
-def test_what_cannot_be_answered(asked: Any, tmp_path: Path) -> None:
+def test_errors_and_empty_results(asked: Any, tmp_path: Path) -> None:
     assert asked("")[0] == 2
     assert asked("zoo " * 10_000)[0] == 2
     code, _, err = asked("--system", "dirichle", "zoos")
@@ -118,15 +118,15 @@ def test_what_cannot_be_answered(asked: Any, tmp_path: Path) -> None:
     code, _, err = asked("--system", "dirichlet", "--checkpoints", str(tmp_path), "zoos")
     assert (code, "no such checkpoint" in err) == (4, True)
     code, out, _ = asked("--system", "dirichlet", "xyzzyx")
-    assert (code, "nothing: no argument has a word of the question" in out) == (0, True)
+    assert (code, "no results: no argument contains a query term" in out) == (0, True)
 
 
-def test_one_that_fails_does_not_stop_the_others(asked: Any, tmp_path: Path) -> None:
+def test_a_failed_system_does_not_stop_the_others(asked: Any, tmp_path: Path) -> None:
     checkpoints = Path(shutil.copytree(CHECKPOINTS / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
     flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
     code, out, err = asked(*flags, QUESTION)
     assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
-    assert "failed: bm25_arguments; the answers of the others are above" in err
+    assert "failed: bm25_arguments; the results of the other systems are printed above" in err
 
 
 def test_a_corpus_without_topics_and_one_of_another_form(asked: Any, tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_a_corpus_without_topics_and_one_of_another_form(asked: Any, tmp_path: P
     (tirex / "queries.jsonl").write_text('{"qid": "1", "query": "zoos"}\n')
     (tirex / "documents.jsonl").write_text(json.dumps({"docno": "d", "text": "zoos are cruel " * 8}) + "\n")
     code, out, _ = asked("-i", str(tirex), "--system", "dirichlet", "--json", "cruel zoos")
-    [found] = json.loads(out)["systems"][0]["results"]
-    assert (code, found["docno"], found["stance"], found["portal"]) == (0, "d", None, None)
+    [hit] = json.loads(out)["systems"][0]["results"]
+    assert (code, hit["docno"], hit["stance"], hit["portal"]) == (0, "d", None, None)
 
 
 @pytest.mark.slow
@@ -148,9 +148,9 @@ def test_a_prompt_through_a_pipe_from_a_foreign_directory(tmp_path: Path) -> Non
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"}
     done = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
     assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "zoos \ufffd\ufffd\ufffd\ufffd"]
-    assert done.stderr.count(b"error: a question of 39999 characters") == 1
-    assert done.stderr.count(b"dirichlet: 1 topics in") == 1  # what follows is said by the answers
-    assert done.stderr.count(b"error: ") == 1  # empty lines ask nothing
+    assert done.stderr.count(b"error: query has 39999 characters") == 1
+    assert done.stderr.count(b"dirichlet: 1 topics in") == 1  # logged once
+    assert done.stderr.count(b"error: ") == 1  # empty lines are skipped
     assert b"Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -163,9 +163,9 @@ def test_a_prompt_on_a_terminal() -> None:
     process = subprocess.Popen(command, cwd=ROOT, stdin=follower, stdout=follower, stderr=subprocess.PIPE, env=environment)
     os.close(follower)
     try:
-        _until(leader, r"\? $")
+        _until(leader, r"query> $")
         os.write(leader, QUESTION.encode() + b"\n")
-        out = _until(leader, r"A38bcfb72[^?]*\? $")
+        out = _until(leader, r"A38bcfb72[^?]*query> $")
         assert "\x1b[1;32mPRO\x1b[0m" in out
         assert "\x1b[1;4;33mZOOS\x1b[0m" in out
         os.write(leader, b"\x04")
@@ -177,7 +177,7 @@ def test_a_prompt_on_a_terminal() -> None:
 
 
 def _until(leader: int, end: str) -> str:
-    """Read what a terminal shows until it ends like that. Raises AssertionError: it does not within 30 seconds."""
+    """Read the output of a terminal until it ends with a pattern, for at most 30 seconds."""
     seen, until = "", time.monotonic() + 30
     while not re.search(end, seen):
         assert time.monotonic() < until, seen
@@ -187,8 +187,8 @@ def _until(leader: int, end: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_kept_index_answers_at_once(tmp_path: Path) -> None:
-    """On the sample: the excerpt's times are in the README; a busy machine may take twice as long."""
+def test_a_cached_index_is_fast(tmp_path: Path) -> None:
+    """On the sample; a busy machine may take twice as long."""
     command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--work", str(tmp_path / "work"), QUESTION]
     subprocess.run(command, check=True, capture_output=True)
     start = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the README says of other libraries, run with these where they are installed; they are no requirements."""
+"""Run the README's examples of other libraries if these are installed; they are not required."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ QUESTIONS = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished
 
 
 def documented(name: str) -> str:
-    """The README's code with that name in it."""
+    """Return the README's code block that contains a name."""
     blocks = re.findall(
         r"```python\n(.*?)```", (ROOT / "submission" / "search" / "README.md").read_text(encoding="utf-8"), re.DOTALL
     )
     return next(block for block in blocks if name in block)
 
 
-def test_the_lines_print_what_they_print() -> None:
-    asked, shown = documented(">>> open_system(").split("\n", 1)
-    found = eval(asked.removeprefix(">>> "), {"open_system": open_system, "Path": lambda place: ROOT / place})
-    assert str(found) == shown.rstrip()
+def test_the_python_example() -> None:
+    block = documented(">>> open_system(")
+    expression, output = block[block.index(">>> open_system(") :].split("\n", 1)
+    hits = eval(expression.removeprefix(">>> "), {"open_system": open_system, "Path": lambda path: ROOT / path})
+    assert str(hits) == output.rstrip()
 
 
 def test_the_transformer_without_its_library() -> None:
@@ -63,20 +64,20 @@ def test_a_corpus_of_ir_datasets(tmp_path: Path) -> None:
     source = type("Source", (), {"stream": lambda self: BytesIO(content), "path": lambda self, force=True: tmp_path / "x"})()
     frame = _defined(type("Library", (), {"Transformer": object}))["arguments_of"](argsme.ArgsMeDocs(source))
     assert frame["docno"].tolist() == [argument["id"] for argument in arguments]
-    found = open_system("dirichlet").search(frame, "Should zoos be abolished?", depth=1)
-    assert found["docno"].item() in set(frame["docno"])
+    hits = open_system("dirichlet").search(frame, "Should zoos be abolished?", depth=1)
+    assert hits["docno"].item() in set(frame["docno"])
 
 
 def _defined(pt: Any) -> dict[str, Any]:
-    """What the README's code defines."""
+    """Return the names that the README's code defines."""
     names: dict[str, Any] = {"pt": pt, "pd": pd, "open_system": open_system}
     exec(documented("class Aragorn"), names)
     return names
 
 
-def _assert_as_searched(found: pd.DataFrame) -> None:
-    assert set(found) == {"qid", "query", "docno", "rank", "score"}
+def _assert_as_searched(hits: pd.DataFrame) -> None:
+    assert set(hits) == {"qid", "query", "docno", "rank", "score"}
     expected = open_system("dirichlet").search(SAMPLE, QUESTIONS)
-    assert found["score"].tolist() == expected["score"].tolist()
-    assert found["docno"].tolist() == expected["docno"].tolist()
-    assert found.groupby("qid")["rank"].min().tolist() == [0, 0]
+    assert hits["score"].tolist() == expected["score"].tolist()
+    assert hits["docno"].tolist() == expected["docno"].tolist()
+    assert hits.groupby("qid")["rank"].min().tolist() == [0, 0]

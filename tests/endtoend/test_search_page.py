@@ -1,4 +1,4 @@
-"""The page: what its server answers to whom, and how a browser shows it."""
+"""The web page: responses of its server, and how a browser shows it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, find
 from submission.systems.remembered import Checkpoints
-from tests.conftest import ROOT, SAMPLE, argument, colours
+from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, colours
 from tests.endtoend.conftest import Log
-from tests.unit.search.test_html import Seen
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 QUESTION = "Should zoos be abolished?"
@@ -40,7 +39,7 @@ Get = Callable[..., tuple[int, dict[str, str], str]]
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """Serve a corpus on a free port while the tests last."""
+    """Serve a corpus on a free port during the tests."""
     opened: list[tuple[SearchServer, Searcher]] = []
 
     def start(directory: Path) -> SearchServer:
@@ -64,7 +63,7 @@ def server(serve: Serve) -> SearchServer:
 
 @pytest.fixture
 def get(server: SearchServer) -> Get:
-    """A request: status, headers and text of the answer."""
+    """Send a request: status, headers and text of the response."""
 
     def ask(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
@@ -81,7 +80,7 @@ def address(question: str = QUESTION, **fields: list[str] | str) -> str:
     return "/?" + urlencode({"q": question, **fields}, doseq=True)
 
 
-def test_the_first_page_is_for_this_machine_alone_and_offers_systems_and_examples(server: SearchServer, get: Get) -> None:
+def test_the_home_page_is_served_on_loopback_with_systems_and_examples(server: SearchServer, get: Get) -> None:
     assert server.server_address[0] == "127.0.0.1"
     assert server.address == f"http://127.0.0.1:{server.server_port}/"
     status, headers, text = get()
@@ -91,59 +90,60 @@ def test_the_first_page_is_for_this_machine_alone_and_offers_systems_and_example
     assert f'<a href="/?q={QUESTION.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUESTION}</a>' in text
 
 
-def test_an_answer_in_two_columns_with_marks(get: Get) -> None:
+def test_results_of_two_systems_with_matches(get: Get) -> None:
     status, _, text = get(address(system=["dirichlet", "bm25"], depth="10"))
     assert status == 200
-    one, other = text.split('<section class="system">')[1:]
-    pro, con = one.split('<div class="side against">')
-    assert "<h3>PRO<span>for its conclusion</span></h3>" in pro
+    dirichlet, bm25 = text.split('<section class="system">')[1:]
+    pro, con = dirichlet.split('<div class="stance con">')
+    assert "<h3>PRO<span>supports its conclusion</span></h3>" in pro
+    assert "<h3>CON<span>attacks its conclusion</span></h3>" in con
     assert "<code>S8b9b12de-A38bcfb72</code>" in pro
     assert "<code>S8b9b12de-A1c557e4b</code>" in con
     assert "<mark>ZOOS</mark> ARE PRISONS." in pro
-    assert one.count("<article") == other.count("<article") == 10
-    assert [int(rank) for rank in re.findall(r'title="rank">(\d+)<', one)] != sorted(range(1, 11))  # those of the sides
-    assert "461 arguments of the sample" in text
+    assert dirichlet.count("<article") == bm25.count("<article") == 10
+    assert [int(rank) for rank in re.findall(r'title="rank">(\d+)<', dirichlet)] != sorted(range(1, 11))  # grouped by stance
+    assert "461 arguments (sample), " in text
 
 
-def test_explanations_on_a_click(get: Get) -> None:
+def test_explanations_are_switched_on_and_off(get: Get) -> None:
     _, _, text = get(address(system="dirichlet"))
-    assert '<div class="why">' not in text
-    link = re.search(r'href="([^"]*why=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Why this score', text)
+    assert '<div class="explanation">' not in text
+    link = re.search(r'href="([^"]*why=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Explain score', text)
     assert link is not None
     assert link[1].endswith("#dirichlet-1")
     _, _, opened = get(link[1].partition("#")[0].replace("&amp;", "&"))
-    assert opened.count('<div class="why">') == 1
+    assert opened.count('<div class="explanation">') == 1
     assert '<th scope="row">zoos<span>weight 1.0000, tf 2, df 20</span></th><td>+0.8998</td>' in opened
-    back = re.search(r'href="([^"]*)">Hide why', opened)
+    back = re.search(r'href="([^"]*)">Hide explanation', opened)
     assert back is not None
-    assert '<div class="why">' not in get(back[1].partition("#")[0].replace("&amp;", "&"))[2]
+    assert '<div class="explanation">' not in get(back[1].partition("#")[0].replace("&amp;", "&"))[2]
 
 
 @pytest.mark.slow
-def test_shades_where_these_systems_are_chosen(get: Get) -> None:
+def test_highlights_of_systems_with_an_enricher(get: Get) -> None:
     _, _, text = get(address(system=["targer_dirichlet", "dirichlet"], depth="5"))
     targer, plain = text.split('<section class="system">')[1:]
     articles = "".join(targer.split("<article")[1:])
-    assert '<span class="shade claim">' in articles
-    assert re.search(r'<span class="shade premise">[^<]+ [^<]+', articles)  # words together
-    assert "shade" not in plain
-    assert "Searched is only what is found to be" in targer
+    assert '<span class="highlight claim">' in articles
+    assert re.search(r'<span class="highlight premise">[^<]+ [^<]+', articles)  # adjacent words in one element
+    assert "highlight" not in plain
+    assert "Indexed text only: " in targer
 
 
-def test_it_needs_no_scripts_and_no_other_place(get: Get) -> None:
+def test_no_scripts_and_no_external_resources(get: Get) -> None:
     for path in ("/", address(), "/style.css"):
         _, headers, text = get(path)
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
         assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
         assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
-    seen = Seen(get(address())[2])
+    seen = ParsedPage(get(address())[2])
     assert set(seen.elements) <= {
         "html", "head", "meta", "title", "link", "body", "header", "main", "form", "div", "a", "input", "button", "details",
-        "summary", "u", "b", "label", "span", "p", "select", "option", "section", "h2", "h3", "h4", "article", "code", "mark",
+        "summary", "b", "label", "span", "p", "select", "option", "section", "h2", "h3", "h4", "article", "code", "mark",
     }  # fmt: skip
 
 
-def test_other_hosts_methods_and_places_are_refused(get: Get, server: SearchServer) -> None:
+def test_other_hosts_methods_and_paths_are_rejected(get: Get, server: SearchServer) -> None:
     port = server.server_port
     assert [get(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
     others = (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", f"[::1]:{port}")
@@ -158,7 +158,7 @@ def test_other_hosts_methods_and_places_are_refused(get: Get, server: SearchServ
 
 
 def sent(server: SearchServer, request: bytes) -> bytes:
-    """The answer to some bytes; {host} is the server's own."""
+    """Send bytes, with {host} replaced by the server's address; return the response."""
     answer = b""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
         connection.sendall(request.replace(b"{host}", f"127.0.0.1:{server.server_port}".encode()))
@@ -179,19 +179,19 @@ def test_a_head_has_no_body(server: SearchServer) -> None:
     ("path", "status", "message"),
     [
         ("/?q=zoos+and+cages&system=x", 400, 'value="zoos and cages"'),
-        ("/?q=zoos&system=dirichle", 400, "did you mean &#x27;dirichlet&#x27;?"),
-        (f"/?q=zoos&system={quote(EVIL)}", 400, "unknown system &#x27;&lt;img src=x"),
-        ("/?q=zoos&depth=1000000", 400, "depth &#x27;1000000&#x27;; expected 5, 10, 20"),
-        ("/?q=zoos" + "&system=".join(["", "bm25", "gru", "drmm", "knrm", "snrm"]), 400, "expected at most 4"),
-        ("/?q=" + "zoo+" * 3_000, 400, "a question of 11999 characters"),
-        ("/?" + "q=a&" * 200, 400, "more than 100 fields"),
+        ("/?q=zoos&system=dirichle", 400, "did you mean &#39;dirichlet&#39;?"),
+        (f"/?q=zoos&system={quote(EVIL)}", 400, "unknown system &#39;&lt;img src=x"),
+        ("/?q=zoos&depth=1000000", 400, "depth &#39;1000000&#39;; expected 5, 10, 20"),
+        ("/?q=zoos" + "&system=".join(["", "bm25", "gru", "drmm", "knrm", "snrm"]), 400, "select at most 4"),
+        ("/?q=" + "zoo+" * 3_000, 400, "query has 11999 characters"),
+        ("/?" + "q=a&" * 200, 400, "more than 100 parameters"),
         ("/?q=" + "a" * 70_000, 414, ""),
-        ("/?q=xyzzyx", 200, "No argument has a word of it."),
+        ("/?q=xyzzyx", 200, "No argument contains a query term."),
         ("/?q=%ff%fe&system=bm25", 200, ""),
         ("/?q=zoos;system=x&&&=&why=", 200, "<article"),
     ],
 )  # fmt: skip
-def test_addresses_that_nobody_means(path: str, status: int, message: str, get: Get) -> None:
+def test_unusual_urls(path: str, status: int, message: str, get: Get) -> None:
     found, _, text = get(path)
     assert found == status
     assert message in text
@@ -204,15 +204,15 @@ def test_addresses_that_nobody_means(path: str, status: int, message: str, get: 
      b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",
      b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"z" * 70_000],
 )  # fmt: skip
-def test_requests_that_are_none(request_bytes: bytes, get: Get, server: SearchServer, caplog: Log) -> None:
+def test_invalid_requests(request_bytes: bytes, get: Get, server: SearchServer, caplog: Log) -> None:
     answer = sent(server, request_bytes)
     assert b" 200 " not in answer.split(b"\r\n")[0]
     assert b"Traceback" not in answer
-    assert get()[0] == 200  # it is still there
+    assert get()[0] == 200  # still running
     assert "internal error" not in caplog.text
 
 
-def test_what_a_corpus_says_is_text(serve: Serve, tmp_path: Path) -> None:
+def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
     premise = f"zoos </p></article><script>alert(1)</script> {EVIL} \u202e \x00 " + "and so on " * 20
     evil = argument("<i>d</i>", f"Zoos {EVIL}", premise)
     evil["context"] = {"sourceDomain": '"><script>'}
@@ -222,7 +222,7 @@ def test_what_a_corpus_says_is_text(serve: Serve, tmp_path: Path) -> None:
     for query in ("", "q=zoos&why=dirichlet <i>d</i>", f"q={quote(EVIL)}+zoos"):
         status, text = server.answered(query)
         assert status == 200
-        assert not {"script", "img", "i"} & set(Seen(text).elements)
+        assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
         assert not set(text) & {"\u202e", "\0"}
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
@@ -230,7 +230,7 @@ def test_what_a_corpus_says_is_text(serve: Serve, tmp_path: Path) -> None:
 def test_a_port_that_is_taken(server: SearchServer, serve: Serve) -> None:
     command = [sys.executable, "-m", "submission", "search", "--serve", str(server.server_port), "--system", "bm25"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, "cannot be listened on (Address already in use)" in done.stderr) == (2, True)
+    assert (done.returncode, "cannot listen on port (Address already in use)" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -247,14 +247,14 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         connection.close()
         process.terminate()
         assert process.wait(10) == 143
-        assert list(tmp_path.iterdir()) == []  # nothing is left behind
+        assert list(tmp_path.iterdir()) == []  # no files left
     finally:
         process.kill()
         process.communicate()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_browser_shows_it(server: SearchServer, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
     page = server.address.rstrip("/") + address(f"{QUESTION} {EVIL}", system=["dirichlet", "bm25"])
@@ -265,11 +265,11 @@ def test_a_browser_shows_it(server: SearchServer, tmp_path: Path) -> None:
     assert colours(picture.read_bytes()) > 100
     with Image.open(picture) as opened:
         shown = {colour for _, colour in opened.convert("RGB").getcolors(1 << 24) or []}
-    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= shown  # marks, PRO and CON: the style was allowed
+    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= shown  # matches, PRO and CON: the stylesheet was loaded
 
 
 def _browse(page: str, folder: Path, *flags: str) -> str:
-    """What headless Chromium says of a page."""
+    """Return the output of headless Chromium for a page."""
     quiet = [
         "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",

@@ -1,6 +1,6 @@
-"""Questions that nobody means: each gets an answer or a clear error, in a terminal, as JSON, at a prompt, and in a browser."""
+"""Unusual queries give results or a clear error: in a terminal, as JSON, at a prompt, and in a browser."""
 
-# ruff: noqa: RUF001 letters of other alphabets and marks that look alike are the point
+# ruff: noqa: RUF001 look-alikes are intended
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from rich.console import Console
 
 from submission.engine.engine import CPU
 from submission.errors import UsageError
 from submission.paths import CHECKPOINTS
+from submission.search.answer import dumped
 from submission.search.corpus import Corpus
-from submission.search.machine import dumped
 from submission.search.searcher import Searcher, Wish
 from submission.search.server import SearchServer
-from submission.search.terminal import written
+from submission.search.terminal import render
 from submission.systems.catalogue import find
 from submission.systems.remembered import Checkpoints
-from tests.conftest import ROOT, SAMPLE
-from tests.unit.search.test_html import Seen
+from tests.conftest import ROOT, SAMPLE, ParsedPage
 
 SYSTEMS = [find("dirichlet_rm3"), find("bm25")]
 ALONE = [
@@ -55,38 +56,40 @@ def searcher() -> Iterator[Searcher]:
 
 @pytest.fixture(scope="module")
 def server(searcher: Searcher) -> Iterator[SearchServer]:
-    """Asked in this process: what it does with sockets is tested elsewhere."""
+    """Create a server that is called in this process."""
     with SearchServer(searcher, SYSTEMS, 3, 0) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("question", ALONE, ids=lambda question: ascii(question)[1:25])
-def test_an_answer_or_a_clear_error(question: str, searcher: Searcher, server: SearchServer) -> None:
+def test_results_or_a_clear_error(question: str, searcher: Searcher, server: SearchServer) -> None:
     status, page = server.answered(
         "q=" + quote(question, errors="surrogatepass") + "&why=bm25 x&system=bm25&system=dirichlet_rm3"
     )
-    seen = Seen(page)
-    assert not {"script", "img", "svg", "style", "iframe", "object"} & set(seen.elements)
-    assert seen.elements.count("title") == 1
+    parsed = ParsedPage(page)
+    assert not {"script", "img", "svg", "style", "iframe", "object"} & set(parsed.elements)
+    assert parsed.elements.count("title") == 1
     if status != 200 or not question.strip():
         assert status == (400 if question.strip() else 200)
-        with pytest.raises(UsageError, match=r"^(an empty question; expected words|a question of [0-9]+ characters)"):
+        with pytest.raises(UsageError, match=r"^(empty query; enter at least one word|query has [0-9]+ characters)"):
             searcher.ask(question, SYSTEMS, Wish())
         return
-    answer = searcher.ask(question, SYSTEMS, Wish(3, lambda system, docno: True))
+    results = searcher.ask(question, SYSTEMS, Wish(3, lambda system, docno: True))
     for coloured in (False, True):
-        for columns in (20, 100, 200):
-            text = written(answer, 461, columns, coloured)
+        for width in (20, 100, 200):
+            file = StringIO()
+            render(results, 461, Console(file=file, width=width, force_terminal=coloured, markup=False, highlight=False))
+            text = file.getvalue()
             text.encode()
             assert not set(text) & {chr(code) for code in (*range(10), *range(11, 27), *range(28, 32), 127, 0x202E, 0x9B)}
             assert coloured or "\x1b" not in text
-    line = dumped(answer)
-    assert (line.isascii(), line.count("\n"), json.loads(line)["question"]) == (True, 1, answer.question)
+    line = dumped(results)
+    assert (line.isascii(), line.count("\n"), json.loads(line)["question"]) == (True, 1, results.question)
     page.encode()
 
 
 @pytest.mark.slow
-def test_all_of_them_at_a_prompt() -> None:
+def test_all_queries_at_a_prompt() -> None:
     lines = [question.replace("\n", " ").encode("utf-8", "surrogatepass") for question in ALONE]
     command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--device", "cpu"]
     done = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)

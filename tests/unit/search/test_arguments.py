@@ -38,18 +38,18 @@ def test_the_fingerprint_is_of_all_texts() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("one text", "arguments are one text; expected a frame, several texts in a list, or the Path of a directory"),
-        ([], "arguments: there are none"),
-        (["a", None], "arguments: premise of 2 is None; expected a text"),
-        (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at character 1; expected a text that UTF-8 can write"),
-        (pd.DataFrame({"docno": ["a"]}), "arguments: no column premise; expected docno, premise, there are docno"),
-        (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: docno a occurs twice"),
-        (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: docno 'a b'; expected a text without blanks"),
-        (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: docno 7; expected a text"),
+        ("one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
+        ([], "arguments: empty; pass at least one"),
+        (["a", None], "arguments: premise of 2 is None; expected a string"),
+        (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it, UTF-8 cannot encode it"),
+        (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise, found docno"),
+        (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
+        (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: invalid docno 'a b'; use a string without whitespace"),
+        (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: invalid docno 7; use a string"),
         (Path("/nonexistent"), "/nonexistent: no such input directory"),
     ],
 )
-def test_what_are_no_arguments(arguments: Any, message: str) -> None:
+def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     with pytest.raises(SubmissionError, match=re.escape(message)):
         corpus_of(arguments)
 
@@ -57,27 +57,27 @@ def test_what_are_no_arguments(arguments: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("questions", "error", "message"),
     [
-        ("", UsageError, "an empty question"),
-        (["a", 7], InputError, "questions: query of 2 is 7; expected a text"),
-        (pd.DataFrame({"qid": ["1"], "text": ["a"]}), InputError, "questions: no column query; expected qid, query"),
+        ("", UsageError, "empty query; enter at least one word"),
+        (["a", 7], InputError, "queries: query of 2 is 7; expected a string"),
+        (pd.DataFrame({"qid": ["1"], "text": ["a"]}), InputError, "queries: missing column query; expected qid, query"),
     ],
 )
-def test_what_are_no_questions(questions: Any, error: type[Exception], message: str) -> None:
+def test_invalid_queries_raise(questions: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         topics_of(questions)
 
 
-def test_three_lines() -> None:
-    found = open_system("dirichlet").search(TEXTS, ["Are zoos cruel?", "Is golf a sport?", "unknownword"])
-    assert found.columns.tolist() == ["qid", "docno", "rank", "score"]
-    assert found[["qid", "docno", "rank"]].to_numpy().tolist() == [["1", "1", 1], ["1", "2", 2], ["2", "2", 1]]
+def test_search_texts() -> None:
+    hits = open_system("dirichlet").search(TEXTS, ["Are zoos cruel?", "Is golf a sport?", "unknownword"])
+    assert hits.columns.tolist() == ["qid", "docno", "rank", "score"]
+    assert hits[["qid", "docno", "rank"]].to_numpy().tolist() == [["1", "1", 1], ["1", "2", 2], ["2", "2", 1]]
 
 
-def test_no_questions_get_no_arguments_and_open_nothing(tmp_path: Path) -> None:
-    none = pd.DataFrame({"qid": [], "query": []}, dtype=object)
+def test_no_queries_give_no_hits_and_load_no_checkpoint(tmp_path: Path) -> None:
+    no_queries = pd.DataFrame({"qid": [], "query": []}, dtype=object)
     with open_system("sbert", checkpoints=tmp_path).over(TEXTS) as index:
-        found = index.search(none)
-    assert (found.columns.tolist(), len(found)) == (["qid", "docno", "rank", "score"], 0)
+        hits = index.search(no_queries)
+    assert (hits.columns.tolist(), len(hits)) == (["qid", "docno", "rank", "score"], 0)
     assert index.closed
 
 
@@ -85,7 +85,7 @@ def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
     index = open_system("bm25_arguments").over(TEXTS, tmp_path / "work")
     first = index.search("zoos", depth=1)
     assert first["docno"].tolist() == ["1"]
-    with pytest.raises(UsageError, match="depth 0; expected a whole number from 1 to 1000"):
+    with pytest.raises(UsageError, match="depth 0; expected an integer from 1 to 1000"):
         index.search("zoos", depth=0)
     with pytest.raises(SubmissionError, match="another process works there"):
         open_system("dirichlet").over(TEXTS, tmp_path / "work")
@@ -94,7 +94,7 @@ def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(again.search("zoos", depth=1), first)
 
 
-def test_only_short_premises_are_refused_with_the_reason() -> None:
+def test_only_short_premises_and_unknown_systems_raise() -> None:
     with pytest.raises(InputError, match="no argument is left of 1; expected some with a conclusion and a premise of 15 words"):
         open_system("dirichlet").search(["too short"], "zoos")
     with pytest.raises(UsageError, match="unknown system 'dirichle'; did you mean 'dirichlet'"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -7,7 +8,7 @@ import torch
 
 from submission.engine.engine import CPU
 from submission.paths import CHECKPOINTS
-from submission.search.chosen import BY_WORDS, chosen
+from submission.search.command import BY_WORDS, chosen
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import Lexical
 from submission.systems.remembered import Checkpoints
@@ -18,22 +19,25 @@ from training.paths import MEASURED
 GPU = torch.device("cuda")
 
 
-def names(asked: list[str], device: torch.device, checkpoints: Path = CHECKPOINTS) -> list[str]:
-    return [system.name for system in chosen(asked, Checkpoints(checkpoints), device)[0]]
+def select(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINTS) -> tuple[list[str], str]:
+    systems, message = chosen(names, Checkpoints(checkpoints), device)
+    return [system.name for system in systems], message
 
 
-def test_those_that_are_named_each_once() -> None:
-    assert names(["bm25", "gru", "bm25"], CPU) == ["bm25", "gru"]
-    assert chosen(["bm25"], Checkpoints(CHECKPOINTS), CPU)[1] == ""
+def test_named_systems_once_each() -> None:
+    assert select(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
 
 
-def test_the_primary_one_where_it_is_quick(tmp_path: Path) -> None:
-    assert names([], GPU) == ["fusion"]
-    assert names([], CPU) == [BY_WORDS]
-    assert names([], GPU, tmp_path) == [BY_WORDS]  # its checkpoints are not there
+def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
+    assert select([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
+    names, message = select([], CPU)
+    assert (names, "fusion takes seconds per query without a GPU." in message) == ([BY_WORDS], True)
+    names, message = select([], GPU, tmp_path)
+    assert (names, "GPU" in message) == ([BY_WORDS], False)
+    assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
 
 
-def test_by_words_the_best_by_the_headline_measure() -> None:
+def test_default_lexical_system_is_best_by_the_headline_measure() -> None:
     rows = pd.read_csv(MEASURED)
     means = rows[(rows["measure"] == HEADLINES[0]) & (rows["over"] == JUDGED)].set_index("run")["mean"]
     by_words = [

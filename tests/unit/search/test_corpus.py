@@ -17,27 +17,27 @@ from tests.conftest import SAMPLE
 
 @pytest.fixture
 def tirex(tmp_path: Path) -> Path:
-    """A data set in TIREx's form with a list to be re-ranked."""
-    listed = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
-    (tmp_path / "rerank.jsonl").write_text(json.dumps(listed) + "\n")
+    """A TIREx data set with a ranking to re-rank."""
+    row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
+    (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
     return tmp_path
 
 
-def test_an_index_of_rank_is_one_of_the_same_corpus(tirex: Path) -> None:
+def test_corpus_has_the_fingerprint_and_documents_of_rank(tirex: Path) -> None:
     for directory in (SAMPLE, tirex):
         corpus, source = Corpus.of_directory(directory), Input(directory)
         assert corpus.corpus_fingerprint == source.corpus_fingerprint
         pd.testing.assert_frame_equal(corpus.documents, source.documents)
 
 
-def test_a_list_that_is_there_is_not_what_is_asked(tirex: Path) -> None:
+def test_a_supplied_ranking_is_ignored(tirex: Path) -> None:
     corpus = Corpus.of_directory(tirex)
     assert Input(tirex).given(lambda docnos: set()) is not None
     assert (corpus.given(lambda docnos: set()), corpus.list_file) == (None, None)
     assert corpus.topics.empty
 
 
-def test_topics_are_no_part_of_it(tmp_path: Path) -> None:
+def test_topics_are_optional(tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "idebate.json", tmp_path)
     assert len(Corpus.of_directory(tmp_path).documents) == 80
     (tmp_path / "idebate.json").write_text("{")
@@ -45,9 +45,9 @@ def test_topics_are_no_part_of_it(tmp_path: Path) -> None:
         _ = Corpus.of_directory(tmp_path).documents
 
 
-def test_questions_have_fingerprints_of_their_own() -> None:
+def test_queries_change_the_fingerprint_only() -> None:
     corpus = Corpus.of_directory(SAMPLE)
-    asked = [Questions(corpus, one_topic(question)) for question in ("zoos", "zoo s", "golf")]
-    assert len({one.fingerprint for one in asked}) == 3
-    assert {one.corpus_fingerprint for one in asked} == {corpus.corpus_fingerprint}
+    inputs = [Questions(corpus, one_topic(query)) for query in ("zoos", "zoo s", "golf")]
+    assert len({source.fingerprint for source in inputs}) == 3
+    assert {source.corpus_fingerprint for source in inputs} == {corpus.corpus_fingerprint}
     assert corpus.fingerprint == corpus.corpus_fingerprint

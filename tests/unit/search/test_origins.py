@@ -22,7 +22,7 @@ def with_stances(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Callable[[dict[str, str]], Origins]:
-    """The origins in files of such contents, kept."""
+    """Write corpus files and open their metadata."""
 
     def open_them(contents: dict[str, str]) -> Origins:
         for name, text in contents.items():
@@ -33,7 +33,7 @@ def opened(tmp_path: Path) -> Callable[[dict[str, str]], Origins]:
     return open_them
 
 
-def test_stance_and_portal_as_args_me_says(opened: Callable[[dict[str, str]], Origins]) -> None:
+def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], Origins]) -> None:
     arguments = [
         with_stances("a", "PRO", sourceDomain="debate.org"),
         with_stances("b", "CON", "CON", sourceDomain="parliament.example.org"),
@@ -62,16 +62,16 @@ def test_an_argument_a_line_has_them_too(opened: Callable[[dict[str, str]], Orig
     assert origins.of(["a", "b"]) == {"a": Origin("PRO", "debate.org"), "b": Origin("CON", "")}
 
 
-def test_a_file_of_another_form_says_nothing(
+def test_a_file_with_another_structure_has_no_metadata(
     opened: Callable[[dict[str, str]], Origins], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = json.dumps({"arguments": [with_stances("a", "CON")]})
     origins = opened({"idebate.json": good, "debateorg.json": good.replace('"CON"}]', '"CON"}], "x": [')})
     assert origins.of(["a"]) == {"a": Origin("CON", "idebate")}
-    assert "debateorg.json: stances and portals cannot be read" in caplog.text
+    assert "debateorg.json: cannot read stances and portals" in caplog.text
 
 
-def test_they_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = Corpus.of_directory(SAMPLE)
     with Work(tmp_path / "work", tmp_path) as work:
         first = open_origins(corpus, work).of(["S89c1bfbf-A1536463"])
@@ -84,7 +84,7 @@ def test_they_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             again.of(["a"])
 
 
-def test_other_forms_have_none(tmp_path: Path) -> None:
+def test_other_formats_have_no_metadata(tmp_path: Path) -> None:
     frame = pd.DataFrame({"docno": ["a"], "conclusion": ["b"], "premise": ["c"]})
     with Work(None, tmp_path) as work:
         assert open_origins(Corpus.of_frame(frame), work).of(["a"]) == {}

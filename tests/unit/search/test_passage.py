@@ -18,29 +18,29 @@ def shown(text: str, passage: Passage) -> tuple[str, list[str]]:
 
 
 def sentence(*words: str, size: int = 40) -> str:
-    """A sentence of so many words."""
+    """Return a sentence of `size` words."""
     return " ".join([*words, *["filler"] * (size - len(words))]) + ". "
 
 
 def test_the_window_with_the_rarest_words_is_taken() -> None:
     text = sentence("Animals", "zoos") + sentence("It", "is", "cruel") + sentence("Animals", "animals")
-    found, marks = shown(text, best_passage(text, WEIGHTS, Terms("none")))
-    assert found.startswith("It is cruel filler")
-    assert found.endswith("filler.")
-    assert marks == ["cruel"]
+    snippet, matches = shown(text, best_passage(text, WEIGHTS, Terms("none")))
+    assert snippet.startswith("It is cruel filler")
+    assert snippet.endswith("filler.")
+    assert matches == ["cruel"]
 
 
 def test_short_sentences_are_taken_together() -> None:
     text = sentence() + "Zoos are old. They are cruel! Really?\nYes. " + sentence()
-    found, marks = shown(text, best_passage(text, WEIGHTS, Terms("none")))
-    assert found.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
-    assert marks == ["Zoos", "cruel"]
+    snippet, matches = shown(text, best_passage(text, WEIGHTS, Terms("none")))
+    assert snippet.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
+    assert matches == ["Zoos", "cruel"]
 
 
 def test_different_words_count_once_and_more_marks_decide_between_equals() -> None:
     text = sentence("zoos") + sentence("zoos", "zoos") + sentence("zoos", "zoos")
     passage = best_passage(text, WEIGHTS, Terms("none"))
-    assert passage.place.start == len(sentence("zoos"))  # of these the first
+    assert passage.place.start == len(sentence("zoos"))  # the first of equals
     assert len(passage.within) == 2
     assert len(passage.marks) == 5
 
@@ -52,9 +52,9 @@ def test_a_word_that_is_said_again_and_again_weighs_no_more() -> None:
 
 def test_a_long_sentence_is_cut() -> None:
     text = " ".join(["filler"] * 500 + ["zoos"] + ["filler"] * 500)
-    found, marks = shown(text, best_passage(text, WEIGHTS, Terms("none")))
-    assert len(found.split()) == LONGEST
-    assert marks == ["zoos"]
+    snippet, matches = shown(text, best_passage(text, WEIGHTS, Terms("none")))
+    assert len(snippet.split()) == LONGEST
+    assert matches == ["zoos"]
 
 
 @pytest.mark.parametrize("text", ["", "   \n ", "nothing of it. " * 100])
@@ -76,7 +76,7 @@ def test_marks_are_of_the_terms_of_the_index() -> None:
 def test_a_text_of_whatever_length_takes_no_longer_than_it_must(text: str) -> None:
     start = time.monotonic()
     best_passage(text * 20_000, WEIGHTS, Terms("none"))
-    assert time.monotonic() - start < 2.0  # a hundred times that where each place looks at all that follow
+    assert time.monotonic() - start < 2.0  # a hundred times as long in quadratic time
 
 
 @given(st.text(), st.sampled_from(["none", "porter"]))
@@ -87,7 +87,7 @@ def test_words_have_the_terms_that_the_index_makes_of_the_text(text: str, stemme
 
 @given(st.text("zoos cruel.!?…\n\t'’\u0301é", max_size=400))
 def test_a_passage_is_a_part_of_any_text(text: str) -> None:
-    place, marks = best_passage(text, {**WEIGHTS, "zoo": 1.0}, Terms("none"))
-    assert 0 <= place.start <= place.end <= len(text)
-    assert text[slice(*place)].strip() == text[slice(*place)] or not text.strip()
-    assert all(isinstance(mark, Span) and word().fullmatch(text[slice(*mark)]) for mark in marks)
+    span, matches = best_passage(text, {**WEIGHTS, "zoo": 1.0}, Terms("none"))
+    assert 0 <= span.start <= span.end <= len(text)
+    assert text[slice(*span)].strip() == text[slice(*span)] or not text.strip()
+    assert all(isinstance(match, Span) and word().fullmatch(text[slice(*match)]) for match in matches)

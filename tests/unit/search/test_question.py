@@ -19,7 +19,7 @@ from submission.search.question import LONGEST, clean
         ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
         ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"),
         ("zoo\udcffs", "zoo\ufffds"),
-        ("Cafe\u0301s für alle?", "Cafe\u0301s für alle?"),  # as it is written
+        ("Cafe\u0301s für alle?", "Cafe\u0301s für alle?"),  # unchanged
         ("\u0647\u0644 \u064a\u062c\u0628\u061f", "\u0647\u0644 \u064a\u062c\u0628\u061f"),
         ("z" * LONGEST, "z" * LONGEST),
     ],
@@ -31,12 +31,12 @@ def test_one_line_as_in_a_topics_file(typed: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("", "an empty question; expected words"),
-        (" \n\0\x7f ", "an empty question; expected words"),
-        ("zoo " * LONGEST, f"a question of {4 * LONGEST - 1} characters ('zoo zoo zoo"),
+        ("", "empty query; enter at least one word"),
+        (" \n\0\x7f ", "empty query; enter at least one word"),
+        ("zoo " * LONGEST, f"query has {4 * LONGEST - 1} characters ('zoo zoo zoo"),
     ],
 )
-def test_what_is_no_question(typed: str, message: str) -> None:
+def test_empty_and_long_queries_raise(typed: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         clean(typed)
 

@@ -34,8 +34,8 @@ def test_targer_sees_claims_and_premises_as_they_are_indexed(execute: Execute) -
 def test_deepct_sees_the_weight_of_words_but_of_urls(execute: Execute, tmp_path: Path) -> None:
     execution, stage = execute(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
     found = shown(execution, "S89c1bfbf-A55b19fa0", shades(stage, execution, "S89c1bfbf-A55b19fa0"))
-    assert {kind for _, kind in found} <= {f"s{level}" for level in range(1, LEVELS + 1)}
-    heaviest = {text.lower() for text, kind in found if kind == f"s{LEVELS}"}
+    assert {kind for _, kind in found} <= {f"weight-{level}" for level in range(1, LEVELS + 1)}
+    heaviest = {text.lower() for text, kind in found if kind == f"weight-{LEVELS}"}
     assert heaviest
     assert heaviest <= {"zoo", "captivity", "elephant", "tiger", "sanctuaries", "conservation", "freedom"}
     assert not any("example" in text for text, _ in found)  # it stands in a URL
