@@ -74,8 +74,7 @@ def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vecto
     for name, cause in unprepared.items():
         log.error("%s: skipped: %s", name, cause)
     free_gpus = _free_gpus(gpus)
-    jobs: dict[str, Future[int]] = {}
-    running: set[subprocess.Popen[bytes]] = set()
+    jobs, running = dict[str, Future[int]](), set[subprocess.Popen[bytes]]()
 
     def run_fit(name: str) -> int:
         """Return the exit code."""

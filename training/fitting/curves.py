@@ -1,4 +1,4 @@
-"""Plot learning curves: loss, validation metrics, sparsity (Entezari 2020, figures 4.2-4.5)."""
+"""Plot learning curves: loss, validation metrics, sparsity (Entezari 2020, figures 4.2-4.9)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class FrozenLayers(nn.Module):
     def forward(
         self, input_ids: Tensor, token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, **others: object
     ) -> Tensor:
-        """Return vectors (R, T, E) of word pieces (R, T); 0 at padding.
+        """Encode word pieces (R, T) as vectors (R, T, E); 0 at padding.
 
         Args:
             input_ids: word pieces.

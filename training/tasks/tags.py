@@ -118,9 +118,9 @@ class Examples:
         for document in documents:
             remaining_tags = iter(document.tags)
             for passage in reader.passages(" ".join(document.words)):
-                first, *others = [next(remaining_tags) for _ in passage.words]
+                first, *inner = [next(remaining_tags) for _ in passage.words]
                 passages.append(passage)
-                tags.append([first.replace("I-", "B-"), *others])
+                tags.append([first.replace("I-", "B-"), *inner])
         return cls(passages, tags)
 
 
