@@ -134,8 +134,8 @@ def _contents(
 ) -> dict[str, bytes]:
     """Return the files of the checkpoint."""
     readme = card(
-        "grid", name=name, formula=point.formula(), metrics=metrics, measures=MEASURES, ways=(CROSS_VALIDATED, CHOSEN_ON),
-        data=JUDGED, provenance=provenance,
+        "grid", name=name, formula=point.formula(), metrics=metrics, measures=MEASURES, data=JUDGED,
+        evaluations=(CROSS_VALIDATED, CHOSEN_ON), provenance=provenance,
     )  # fmt: skip
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(point)),

@@ -46,7 +46,7 @@ def test_a_grids_card(name: str) -> None:
     best = msgspec.convert(load_json(CHECKPOINTS / name / CONFIG), Parameters)
     facts = {"name": name, "formula": best.formula(), "metrics": metrics, "provenance": SHIPPED[name], "data": JUDGED}
 
-    assert card("grid", **facts, measures=MEASURES, ways=(CROSS_VALIDATED, CHOSEN_ON)) == text
+    assert card("grid", **facts, measures=MEASURES, evaluations=(CROSS_VALIDATED, CHOSEN_ON)) == text
 
 
 def test_the_fusions_card_and_a_fact_that_is_missing_which_is_no_empty_place() -> None:

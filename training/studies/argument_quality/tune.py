@@ -100,8 +100,9 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
     provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
     text = card(
-        "quality", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS), loss=rerank.LOSS,
-        metrics=metrics, held=(MEASURES[DECIDES], WEBIS[HELD]), ways=(GIVEN_ORDER, CROSS_VALIDATED, CHOSEN_ON),
+        "quality", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS), metrics=metrics,
+        max_loss=rerank.LOSS, constrained_measures=(MEASURES[DECIDES], WEBIS[HELD]),
+        evaluations=(GIVEN_ORDER, CROSS_VALIDATED, CHOSEN_ON),
     )  # fmt: skip
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(POINTS[best])),
