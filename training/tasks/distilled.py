@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from submission.errors import InputError, UsageError
 from submission.text.tokenisers import Tokeniser
-from training.data.seeds import Stream, generator
+from training.data.split import hold_out
 from training.distilling.prepare import distilled_table, place
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe
@@ -54,8 +54,8 @@ class Distillation(Listwise):
         titles = table["topic"].unique()
         if len(titles) < 2:
             raise InputError(f"{place(work)}: {len(titles)} title; at least 2 are needed to hold one out")
-        held_out_titles = generator(seed, Stream.SPLIT).permutation(titles)[: max(1, len(titles) // HELD_OUT)]
-        is_held_out = table["topic"].isin(held_out_titles)
+        indices, _ = hold_out(len(titles), len(titles) // HELD_OUT, seed)
+        is_held_out = table["topic"].isin(titles[indices])
         train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
         lists = labelled_lists(train, distilled.size, _above_the_lowest)
         loss = MARGIN_MSE if distilled.loss == "margin_mse" else LOSSES["mse"]

@@ -16,7 +16,7 @@ from submission.errors import InputError
 from submission.scoring.batches import batches
 from submission.text.ids import UNKNOWN
 from submission.text.written import WrittenPassage, WrittenReader
-from training.data.seeds import Stream, generator
+from training.data.split import hold_out
 from training.data.vectors import VectorSettings
 from training.data.work import made
 from training.fitting.curves import Curve
@@ -95,11 +95,10 @@ class LanguageModelling(Task[LanguageModel]):
         """Load the premises and split them into passages. Raises InputError: the tables are missing."""
         record, table = made(work), VectorSettings(written=language.vectors).table
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
-        order = generator(seed, Stream.SPLIT).permutation(len(premises))
-        validation_size = min(VALIDATING, max(1, len(order) // HELD_OUT))
-        validation = [text for row in order[:validation_size] for text in trainee.reader.passages(premises[row].as_py())]
+        held_out, others = hold_out(len(premises), min(VALIDATING, len(premises) // HELD_OUT), seed)
+        validation = [text for row in held_out for text in trainee.reader.passages(premises[row].as_py())]
         training: list[WrittenPassage] = []
-        for row in order[validation_size:]:
+        for row in others:
             training += trainee.reader.passages(premises[row].as_py())
             if len(training) >= language.passages:
                 break

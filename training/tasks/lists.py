@@ -13,7 +13,7 @@ from msgspec import Meta
 from submission.disk.files import sha256
 from submission.errors import InputError
 from submission.text.tokenisers import Tokeniser
-from training.data.seeds import Stream, generator
+from training.data.split import hold_out
 from training.fitting.network import NetworkOfTexts
 from training.fitting.recipe import Recipe
 from training.fitting.trainee import Trainee
@@ -91,5 +91,5 @@ def held_out(table: pd.DataFrame, seed: int) -> np.ndarray:
     if len(debates) < 2:
         names = ", ".join(sorted(set(table["data"])))
         raise InputError(f"{names}: {len(debates)} debate; at least 2 are needed to hold one out")
-    indices = generator(seed, Stream.SPLIT).permutation(len(debates))[: max(1, len(debates) // HELD_OUT)]
+    indices, _ = hold_out(len(debates), len(debates) // HELD_OUT, seed)
     return table["debate"].isin([debates[index] for index in indices]).to_numpy()

@@ -21,6 +21,7 @@ from submission.scoring.device import in_batches, positions
 from submission.text.passages import Passage, PassageReader
 from training.cards import ARGS_ME
 from training.data.seeds import Stream, generator
+from training.data.split import hold_out
 from training.deepct.measures import Weighed, Words, measures
 from training.deepct.prepare import place, prepare_passages, prepared, rows
 from training.fitting.curves import Curve
@@ -183,7 +184,7 @@ def _chosen(work: Path, settings: Passages, seed: int) -> dict[int, str]:
     """Assign passages to training or validation by discussion. Raises InputError: a single discussion."""
     discussions = [row["discussion"] for row in rows(work, settings.documents, settings.reference)]
     names = sorted(set(discussions))
-    indices = generator(seed, Stream.SPLIT).permutation(len(names))[: max(1, len(names) // HELD_OUT)]
+    indices, _ = hold_out(len(names), len(names) // HELD_OUT, seed)
     is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
     if not (~is_held_out).any():
         raise InputError(f"{place(work)}: 1 discussion; at least 2 are needed to hold one out")
