@@ -1,3 +1,3 @@
-"""Where the parts of a computation are computed: in this process, or by the machines of a cluster."""
+"""Run work in this process or on a Ray cluster."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine that a command line names."""
+"""Open the engine selected on the command line."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from submission.errors import UsageError
 
 
 def open_engine(name: str | None, shared: bool = False) -> AbstractContextManager[Engine]:
-    """This process, or for "ray" and "ray://HOST:PORT" Ray.
+    """Open the local engine, or connect to Ray.
 
     Args:
-        name: of the engine; None: this process.
-        shared: of Ray: all nodes have the working directory at the same place.
+        name: `ray` or `ray://HOST:PORT`; None: the local engine.
+        shared: With Ray: all nodes mount the cache directory at the same path.
 
     Raises:
-        UsageError: Ray is not installed; the rest on entering.
+        UsageError: If Ray is not installed or, on entering, cannot be reached.
     """
     if name is None:
         return nullcontext(HERE)
     try:
-        from submission.engine.cluster import connected  # only here: Ray is no requirement
+        from submission.engine.cluster import connected  # optional dependency
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise UsageError("--engine ray: Ray is not installed; `pip install -r requirements-ray.txt`") from None
+        raise UsageError("--engine ray: Ray is not installed; run `pip install -r requirements-ray.txt`") from None
     return connected(name.partition("://")[2] or None, shared)

@@ -1,6 +1,7 @@
-"""Ray: parts are computed by the processors or GPUs of a cluster. Resources, retries and lost nodes are Ray's business.
+"""Run work on a Ray cluster.
 
-Every node has this code, the checkpoints and Ray at the same places, as one image has them; nothing is uploaded but parts.
+Ray handles resources, retries and lost nodes. Every node has the same code, checkpoints and Ray version at the same paths, for
+example from one image; only inputs and results are transferred.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from submission.errors import SubmissionError, UsageError
 from submission.interrupted import CODES, when_stopped
 from submission.paths import ROOT
 
-AHEAD = 2  # parts handed out for each worker: the next one is there when one is finished
-CONNECTION = 10.0  # seconds, at most, until a cluster answers
-ALL_GPUS = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}  # a worker may be given another one later
+AHEAD = 2  # queued per worker, so that no worker waits
+CONNECTION = 10.0  # seconds
+ALL_GPUS = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}  # Ray may assign another GPU to the worker later
 
 
 class Cluster(Engine):
-    """A cluster that this process is connected to. A worker is a processor with one thread, or a GPU."""
+    """An engine on a Ray cluster. A worker is a CPU core with one thread, or a GPU."""
 
     def __init__(self, shared: bool = False) -> None:
-        """Of a process that is connected; `shared`: the working directory is at the same place on all nodes."""
+        """Create the engine of a connected process; `shared`: all nodes mount the cache directory at the same path."""
         self.shared = shared
         nodes, (cpus, self._gpus) = sum(node["Alive"] for node in ray.nodes()), map(_number_of, ("CPU", "GPU"))
-        self.about = f"Ray {ray.__version__} ({nodes} nodes, {cpus} processors, {self._gpus} GPUs)"
-        self._computed = ray.remote(max_calls=0)(_computed)  # a worker stays, with what it has opened, on a GPU too
+        self.about = f"Ray {ray.__version__} ({nodes} nodes, {cpus} CPU cores, {self._gpus} GPUs)"
+        self._computed = ray.remote(max_calls=0)(_computed)  # keep workers and their checkpoints alive, also on GPUs
 
     @property
     def has_gpu(self) -> bool:
@@ -53,81 +54,85 @@ class Cluster(Engine):
         return max(1, _number_of("GPU" if device.type == "cuda" else "CPU"))
 
     def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
-        needs = {"num_gpus": 1, "runtime_env": ALL_GPUS} if device.type == "cuda" else {}
-        remote = self._computed.options(num_cpus=1, **needs)
-        pickled, code, waiting = ray.put(pickle.dumps(function)), code_fingerprint(), iter(parts)
+        resources = {"num_gpus": 1, "runtime_env": ALL_GPUS} if device.type == "cuda" else {}
+        remote = self._computed.options(num_cpus=1, **resources)
+        function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), code_fingerprint(), iter(parts)
         running: dict[ray.ObjectRef[R], int] = {}
         try:
             while True:
-                wanted = AHEAD * self.workers(device)  # each time: nodes come and go
-                for number, part in islice(waiting, max(0, wanted - len(running))):
-                    running[remote.remote(pickled, part, code)] = number
+                queue_size = AHEAD * self.workers(device)  # nodes may join or leave
+                for index, item in islice(pending, max(0, queue_size - len(running))):
+                    running[remote.remote(function_ref, item, fingerprint)] = index
                 if not running:
                     return
-                [done], _ = ray.wait(list(running))
-                yield running.pop(done), _got(done)
-        finally:  # where one has failed, or nobody wants them any more
-            for one in running:
-                ray.cancel(one)
+                [ready], _ = ray.wait(list(running))
+                yield running.pop(ready), _got(ready)
+        finally:  # after a failure, or if the consumer stops
+            for ref in running:
+                ray.cancel(ref)
 
 
 @contextmanager
 def connected(address: str | None, shared: bool = False) -> Iterator[Cluster]:
-    """The cluster at an address HOST:PORT, of which this machine is a node; None: one of this machine alone, while it lasts.
+    """Connect to the cluster at HOST:PORT, or start a local one (None) for the duration of the block.
 
     Args:
-        address: HOST:PORT.
-        shared: the working directory is at the same place on all nodes.
+        address: HOST:PORT of a cluster that this machine belongs to.
+        shared: All nodes mount the cache directory at the same path.
 
     Raises:
-        UsageError: there is no such cluster, or Ray cannot be started.
+        UsageError: If the cluster cannot be reached or Ray cannot be started.
     """
     logging.getLogger("ray").setLevel(logging.ERROR)
     with ExitStack() as stack:
-        where = {"address": address} if address else _of_this_machine(stack)
+        init_args = {"address": address} if address else _of_this_machine(stack)
         stack.callback(ray.shutdown, wait_for_processes=True)
         try:
             if address:
                 _refuse_silence(*address.split(":"))
-            with _heard_as_before(), chdir(ROOT):  # where workers import from: not the caller's directory
-                ray.init(**where, configure_logging=False, log_to_driver=False)
+            with _heard_as_before(), chdir(ROOT):  # workers import the code from here
+                ray.init(**init_args, configure_logging=False, log_to_driver=False)
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            expected = "what `ray start` said on this machine, a node of the cluster: ray://HOST:PORT"
-            what = f"no cluster at {address} ({error}); expected {expected}" if address else f"Ray does not start ({error})"
-            raise UsageError(f"--engine ray: {what}") from None
+            hint = "use the HOST:PORT printed by `ray start`, on a node of the cluster"
+            problem = f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error})"
+            raise UsageError(f"--engine ray: {problem}") from None
         yield Cluster(shared)
 
 
 def _of_this_machine(stack: ExitStack) -> dict[str, Any]:
-    """Return Ray's arguments for a cluster on this machine that leaves nothing behind."""
-    folder = stack.enter_context(TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True))
-    stack.enter_context(when_stopped(lambda: shutil.rmtree(folder, ignore_errors=True)))
+    """Return Ray's arguments for a temporary cluster on this machine."""
+    temp_dir = stack.enter_context(TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True))
+    stack.enter_context(when_stopped(lambda: shutil.rmtree(temp_dir, ignore_errors=True)))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray writes one into the user's home
-    return {"address": "local", "num_cpus": cpu_count(), "include_dashboard": False, "_temp_dir": folder}
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # otherwise Ray writes a token to the home directory
+    return {"address": "local", "num_cpus": cpu_count(), "include_dashboard": False, "_temp_dir": temp_dir}
 
 
 @contextmanager
 def _heard_as_before() -> Iterator[None]:
-    """Hear signals as this process does: Ray puts a handler of its own in place, which raises SystemExit while it starts."""
-    heard = {number: signal.getsignal(number) for number in CODES}
+    """Restore this process's signal handlers, which Ray replaces."""
+    handlers = {signum: signal.getsignal(signum) for signum in CODES}
     try:
         yield
-    except SystemExit:
-        signal.signal(signal.SIGTERM, heard[signal.SIGTERM])
+    except SystemExit:  # raised by Ray's handler during start-up
+        signal.signal(signal.SIGTERM, handlers[signal.SIGTERM])
         signal.raise_signal(signal.SIGTERM)
     finally:
-        for number, handler in heard.items():
-            signal.signal(number, handler)
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
 
 
 def _refuse_silence(host: str, port: str) -> None:
-    """Raises OSError: nobody answers there. Ray itself would wait for minutes."""
+    """Check that a server listens; Ray itself would wait for minutes.
+
+    Raises:
+        OSError: If it does not answer.
+    """
     socket.create_connection((host, int(port)), timeout=CONNECTION).close()
 
 
 def _number_of(resource: str) -> int:
-    """Count the resources of a kind that the cluster has at the moment."""
+    """Return the cluster's current amount of a resource."""
     return int(ray.cluster_resources().get(resource, 0))
 
 
@@ -141,14 +146,14 @@ def _got(done: ray.ObjectRef[R]) -> R:
 
 
 def _computed(function: bytes, part: Any, code: str) -> Any:
-    """On a worker: what a function gives of a part."""
+    """Run a pickled function on a worker."""
     torch.set_num_threads(1)
     gpus = ray.get_gpu_ids()
     if gpus:
         torch.cuda.set_device(place_of(gpus[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
         if code_fingerprint() != code:
-            raise UsageError(f"{ROOT} has another version of the code than where this was begun; install the same one")
+            raise UsageError(f"{ROOT}: code version differs from the driver's; install the same version on all nodes")
         return _loaded(function)(part)
     except SubmissionError as error:
         raise type(error)(f"node {ray.util.get_node_ip_address()}: {error}") from None
@@ -156,11 +161,11 @@ def _computed(function: bytes, part: Any, code: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _loaded(function: bytes) -> Callable[[Any], Any]:
-    """The function of the parts that come one after another, with what it has opened and computed for all of them."""
+    """Unpickle a function once, so that later items reuse its loaded checkpoints."""
     loaded: Callable[[Any], Any] = pickle.loads(function)
     return loaded
 
 
 def place_of(gpu: int | str, visible: str | None) -> int:
-    """Return the index by which torch knows the GPU that Ray has assigned: its place among those visible to the process."""
+    """Return torch's index of the GPU that Ray assigned: its position among the visible ones."""
     return visible.split(",").index(str(gpu)) if visible else int(gpu)

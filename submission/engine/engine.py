@@ -1,4 +1,4 @@
-"""The interface of engines, and the engine that is always there: this process."""
+"""Define the engine interface and the local engine."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Protocol, TypeVar
 
 import torch
 
-P = TypeVar("P")  # a part
-R = TypeVar("R")  # what is computed of it
+P = TypeVar("P")  # input
+R = TypeVar("R")  # result
 CPU = torch.device("cpu")
 
 
 class Engine(Protocol):
-    """Applies a function to parts. Results are bit-identical for any engine and worker count, as parts are cut before."""
+    """Applies a function to inputs.
 
-    about: str  # what it is, for people
-    shared: bool  # whether workers read and write the working directory, so that texts and results need not travel
+    Results are bit-identical for every engine and worker count, because the work is partitioned beforehand.
+    """
+
+    about: str  # for logs and metadata
+    shared: bool  # whether workers read and write the cache directory; otherwise the driver transfers inputs and results
 
     @property
     def has_gpu(self) -> bool:
-        """Whether it can compute on a GPU."""
+        """Whether a GPU is available."""
 
     def workers(self, device: torch.device) -> int:
-        """Return how many parts are computed at a time, at the moment."""
+        """Return the current number of workers."""
 
     def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
-        """Compute a function of numbered parts; yield numbers and results in any order.
+        """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of the function propagate.
 
         Args:
-            function: pickled where another process computes it; a checkpoint in it travels as its place and is opened there.
-            parts: each is asked for when it can be handed out, so that few of them are in memory.
-            device: what a part occupies while it is computed: a GPU or, on the CPU, a processor.
-
-        Raises:
-            What the function raises.
+            function: Pickled if another process runs it; a checkpoint in it is pickled as its path and loaded by the worker.
+            parts: Numbered inputs, consumed lazily to bound memory.
+            device: Device that one task occupies: a GPU, or a CPU core.
         """
 
 
 class Here(Engine):
-    """This process: one part after the other, in their order."""
+    """Runs tasks sequentially in this process."""
 
-    about, shared = "this process", False
+    about, shared = "local", False
 
     @property
     def has_gpu(self) -> bool:
@@ -51,14 +51,14 @@ class Here(Engine):
         return 1
 
     def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
-        for number, part in parts:
-            yield number, function(part)
+        for index, item in parts:
+            yield index, function(item)
 
 
 HERE = Here()
 
 
 def computed(engine: Engine, function: Callable[[P], R], part: P, device: torch.device) -> R:
-    """Compute a function of a single part where the engine computes."""
+    """Run a function on one input."""
     [(_, result)] = engine.map(function, [(0, part)], device)
     return result

@@ -1,4 +1,4 @@
-"""Work that is cut into parts, each kept in a file when it is finished: an execution that was killed makes the others."""
+"""Compute work in shards, each cached in a file, so that an interrupted execution can resume."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from submission.progress import progress_of
 
 @dataclass(frozen=True)
 class Part(Generic[P]):
-    """A part of some work."""
+    """A shard of the work."""
 
-    name: str  # of the file that it is kept in
-    size: int  # how many units of work it is
-    given: Callable[[], P]  # what it is computed from: read when it is handed out, not before
-    travels: bool = False  # whether that can be read by any process which has the working directory
+    name: str  # its cache file
+    size: int  # units of work, for progress
+    given: Callable[[], P]  # called when the shard is dispatched
+    travels: bool = False  # whether any process with the cache directory can load the input
 
 
 def kept_parts(
@@ -34,70 +34,74 @@ def kept_parts(
     what: str,
     unit: str,
 ) -> Callable[[int], bytes]:
-    """Compute all parts that are not there; the content of each, by its number, is then read as it is asked for.
+    """Compute all missing shards; return a function that reads a shard by index.
 
     Args:
-        function: gives the content of a part's file.
-        parts: all of the work, the same whoever computes it.
-        kept: where they are kept; it must be of this very work.
-        engine: where they are computed.
-        device: what a part occupies there.
-        what: the name of the work, for people.
-        unit: what is counted, in the plural.
+        function: Returns the content of a shard's file; its exceptions propagate.
+        parts: All shards; the partition must not depend on the engine.
+        kept: Artifact store of exactly this work.
+        engine: Engine that computes the shards.
+        device: Device that a shard occupies.
+        what: Name of the work in logs.
+        unit: Counted unit, plural.
 
     Raises:
-        What the function raises. OutputError: a file cannot be written.
+        OutputError: If a file cannot be written.
     """
-    missing = [number for number, part in enumerate(parts) if kept.key(part.name) is None]
+    missing = [index for index, shard in enumerate(parts) if kept.key(shard.name) is None]
     if missing:
-        some = {number: parts[number] for number in missing}
-        made = (_written_there if engine.shared else _written_here)(function, some, kept, engine, device)
-        sized = ((number, some[number].size) for number in made)
-        for _ in progress_of(sized, sum(part.size for part in some.values()), what, unit):
+        pending = {index: parts[index] for index in missing}
+        completed = (_written_there if engine.shared else _written_here)(function, pending, kept, engine, device)
+        progress_items = ((index, pending[index].size) for index in completed)
+        for _ in progress_of(progress_items, sum(part.size for part in pending.values()), what, unit):
             pass
 
-    def content_of(number: int) -> bytes:
-        part = parts[number]
-        return kept.content(part.name, lambda: computed(engine, function, part.given(), device))  # where it is damaged since
+    def read_shard(index: int) -> bytes:
+        shard = parts[index]
+        return kept.content(shard.name, lambda: computed(engine, function, shard.given(), device))  # recomputes a damaged file
 
-    return content_of
+    return read_shard
 
 
 def _written_here(
     function: Callable[[P], bytes], parts: Mapping[int, Part[P]], kept: Kept, engine: Engine, device: torch.device
 ) -> Iterator[int]:
-    """Yield the numbers of parts as this process has read them and keeps what comes back."""
-    for number, content in engine.map(function, ((number, part.given()) for number, part in parts.items()), device):
-        kept.write(parts[number].name, content)
-        yield number
+    """Load inputs here, store the results, and yield completed indices."""
+    for index, content in engine.map(function, ((index, shard.given()) for index, shard in parts.items()), device):
+        kept.write(parts[index].name, content)
+        yield index
 
 
 def _written_there(
     function: Callable[[P], bytes], parts: Mapping[int, Part[P]], kept: Kept, engine: Engine, device: torch.device
 ) -> Iterator[int]:
-    """Yield the numbers of parts as workers have read and written them: only names and hashes come back."""
+    """Let workers load inputs and write results; yield completed indices. Only file names and hashes are transferred."""
     write = Written(function, kept.directory.absolute())
-    given = ((number, (part.name, _anywhere(part))) for number, part in parts.items())
-    for number, xxh3 in engine.map(write, given, device):
-        kept.enter(parts[number].name, xxh3)
-        yield number
+    inputs = ((index, (shard.name, _anywhere(shard))) for index, shard in parts.items())
+    for index, xxh3 in engine.map(write, inputs, device):
+        kept.enter(parts[index].name, xxh3)
+        yield index
 
 
 @dataclass(frozen=True)
 class Written(Generic[P]):
-    """Computes a part and writes it, in any process that has the directory."""
+    """A task that computes a shard and writes its file on the worker."""
 
     function: Callable[[P], bytes]
     directory: Path
 
     def __call__(self, part: tuple[str, Callable[[], P]]) -> str:
-        """The hash of what was written. Raises what the function raises; OutputError."""
-        name, given = part
-        return written(self.directory / name, self.function(given()))
+        """Compute and write a shard; return the hash of the file.
+
+        Raises:
+            OutputError: If the file cannot be written.
+        """
+        name, load_input = part
+        return written(self.directory / name, self.function(load_input()))
 
 
 def _anywhere(part: Part[P]) -> Callable[[], P]:
-    """What gives a part in another process: read there if that can be, else brought along."""
+    """Return a loader for another process: remote if possible, else with the input attached."""
     return part.given if part.travels else partial(_as_it_is, part.given())
 
 

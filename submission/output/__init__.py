@@ -1,3 +1,3 @@
-"""Run files, their directory, and what is told of them."""
+"""Write TREC runs, their directory and ir-metadata."""
 
 from __future__ import annotations

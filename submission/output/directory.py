@@ -1,4 +1,7 @@
-"""The output directory: held while in use, one input's runs only, each file whole or absent."""
+"""Manage the output directory of runs.
+
+It is locked while in use, holds runs of one input, and files are written atomically.
+"""
 
 from __future__ import annotations
 
@@ -22,66 +25,80 @@ METADATA = "ir-metadata.yml"
 
 
 class Output:
-    """Runs in a directory, with a record (fingerprint.json) of what made them.
+    """An output directory: runs and, in fingerprint.json, what they were made from.
 
-    A context manager: entering creates and locks the directory, leaving unlocks it.
+    Context manager: creates and locks the directory; unlocks it on exit.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def __enter__(self) -> Output:
-        """Raises OutputError: the directory cannot be made or written, or another process has it."""
+        """Create and lock the directory.
+
+        Raises:
+            OutputError: If it is not writable, or another process has locked it.
+        """
         with ExitStack() as stack:
             make_directory(self.directory)
             stack.enter_context(locked(self.directory))
             remove_left(self.directory)
-            probe = self.directory / ".writable"
-            write_whole(probe, "")
-            probe.unlink()
+            probe_file = self.directory / ".writable"
+            write_whole(probe_file, "")
+            probe_file.unlink()
             self._open = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._open.close()
 
     def begin(self, fingerprint: Mapping[str, str], names: Iterable[str], overwrite: bool) -> None:
-        """Take up the runs that this fingerprint (inputs, settings, code) has here, or start anew.
+        """Resume the runs recorded for this fingerprint, or start a new record.
 
         Args:
-            fingerprint: what must be the same for all runs of a directory.
-            names: the files that are going to be written.
-            overwrite: replace the runs of another fingerprint.
+            fingerprint: Input and settings, the same for all runs of the directory.
+            names: Run files that may be written.
+            overwrite: Replace runs of another fingerprint.
 
         Raises:
-            OutputError: the directory holds the runs of another fingerprint, or runs without one, and overwrite is false.
+            OutputError: If the directory holds runs of another or an unknown fingerprint, and overwrite is false.
         """
         self._kept = Kept(self.directory, fingerprint, overwrite, RECORD, [RUN_FILE, *names])
         remove_leftovers(self.directory, {METADATA})
         self._overwrite = overwrite
 
     def holds(self, name: str) -> bool:
-        """Tell whether the record has a run file of that name."""
+        """Return whether the record contains a run file."""
         return name in self._kept
 
     def finished(self, name: str, key: str) -> bool:
-        """Tell whether a run file is here, unchanged, and made by the same key (checkpoints, device and precision).
+        """Return whether a run file exists, is unchanged, and was made with this key (code, checkpoints, device and precision).
 
         Raises:
-            OutputError: it was made by another key, and overwriting was not asked for.
+            OutputError: If it was made with another key, and overwrite is false.
         """
-        made = self._kept.key(name)
-        if made not in (None, key) and not self._overwrite:
+        recorded_key = self._kept.key(name)
+        if recorded_key not in (None, key) and not self._overwrite:
             raise OutputError(
-                f"{self.directory / name}: made with another checkpoint, device or precision; choose another output or give "
-                "--overwrite"
+                f"{self.directory / name}: made with another checkpoint, device or precision; choose another --output or "
+                "pass --overwrite"
             )
-        return made == key
+        return recorded_key == key
 
     def read(self, name: str) -> str:
-        """The content of a run file. Raises OSError."""
+        """Read a run file.
+
+        Raises:
+            OSError: If that fails.
+        """
         return read_regular(self.directory / name).decode()
 
     def write(self, name: str, content: str, key: str) -> None:
-        """Write a run file as a whole and record what made it. Raises OutputError."""
+        """Write a run file atomically and record its key.
+
+        Raises:
+            OutputError: If it cannot be written.
+        """
         self._kept.write(name, content, key)

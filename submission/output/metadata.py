@@ -1,4 +1,4 @@
-"""ir-metadata.yml beside the runs (ir-metadata.org): who, with what, on what, how, from which data, and how long it took."""
+"""Write ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and data."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def write_metadata(
     runs: Mapping[str, Mapping[str, Any]],
     execution: Execution,
 ) -> None:
-    """Write what an execution was.
+    """Write the metadata of an execution.
 
     Args:
-        directory: where the runs are.
-        team: its name.
-        called: the flags of `rank` as they were given.
-        primary: whose run is run.txt.
-        runs: what `run_entry` gave, or an earlier execution's file has, by the tags of the runs that are there.
-        execution: what made them.
+        directory: Output directory.
+        team: Team name.
+        called: Command-line arguments of `rank`.
+        primary: System whose run is run.txt.
+        runs: Entries of build_run_entry, or of load_entries for runs made earlier, by tag.
+        execution: Execution that made the runs.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: If the file cannot be written.
     """
-    source, device, seconds = execution.input, execution.device, execution.stopwatch.seconds
+    dataset, device, seconds = execution.input, execution.device, execution.stopwatch.seconds
     resources: dict[str, Any] = {
         "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
-        "stages": {name: f"{value:.1f} s" for name, value in seconds.items()},
+        "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},
         "ram": {"peak": _megabytes(peak_memory())},
     }
-    if device.type == "cuda" and torch.cuda.is_available():  # it may be elsewhere in a cluster
+    if device.type == "cuda" and torch.cuda.is_available():  # with Ray the GPU may be on another node
         resources["gpu"] = {"peak": _megabytes(torch.cuda.max_memory_allocated(device))}
-    content = {
+    metadata = {
         "tag": f"{team}-{primary.name}",
         "actor": {"team": team},
         "platform": {**_platform(device), "engine": execution.engine.about},
@@ -71,71 +71,75 @@ def write_metadata(
         "method": {
             "automatic": True,
             "name": f"{team}-{primary.name}",
-            "description": f"{primary.about} {source.note}.",
-            "score ties": "by docno ascending; written scores fall strictly",
+            "description": f"{primary.about} {dataset.note}.",
+            "score ties": "docno ascending; written scores are strictly decreasing",
             "retrieval": [{"name": tag, **entry} for tag, entry in runs.items()],
         },
         "data": {
             "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or file_name(source.directory.resolve()),
-                "source": source.note,
-                "topics": len(source.topics),
+                "name": os.environ.get("TIRA_DATASET_ID") or file_name(dataset.directory.resolve()),
+                "source": dataset.note,
+                "topics": len(dataset.topics),
                 "documents": execution.documents.size,
-                "files": source.hashes,
+                "files": dataset.hashes,
             },
             "training data": [
-                {"name": name, **data} for name, data in _together(run.get("trained on", {}) for run in runs.values()).items()
+                {"name": name, **data}
+                for name, data in _together(run.get("training data", {}) for run in runs.values()).items()
             ],
         },
     }
-    write_whole(directory / METADATA, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=128))
+    write_whole(directory / METADATA, yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128))
 
 
 def run_entry(system: System, execution: Execution, seconds: float, depth: int, left_out: int) -> dict[str, Any]:
-    """Describe a run.
+    """Build the metadata entry of a run.
 
     Args:
-        system: whose it is.
-        execution: what made it.
-        seconds: of the system alone, without what all of them share.
-        depth: how many documents of a topic it has at most.
-        left_out: how many documents of all topics were listed behind these.
+        system: System that produced the run.
+        execution: Execution that made it.
+        seconds: Time of the system without shared stages.
+        depth: Maximum number of documents per topic.
+        left_out: Number of documents below that rank, over all topics.
     """
     entry: dict[str, Any] = {"method": system.name, "description": system.about, "seconds": round(seconds, 1)}
     entry["depth"] = depth
     if left_out:
-        entry["cut"] = f"{left_out} documents behind the first {depth} of their topics"
+        entry["truncated"] = f"{left_out} documents below rank {depth} omitted"
     list_file, checkpoints = execution.input.list_file, execution.checkpoints
     entry |= {"ranks": system.stage.of_list(list_file)} if list_file else system.stage.metadata(name_of)
-    opened = {part.checkpoint: part.opened(checkpoints) for part in walk(system.stage)}
-    found = {name: checkpoint.fingerprint for name, checkpoint in opened.items() if name and checkpoint}
-    if found:
-        sources = [read_provenance(checkpoints.directory / name).trained_on for name in found]
-        data = _together({source.data: {"licence": source.licence, "files": source.input}} for source in sources)
-        entry |= {"checkpoints": found, "trained on": data}
+    loaded = {component.checkpoint: component.opened(checkpoints) for component in walk(system.stage)}
+    fingerprints = {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
+    if fingerprints:
+        provenances = [read_provenance(checkpoints.directory / name).trained_on for name in fingerprints]
+        training_data = _together({data.data: {"licence": data.licence, "files": data.input}} for data in provenances)
+        entry |= {"checkpoints": fingerprints, "training data": training_data}
     return entry
 
 
 def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
-    """Read an earlier execution's entries by the tags of their runs; none where its file is missing or cannot be used."""
+    """Load the entries of an existing ir-metadata.yml by tag; return {} if it is missing or invalid."""
     try:
         content = yaml.safe_load(read_regular(directory / METADATA).decode())
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
-        told = msgspec.convert(entries, list[_Told])
-        return {one.name: {key: entry[key] for key in entry if key != "name"} for one, entry in zip(told, entries, strict=True)}
+        parsed = msgspec.convert(entries, list[_Told])
+        return {
+            valid.name: {key: entry[key] for key in entry if key != "name"}
+            for valid, entry in zip(parsed, entries, strict=True)
+        }
     except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, RecursionError, AttributeError):
         return {}
 
 
 class _Data(msgspec.Struct):
-    """The data set of an earlier entry."""
+    """A training data set of a stored entry."""
 
     licence: str
     files: dict[str, str]
 
 
-class _Told(msgspec.Struct, rename={"trained_on": "trained on"}):
-    """An earlier entry, as far as it must be valid to be kept."""
+class _Told(msgspec.Struct, rename={"trained_on": "training data"}):
+    """The validated fields of a stored entry."""
 
     name: str
     trained_on: dict[str, _Data] = {}
@@ -154,22 +158,22 @@ def _platform(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {"model": properties.name, "memory": _megabytes(properties.total_memory)}
-    used = [f"{name} {version}" for name, version in libraries(closure("submission.rank")).items()]
+    library_versions = [f"{name} {version}" for name, version in libraries(closure("submission.rank")).items()]
     return {
         "hardware": hardware,
         "operating system": {"kernel": platform.release(), "distribution": _distribution()},
-        "software": {"libraries": [f"python {platform.python_version()}", *used]},
+        "software": {"libraries": [f"python {platform.python_version()}", *library_versions]},
     }
 
 
 def processor() -> str:
-    """The processor's name, where the system tells it."""
+    """Return the CPU model, or the platform's generic name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or "unknown")
+    model_names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(model_names, platform.processor() or "unknown")
 
 
 def _distribution() -> str:
@@ -180,20 +184,19 @@ def _distribution() -> str:
 
 
 def _together(parts: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Data sets by their names, each with its licence and all files that some part has of it."""
-    found: dict[str, dict[str, Any]] = {}
-    for part in parts:
-        for name, data in part.items():
-            own = found.setdefault(name, {"licence": data["licence"], "files": {}})
-            own["files"] |= data["files"]
-    return found
+    """Merge training data sets by name: licence and all file hashes."""
+    merged: dict[str, dict[str, Any]] = {}
+    for entry in parts:
+        for name, data in entry.items():
+            merged.setdefault(name, {"licence": data["licence"], "files": {}})["files"] |= data["files"]
+    return merged
 
 
 def peak_memory() -> int:
-    """This process's peak memory in bytes; not getrusage's, which on Linux begins with what the parent had in memory."""
-    try:
+    """Return this process's peak memory in bytes."""
+    try:  # on Linux, getrusage starts at the parent's peak
         status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:  # another system than Linux, which counts in bytes
+    except OSError:  # not Linux; macOS reports bytes
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 

@@ -61,7 +61,7 @@ def test_all_systems_give_the_bytes_of_a_local_run(
     assert rank_all("there", "--engine", f"ray://{nodes.address}") == 0
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert len(contents(tmp_path / "there")) == len(SYSTEMS) + 2
-    assert "2 nodes, 2 processors, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
+    assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
     monkeypatch.setattr(Kept, "write", refusing_parts(Kept.write))
     shared = ("--engine", f"ray://{nodes.address}", "--work", str(tmp_path / "work"), "--shared-work")
     assert rank_all("shared", *shared) == 0
@@ -131,7 +131,7 @@ def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
     with monkeypatch.context() as patch:
         patch.setattr(module, "code_fingerprint", lambda: "of another version")
         assert rank_all("out", *flags) == 2
-    assert f"{ROOT} has another version of the code" in capsys.readouterr().err
+    assert f"{ROOT}: code version differs from the driver's" in capsys.readouterr().err
 
     def damaged(*arguments: Any) -> Any:
         (all_checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
