@@ -1,4 +1,4 @@
-"""Everything that is wrong with an input, the checkpoints and run files, at once; nothing is scored."""
+"""Validate an input directory, checkpoints and run files, and report all errors."""
 
 from __future__ import annotations
 
@@ -19,51 +19,57 @@ from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import walk
 from submission.systems.remembered import Checkpoints
 
-FAULTS_SHOWN = 20  # faults of a file; the others are counted
+FAULTS_SHOWN = 20  # per source; further errors are counted
 
 
 @dataclass
 class Report:
-    """Lines for people, and how many faults of which exit code they tell of."""
+    """Report lines, number of errors and exit code."""
 
     lines: list[str] = field(default_factory=list)
     exit_code: int = 0
     number: int = 0
 
     def ok(self, what: str) -> None:
-        """Something that is as it should be."""
-        self.lines.append(f"ok     {what}")
+        """Add a line for a passed check."""
+        self.lines.append(f"OK     {what}")
 
     def note(self, what: str) -> None:
-        """Something that may well be meant."""
-        self.lines.append(f"note   {what}")
+        """Add a line of information."""
+        self.lines.append(f"NOTE   {what}")
 
     def refuse_faults(self) -> None:
-        """Raises FaultsError: something is wrong; its exit code is that of the first kind of fault."""
+        """Raise FaultsError with the exit code of the first error, if there are errors."""
         if self.number:
-            raise FaultsError(f"{counted(self.number, 'fault')}, listed above", self.exit_code)
+            raise FaultsError(f"{counted(self.number, 'error')}, see above", self.exit_code)
 
     def faults(self, found: list[str], exit_code: int, number: int | None = None) -> None:
-        """What is wrong; of many faults the first ones. `number`: of what these lines tell, where a line tells of several."""
-        self.lines += [f"FAULT  {fault}" for fault in found[:FAULTS_SHOWN]]
+        """Add error lines, at most FAULTS_SHOWN.
+
+        Args:
+            found: Messages.
+            exit_code: Exit code of the errors.
+            number: Number of errors, if a line stands for several.
+        """
+        self.lines += [f"ERROR  {issue}" for issue in found[:FAULTS_SHOWN]]
         if len(found) > FAULTS_SHOWN:
-            self.lines.append(f"FAULT  … and {len(found) - FAULTS_SHOWN} more of this kind")
+            self.lines.append(f"ERROR  … and {len(found) - FAULTS_SHOWN} more")
         if found:
             self.exit_code = self.exit_code or exit_code
             self.number += len(found) if number is None else number
 
 
 def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> Report:
-    """List the faults of an input directory, of all checkpoints present and of run files.
+    """Validate an input directory, all checkpoints present and run files.
 
     Args:
-        directory: the input.
-        runs: run files made from it.
-        checkpoints: where the checkpoints are.
-        differing_file: gets the ids whose text is not the judged one, one a line.
+        directory: Input directory.
+        runs: Runs for this input.
+        checkpoints: Checkpoint directory.
+        differing_file: Output file for the ids of documents that differ from args.me 2020-04-01, one per line.
 
     Raises:
-        OutputError: differing_file cannot be written.
+        OutputError: If differing_file is not writable.
     """
     report = Report()
     topics, documents = _check_input(directory, differing_file, report)
@@ -75,18 +81,18 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
 
 
 def _check_run(run: Path, topics: list[str] | None, docnos: set[str] | None, report: Report) -> None:
-    faults = run_faults(run, topics, docnos)
-    if faults:
-        refused = sum(fault.level == TIRA for fault in faults)
-        ours = len(faults) - refused
-        report.note(f"{run}: {counted(refused, 'fault')} that TIRA refuses, {ours:,} where we are stricter; by kind:")
-        report.faults(by_kind(run, faults), InputError.exit_code, number=len(faults))
+    issues = run_faults(run, topics, docnos)
+    if issues:
+        tira_count = sum(issue.level == TIRA for issue in issues)
+        stricter_count = len(issues) - tira_count
+        report.note(f"{run}: {counted(tira_count, 'TIRA error')}, {counted(stricter_count, 'stricter check')}, by kind:")
+        report.faults(by_kind(run, issues), InputError.exit_code, number=len(issues))
     else:
         report.ok(f"{run}")
 
 
 def _check_input(directory: Path, differing_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
-    """Topics and documents, as far as nothing is wrong with them, by the functions that `rank` reads them with."""
+    """Return topic ids and documents, each None if it has errors; uses the same readers as `rank`."""
     try:
         source = Input(directory)
     except InputError as error:
@@ -101,7 +107,7 @@ def _check_input(directory: Path, differing_file: Path | None, report: Report) -
         more = _collection_faults(documents, form.shortest_premise, report)
     _report(report, f"{len(documents)} documents in {len(form.corpus_files)} files", more, InputError.exit_code)
     if not faults and not more:
-        _report(report, "the list", _list_faults(source, documents), InputError.exit_code) if source.list_file else None
+        _report(report, "supplied ranking", _list_faults(source, documents), InputError.exit_code) if source.list_file else None
     if not more and isinstance(form, ArgsMe):
         _check_texts(documents, differing_file, report)
     return None if faults else topics["qid"].tolist(), None if more else documents
@@ -114,10 +120,10 @@ def _collection_faults(documents: pd.DataFrame, shortest: int, report: Report) -
     except InputError as error:
         return [str(error)]
     if shortest:
-        words = f"{len(collection)} of {len(documents)} arguments are in the collection"
-        report.note(f"{words}, the premises of the others have less than {shortest} words")
+        summary = f"{len(collection)} of {len(documents)} arguments in the collection"
+        report.note(f"{summary}; the others have premises of fewer than {shortest} words")
     else:
-        report.note(f"all {len(documents)} documents are in the collection; {empty(documents)} have no text")
+        report.note(f"all {len(documents)} documents in the collection, {empty(documents)} of them empty")
     return []
 
 
@@ -130,25 +136,26 @@ def _list_faults(source: Input, documents: pd.DataFrame) -> list[str]:
 
 
 def _check_texts(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
-    docnos, number = differing(documents)
-    if not number:
-        report.note("ids are not of args.me 2020-04-01, whose ids prove their texts; qrels of that version do not fit")
-    elif len(docnos):
-        names = ", ".join(docnos[:5]) + (", …" if len(docnos) > 5 else "")
+    mismatched, hashed_count = differing(documents)
+    if not hashed_count:
+        report.note("no ids of args.me 2020-04-01; the qrels for that version do not apply")
+    elif len(mismatched):
+        examples = ", ".join(mismatched[:5]) + (", …" if len(mismatched) > 5 else "")
         report.note(
-            f"{len(docnos)} of {number} texts are not those that their ids were made of, so not the judged ones: {names}"
+            f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text); their "
+            f"judgments refer to other text: {examples}"
         )
     else:
-        report.ok(f"{number} texts are those that their ids were made of")
+        report.ok(f"{hashed_count} document texts match their ids")
     if file is not None:
-        write_whole(file, "".join(f"{docno}\n" for docno in docnos))
+        write_whole(file, "".join(f"{docno}\n" for docno in mismatched))
 
 
 def _check_checkpoints(checkpoints: Checkpoints, report: Report) -> None:
-    """Open all that are there, each once."""
+    """Load every checkpoint present, each once."""
     stages = [stage for system in SYSTEMS.values() for stage in walk(system.stage)]
-    there = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
-    for name, stage in progress(list(there.items()), "checkpoints", "checkpoints"):
+    present = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
+    for name, stage in progress(list(present.items()), "checkpoints", "checkpoints"):
         try:
             stage.opened(checkpoints)
         except CheckpointError as error:

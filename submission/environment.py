@@ -1,9 +1,9 @@
-"""Find or make a Python that has what requirements files pin, and print its path. Standard library only.
+"""Print the path of a Python that has all pinned requirements; create .venv if necessary. Standard library only.
 
-    python3 submission/environment.py requirements.txt [MORE …]
+    python3 submission/environment.py requirements.txt [FILE …]
 
-If the Python that runs this has everything (as in the container) it is that one, else `.venv` beside this package, which is
-made or completed when needed. Words for people go to stderr.
+Prints the running interpreter if nothing is missing (as in the container), else that of the project's `.venv`, created
+or completed as needed with the versions of requirements.lock. Messages go to stderr.
 """
 
 from __future__ import annotations
@@ -11,69 +11,80 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 from importlib import metadata
 from pathlib import Path
 
-VENV = Path(__file__).resolve().parent.parent / ".venv"
+PROJECT = Path(__file__).resolve().parent.parent
+VENV = PROJECT / ".venv"
+LOCK = PROJECT / "requirements.lock"
 OLDEST = (3, 11)
-BROKEN = 100  # the exit code of an environment without pip
+BROKEN = 100  # exit code: environment without pip
 
 
 def missing(files: list[str]) -> list[str]:
-    """The pinned requirements (name==version) of files that this Python does not have."""
+    """Return the pinned requirements (name==version) that are not installed."""
     lines = [line.split("#")[0].strip() for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line and _version(line.split("==")[0]) != line.split("==")[1]]
 
 
 def _version(name: str) -> str | None:
     try:
-        return metadata.version(name).split("+")[0]  # 2.13.0+cpu is 2.13.0
+        return metadata.version(name).split("+")[0]  # ignore local version labels: 2.13.0+cpu → 2.13.0
     except metadata.PackageNotFoundError:
         return None
 
 
 def main(files: list[str]) -> int:
-    """Print the interpreter's path; 0, or 1 if there is none with all requirements."""
+    """Print the interpreter's path; return 0, or 1 if no interpreter has all requirements."""
     if sys.version_info < OLDEST:
-        print(
-            f"error: Python {'.'.join(map(str, OLDEST))} or newer is needed, this is {sys.version.split()[0]}",
-            file=sys.stderr,
-        )
+        required = ".".join(map(str, OLDEST))
+        print(f"error: Python {required} or later required, found {sys.version.split()[0]}", file=sys.stderr)
         return 1
-    absent = missing(files)
-    if not absent:
+    absent_requirements = missing(files)
+    if not absent_requirements:
         print(sys.executable)
         return 0
     if Path(sys.prefix) == VENV:
-        return _install(absent, files)
-    python = VENV / "bin" / "python"
-    if python.exists():
-        code = subprocess.run([str(python), __file__, *files]).returncode
-        if code != BROKEN:
-            return code
-    print(f"making {VENV}", file=sys.stderr)
+        return _install(absent_requirements, files)
+    venv_python = VENV / "bin" / "python"
+    if venv_python.exists():
+        exit_code = subprocess.run([str(venv_python), __file__, *files]).returncode
+        if exit_code != BROKEN:
+            return exit_code
+    print(f"Creating {VENV}", file=sys.stderr)
     if subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], stdout=sys.stderr).returncode:
-        print(f"error: {sys.executable} -m venv failed; install Python's venv module (python3-venv)", file=sys.stderr)
+        print(f"error: {sys.executable} -m venv failed; install the venv module (package python3-venv)", file=sys.stderr)
         return 1
-    return subprocess.run([str(python), __file__, *files]).returncode
+    return subprocess.run([str(venv_python), __file__, *files]).returncode
 
 
 def _install(absent: list[str], files: list[str]) -> int:
-    """Install what is absent into this environment, and print its Python's path."""
+    """Install the missing requirements into this environment and print its interpreter's path."""
     pip = [sys.executable, "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True).returncode:
         return BROKEN
-    print(f"installing into {VENV}: {', '.join(absent)}", file=sys.stderr)
-    more = [word for file in files for word in ("-r", file)]
-    command = [*pip, "install", "--disable-pip-version-check", "--quiet", *more]
-    if subprocess.run(command, stdout=sys.stderr).returncode == 0 and not missing(files):
+    print(f"Installing into {VENV}: {', '.join(absent)}", file=sys.stderr)
+    requirement_args = [argument for file in files for argument in ("-r", file)]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
+        constraints.write(_locked_versions())
+        constraints.flush()
+        pip_install = [*pip, "install", "--disable-pip-version-check", "--quiet", *requirement_args, "-c", constraints.name]
+        is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not missing(files)
+    if is_installed:
         print(sys.executable)
         return 0
-    words = "see pip's words above; if the environment itself is broken, remove it and try again"
-    print(f"error: could not install {', '.join(missing(files))} into {VENV}; {words}", file=sys.stderr)
+    hint = f"see pip's output above, or delete {VENV} and try again"
+    print(f"error: cannot install {', '.join(missing(files))} into {VENV}; {hint}", file=sys.stderr)
     return 1
 
 
+def _locked_versions() -> str:
+    """Return the versions of requirements.lock as constraints; without hashes, which pip would require of every package."""
+    lines = LOCK.read_text(encoding="utf-8").splitlines()
+    return "".join(f"{line.split()[0]}\n" for line in lines if "==" in line and not line.startswith("#"))
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it, without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # exit on Ctrl-C without a traceback
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The errors raised on purpose, and the exit code each one ends the process with."""
+"""Exceptions with exit codes, and helpers for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rapidfuzz import process
 
-LISTED = 60  # valid names in a message
+LISTED = 60  # names listed in a message
 
 EXIT_CODES = """exit codes: 0 done; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output;
 6 some systems failed, the others are written; 7 training: a network that does not learn or diverges;
@@ -14,55 +14,55 @@ EXIT_CODES = """exit codes: 0 done; 1 internal error; 2 usage; 3 input; 4 checkp
 
 
 class SubmissionError(Exception):
-    """Base of all errors that a user can mend. The message says what, where, what was expected and what to do."""
+    """Base class of errors that a user can fix. The message states cause, location and fix."""
 
     exit_code = 1
 
 
 class UsageError(SubmissionError):
-    """A flag or name that cannot be meant."""
+    """Invalid option or unknown name."""
 
     exit_code = 2
 
 
 class InputError(SubmissionError, ValueError):
-    """Topics or corpus that break the contract."""
+    """Invalid topics, corpus, ranking or qrels."""
 
     exit_code = 3
 
 
 class CheckpointError(SubmissionError):
-    """A checkpoint that is missing, damaged or computes something else than it did when it was written."""
+    """Missing, damaged or incompatible checkpoint."""
 
     exit_code = 4
 
 
 class OutputError(SubmissionError):
-    """An output directory that cannot or must not be written."""
+    """Output directory that is not writable or holds other results."""
 
     exit_code = 5
 
 
 class SystemsFailedError(SubmissionError):
-    """Some systems failed; the runs of the others are written."""
+    """Some systems failed; runs of the others were written."""
 
     exit_code = 6
 
 
 class TrainingError(SubmissionError):
-    """A network that does not learn, or diverges."""
+    """Network that does not learn or diverges."""
 
     exit_code = 7
 
 
 class ReproductionError(SubmissionError):
-    """A checkpoint that could not be reproduced."""
+    """Checkpoint whose metrics were not reproduced."""
 
     exit_code = 8
 
 
 class FaultsError(SubmissionError):
-    """A check that found something; the exit code is that of what it found."""
+    """Errors found by check, with the exit code of the first."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -70,30 +70,30 @@ class FaultsError(SubmissionError):
 
 
 def short(text: str, most: int = 80) -> str:
-    """Sanitise and truncate a text for a message."""
-    seen = text if text.isprintable() else ascii(text)[1:-1]
-    return seen if len(seen) <= most else f"{seen[:most]}… ({len(text)} characters)"
+    """Escape unprintable characters and truncate to `most` characters."""
+    printable = text if text.isprintable() else ascii(text)[1:-1]
+    return printable if len(printable) <= most else f"{printable[:most]}… ({len(text)} characters)"
 
 
 def shown(text: str) -> str:
-    """Escape invisible characters of lines for a terminal; file names may hold anything."""
+    """Escape unprintable characters of each line for terminal output."""
     return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
 
 
 def counted(number: int, noun: str) -> str:
-    """Format a number with its noun, in the plural unless it is 1: `1 fault`, `1,343 faults`."""
+    """Format a count with its noun: `1 error`, `1,343 errors`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def unreadable(error: OSError) -> InputError:
-    """Create the error for an input file that cannot be read."""
+    """Return the error for an unreadable input file."""
     return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: the nearest valid one, and all of them."""
+    """Return a hint for an unknown name: the closest valid name, and all of them."""
     choices = sorted(valid)
-    best = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
-    guess = f"did you mean {best[0]!r}? " if best else ""
-    more = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
-    return f"{guess}Valid: {', '.join(choices[:LISTED]) or 'none'}{more}"
+    match = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
+    hint = f"did you mean {match[0]!r}? " if match else ""
+    suffix = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
+    return f"{hint}Valid: {', '.join(choices[:LISTED]) or 'none'}{suffix}"

@@ -1,4 +1,4 @@
-"""Handle Ctrl-C and SIGTERM from the first moment of a process on; this module imports next to nothing."""
+"""Handle SIGINT and SIGTERM; imports no heavy modules."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}  # exit codes, as shells give them
-WORDS = b"interrupted; finished parts are kept, rerun the command to resume\n"
+CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}  # shell convention
+WORDS = b"interrupted; run the same command again to resume\n"
 
-_before: list[Callable[[], object]] = []  # callbacks to run then
+_before: list[Callable[[], object]] = []  # run before exiting
 
 
 def hear() -> None:
-    """Install the signal handlers, and reopen standard streams that are closed."""
-    for number in range(3):  # else a file that is opened would take a stream's place, and get what is said to people
+    """Install signal handlers and reopen closed standard streams."""
+    for descriptor in range(3):  # the next opened file would get the descriptor of a closed stream, and messages with it
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
-    for signal_number in CODES:
-        signal.signal(signal_number, _stop)
+    for signum in CODES:
+        signal.signal(signum, _stop)
 
 
 @contextmanager
 def when_stopped(do: Callable[[], object]) -> Iterator[None]:
-    """Run a callback if the process is stopped inside this block; no other cleanup runs then."""
+    """Run a callback if a signal ends the process inside this block; no other cleanup runs."""
     _before.append(do)
     try:
         yield
@@ -39,9 +39,9 @@ def when_stopped(do: Callable[[], object]) -> Iterator[None]:
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    # No exception: raised at any moment, within an import or a callback, it could be lost or end in a traceback.
+    # No exception: inside an import or a callback it could be lost or print a traceback.
     with suppress(OSError):
         os.write(2, WORDS)
-    for do in _before:
-        do()
+    for callback in _before:
+        callback()
     os._exit(CODES[signal.Signals(number)])

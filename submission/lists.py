@@ -1,9 +1,9 @@
-"""The result of every stage: a ranking of documents per topic, as one frame.
+"""Rankings: one frame `qid docno rank score` with the ranked documents of all topics.
 
 qid    str; topics in the input's order
 docno  str
-rank   int, from 1 within a topic: a stage's own order, among equal scores too
-score  float64; does not rise with the rank
+rank   int, from 1 per topic; the order of the documents, also among equal scores
+score  float64; non-increasing with rank
 """
 
 from __future__ import annotations
@@ -15,65 +15,65 @@ import numpy as np
 import pandas as pd
 
 COLUMNS = ["qid", "docno", "rank", "score"]
-DEPTH = 100  # documents a topic that a run has by default
-DEEPEST = 1000  # documents a topic that a run can have
+DEPTH = 100  # default number of documents per topic of a run
+DEEPEST = 1000  # maximum number of documents per topic of a run
 
 
 def ranked(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Lists from scores `qid docno score`: score descending, ties by docno ascending."""
+    """Rank `qid docno score` by descending score, ties by ascending docno."""
     return _numbered(by_topic(scores, topics, ["score", "docno"], ascending=[False, True]))
 
 
 def in_given_order(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Lists from scores `qid docno score`: score descending, ties as they come."""
+    """Rank `qid docno score` by descending score, ties in input order."""
     return _numbered(by_topic(scores, topics, ["score"], ascending=[False]))
 
 
 def cut(lists: pd.DataFrame, depth: int) -> pd.DataFrame:
-    """The first documents of each topic."""
+    """Keep the first `depth` documents of each topic."""
     return lists[lists["rank"] <= depth].reset_index(drop=True)
 
 
 def by_topic(frame: pd.DataFrame, topics: pd.DataFrame, columns: list[str], ascending: list[bool]) -> pd.DataFrame:
-    """The rows of a frame with `qid`, topics in the topics' order, within a topic by some columns, else as they come."""
-    position = frame["qid"].map({qid: number for number, qid in enumerate(topics["qid"])})
+    """Sort rows by the order of the topics, then by columns; stable."""
+    position = frame["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
     ordered = frame.assign(position=position).sort_values(["position", *columns], ascending=[True, *ascending], kind="stable")
     return ordered.drop(columns="position").reset_index(drop=True)
 
 
 def refuse_faulty(lists: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[str]) -> None:
-    """Check lists at the border of a stage.
+    """Validate the rankings returned by a stage.
 
     Args:
-        lists: what a stage gave.
-        topics: of the input.
-        unknown: those of the lists' docnos that the input does not have.
+        lists: Rankings of a stage.
+        topics: Topics of the input.
+        unknown: Docnos of the rankings that the input lacks.
 
     Raises:
-        ValueError: other columns, an unknown topic or document, topics in another order, ranks other than 1..n, a document
-            twice in a topic, a score that is not finite or rises.
+        ValueError: If columns, topic order or ranks (1..n) are wrong, a topic or document is unknown, a document is repeated,
+            or scores are not finite or increase.
     """
     if lists.columns.tolist() != COLUMNS:
         raise ValueError(f"columns {lists.columns.tolist()}; expected {COLUMNS}")
-    topic = lists["qid"].map({qid: number for number, qid in enumerate(topics["qid"])})
-    same = lists["qid"].eq(lists["qid"].shift())
-    number = lists.groupby("qid", sort=False).cumcount() + 1
-    for faulty, what in (
-        (topic.isna(), "is not a topic of the input"),
-        (~same & topic.le(topic.cummax().shift()), "stands behind a later topic"),
-        (lists["docno"].isin(unknown), "has a document that the input does not have"),
-        (lists.duplicated(["qid", "docno"]), "has a document twice"),
-        (lists["rank"].ne(number), "has ranks other than 1, 2, 3, …"),
-        (~np.isfinite(lists["score"]), "has a score that is not finite"),
-        (same & lists["score"].gt(lists["score"].shift()), "has a score that rises"),
+    topic_index = lists["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
+    same_topic = lists["qid"].eq(lists["qid"].shift())
+    expected_rank = lists.groupby("qid", sort=False).cumcount() + 1
+    for is_invalid, reason in (
+        (topic_index.isna(), "not in the input"),
+        (~same_topic & topic_index.le(topic_index.cummax().shift()), "out of topic order"),
+        (lists["docno"].isin(unknown), "unknown document"),
+        (lists.duplicated(["qid", "docno"]), "duplicate document"),
+        (lists["rank"].ne(expected_rank), "ranks must be 1, 2, 3, …"),
+        (~np.isfinite(lists["score"]), "score not finite"),
+        (same_topic & lists["score"].gt(lists["score"].shift()), "score increases"),
     ):
-        if faulty.any():
-            row = lists.loc[faulty.idxmax()]
-            raise ValueError(f"topic {row['qid']} {what} ({row['docno']}, rank {row['rank']}, score {row['score']})")
+        if is_invalid.any():
+            row = lists.loc[is_invalid.idxmax()]
+            raise ValueError(f"topic {row['qid']}: {reason} ({row['docno']}, rank {row['rank']}, score {row['score']})")
 
 
 def dumps(lists: pd.DataFrame) -> bytes:
-    """The lists as bytes, for `loads`."""
+    """Serialise rankings."""
     return msgspec.msgpack.encode(
         (
             lists["qid"].tolist(), lists["docno"].tolist(),
@@ -83,7 +83,11 @@ def dumps(lists: pd.DataFrame) -> bytes:
 
 
 def loads(data: bytes) -> pd.DataFrame:
-    """The lists that `dumps` wrote. Raises msgspec.MsgspecError, ValueError."""
+    """Deserialise rankings.
+
+    Raises:
+        msgspec.MsgspecError, ValueError: If the bytes are damaged.
+    """
     qids, docnos, ranks, scores = msgspec.msgpack.decode(data, type=tuple[list[str], list[str], bytes, bytes])
     return _frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 
@@ -92,12 +96,12 @@ Row = tuple[str, str, int, float]  # qid docno rank score
 
 
 def rows_of(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[Row]:
-    """Number the documents of a topic, the best first, with their scores (N,)."""
+    """Return rows for the documents of a topic in order, with ranks from 1; scores (N,)."""
     return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
 
 
 def of_rows(rows: list[Row]) -> pd.DataFrame:
-    """Lists from rows in their order."""
+    """Build rankings from rows."""
     qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _frame(list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64))
 

@@ -7,6 +7,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parent
 CHECKPOINTS = ROOT / "checkpoints"
-ENCODERS = CHECKPOINTS / "encoders"  # where pretrained encoders are put that no package carries, each under its name
+ENCODERS = CHECKPOINTS / "encoders"  # exported encoders that no package provides, one folder each
 SAMPLE = PACKAGE / "sample" / "input"
 STOP_WORDS = PACKAGE / "text" / "nltk_data" / "corpora" / "stopwords" / "english"

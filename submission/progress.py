@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, a line now and then in a log."""
+"""Report progress on stderr: a bar on a terminal, else log lines at intervals."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 def progress(items: Sequence[T], what: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
-    """Iterate over items, reporting how far it is, how fast, and how long it will take.
+    """Iterate over items and report progress, rate and remaining time.
 
     Args:
-        items: what to iterate over.
-        what: the name of the work.
-        unit: what is counted, in the plural.
-        weights: how many units each item is; 1 by default.
+        items: Items to iterate over.
+        what: Name of the task.
+        unit: What is counted, in the plural.
+        weights: Units per item (default: 1 each).
     """
     sizes = weights or [1] * len(items)
     return progress_of(zip(items, sizes, strict=True), sum(sizes), what, unit)
 
 
 def progress_of(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> Iterator[T]:
-    """The same for items that come with their numbers of units, in any order, `total` in all."""
+    """Iterate over (item, units) pairs in any order and report progress towards `total`."""
     if sys.stderr.isatty():
         with tqdm(total=total, desc=what, unit=f" {unit}", leave=False) as bar:
-            for item, size in items:
+            for item, weight in items:
                 yield item
-                bar.update(size)
+                bar.update(weight)
     else:
         yield from _lines(items, total, what, unit)
 
@@ -43,9 +43,9 @@ def progress_of(items: Iterable[tuple[T, int]], total: int, what: str, unit: str
 def _lines(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> Iterator[T]:
     done = 0
     start = last = time.monotonic()
-    for item, size in items:
+    for item, weight in items:
         yield item
-        done += size
+        done += weight
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now

@@ -1,4 +1,4 @@
-"""The main job: topics and documents in, one TREC run per system out."""
+"""Rank documents for all topics and write one TREC run per system."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Job:
-    """The flags of `rank`, a field of the same name each."""
+    """Options of the rank command."""
 
     input: Path
     input_run: Path | None
     output: Path
     systems: list[str]
     team: str
-    depth: int | None  # None: that of the list that was handed over, else DEPTH
+    depth: int | None  # None: depth of the supplied ranking, else DEPTH
     order: Order
     device: str
     precision: str
@@ -46,23 +46,23 @@ class Job:
     checkpoints: Path
     work: Path | None
     overwrite: bool
-    called: Sequence[str] = ()  # the flags as they were given
+    called: Sequence[str] = ()  # command-line arguments
 
 
 def rank(job: Job) -> None:
-    """Write `<team>-<system>.txt` for every system and `run.txt`, the run of the primary one (the first named, else fusion).
+    """Write <team>-<system>.txt for every system, and run.txt for the primary one (the first named, else fusion).
 
-    A system whose run is already there, made from the same inputs, settings, checkpoints and code, is not computed again.
+    Skips systems whose runs exist for the same inputs, settings, checkpoints and code.
 
     Raises:
-        UsageError, InputError, CheckpointError, OutputError: nothing could be written.
-        SystemsFailedError: some systems failed, the others are written.
+        UsageError, InputError, CheckpointError, OutputError: If no run can be written.
+        SystemsFailedError: If some systems failed; the runs of the others are written.
     """
     check_tag(job.team)
     if job.work and job.work.resolve() == job.output.resolve():
-        raise UsageError(f"--work {job.work}: must differ from --output, whose directory holds runs only; choose another")
+        raise UsageError(f"--work {job.work}: must differ from --output; choose another directory")
     if job.shared_work and not (job.engine and job.work):
-        raise UsageError("--shared-work: says something of --work and --engine; give all three, or leave it out")
+        raise UsageError("--shared-work requires --engine ray and --work; give all three, or omit it")
     with open_engine(job.engine, job.shared_work) as engine:
         _rank(job, engine)
 
@@ -70,69 +70,72 @@ def rank(job: Job) -> None:
 def _rank(job: Job, engine: Engine) -> None:
     device = choose_device(job.device, engine)
     checkpoints = Checkpoints(job.checkpoints, choose_precision(job.precision, device))
-    chosen = catalogue.choose(job.systems, checkpoints)
+    systems = catalogue.choose(job.systems, checkpoints)
     primary = catalogue.find(job.systems[0] if job.systems else catalogue.PRIMARY_SYSTEM)
-    log.info("computing on %s with %d threads, parts in %s", device.type, limit_threads(), engine.about)
-    source = Input(job.input, job.input_run, order=job.order)
-    log.info("%s", source.note)
-    depth = _depth(job, source)
-    failed: dict[str, Exception] = {}
-    with Output(job.output) as output, Work(job.work, job.output) as work:
-        execution = Execution(source, checkpoints, device, work, engine)
-        settings = {"input": source.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
-        output.begin(settings, [f"{_tag(job, system)}.txt" for system in chosen], job.overwrite)
-        earlier = earlier_entries(job.output)
-        entries = {tag: entry for tag, entry in earlier.items() if output.holds(f"{tag}.txt")}
-        for system in chosen:
+    log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.about)
+    dataset = Input(job.input, job.input_run, order=job.order)
+    log.info("%s", dataset.note)
+    depth = _depth(job, dataset)
+    failures: dict[str, Exception] = {}
+    with Output(job.output) as output, Work(job.work, job.output) as cache:
+        execution = Execution(dataset, checkpoints, device, cache, engine)
+        settings = {"input": dataset.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
+        output.begin(settings, [f"{_tag(job, system)}.txt" for system in systems], job.overwrite)
+        previous_entries = earlier_entries(job.output)
+        entries = {tag: entry for tag, entry in previous_entries.items() if output.holds(f"{tag}.txt")}
+        for system in systems:
             start = time.monotonic()
             try:
-                with source.stopwatch.stage(system.name):
-                    reused, left_out = _one(system, job, depth, execution, output, system == primary)
+                with dataset.stopwatch.stage(system.name):
+                    is_current, dropped_count = _one(system, job, depth, execution, output, system == primary)
             except (InputError, OutputError):
-                raise  # not this system's fault: the others would fail alike
+                raise  # affects all systems alike
             except Exception as error:
-                failed[system.name] = error
-                log.error("%s failed: %s", system.name, error, exc_info=not isinstance(error, SubmissionError))
+                failures[system.name] = error
+                log.error("%s: failed: %s", system.name, error, exc_info=not isinstance(error, SubmissionError))
             else:
-                log.info("%s: %s (%.1f s)", system.name, "already there" if reused else "done", time.monotonic() - start)
-                if not reused or _tag(job, system) not in entries:
-                    seconds = source.stopwatch.seconds[system.name]
-                    entries[_tag(job, system)] = run_entry(system, execution, seconds, depth, left_out)
-        if entries != earlier:  # otherwise the file tells of the execution that made the runs
+                state = "up to date, skipped" if is_current else "done"
+                log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
+                if not is_current or _tag(job, system) not in entries:
+                    seconds = dataset.stopwatch.seconds[system.name]
+                    entries[_tag(job, system)] = run_entry(system, execution, seconds, depth, dropped_count)
+        if entries != previous_entries:  # else keep the metadata of the execution that wrote the runs
             write_metadata(job.output, job.team, job.called, primary, entries, execution)
-    if failed and len(failed) == len(chosen):
-        raise next(iter(failed.values()))
-    if failed:
-        raise SystemsFailedError(f"failed: {', '.join(failed)}; the runs of the other systems are in {job.output}")
-    log.info("%d runs in %s", len(chosen), job.output)
+    if failures and len(failures) == len(systems):
+        raise next(iter(failures.values()))
+    if failures:
+        raise SystemsFailedError(f"systems failed: {', '.join(failures)}; the other runs are in {job.output}")
+    log.info("%d runs in %s", len(systems), job.output)
 
 
-def _depth(job: Job, source: Input) -> int:
-    """Return the depth of a run: as asked for, else that of the list that was handed over."""
-    longest = source.longest_list
-    depth = job.depth or min(longest or DEPTH, DEEPEST)
-    if longest and longest > depth:
-        log.warning("%s: lists up to %d documents a topic, runs are cut at %d (--depth)", source.list_file, longest, depth)
+def _depth(job: Job, dataset: Input) -> int:
+    """Return the requested depth, else that of the supplied ranking."""
+    supplied_depth = dataset.longest_list
+    depth = job.depth or min(supplied_depth or DEPTH, DEEPEST)
+    if supplied_depth and supplied_depth > depth:
+        message = "%s: up to %d documents per topic, runs truncated to %d; change with --depth"
+        log.warning(message, dataset.list_file, supplied_depth, depth)
     return depth
 
 
 def _one(system: System, job: Job, depth: int, execution: Execution, output: Output, primary: bool) -> tuple[bool, int]:
-    """Make sure that a system's run is there; whether it was already, and how many documents were found beyond its depth."""
+    """Write a system's run unless it is up to date; return whether it was, and how many documents were truncated."""
     key, name = execution.key(system.stage), f"{_tag(job, system)}.txt"
-    reused, left_out = output.finished(name, key), 0
-    if reused:
+    is_current, dropped_count = output.finished(name, key), 0
+    if is_current:
         text = output.read(name)
     else:
-        found = execution.lists(system.stage)
-        listed = cut(found, depth)
-        left_out = len(found) - len(listed)
-        if left_out:
-            log.info("%s: cut at %d documents a topic, %d behind them are left out", system.name, depth, left_out)
-        text = run_text(listed, _tag(job, system))
+        rankings = execution.lists(system.stage)
+        truncated = cut(rankings, depth)
+        dropped_count = len(rankings) - len(truncated)
+        if dropped_count:
+            message = "%s: truncated to %d documents per topic, %d documents dropped"
+            log.info(message, system.name, depth, dropped_count)
+        text = run_text(truncated, _tag(job, system))
         output.write(name, text, key)
     if primary:
         output.write(RUN_FILE, text, f"{name} {key}")
-    return reused, left_out
+    return is_current, dropped_count
 
 
 def _tag(job: Job, system: System) -> str:

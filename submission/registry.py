@@ -1,4 +1,4 @@
-"""Find classes by file names: a package of which each file has one class, so that there is no list to extend."""
+"""Load classes by module name from packages that define one class per module."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ T = TypeVar("T")
 
 
 def names_in(path: Iterable[str], shared: Collection[str] = ()) -> list[str]:
-    """List the modules of a package, by its `__path__`, without those that its classes share, sorted."""
+    """Return the sorted module names of a package, without the excluded ones."""
     return sorted(module.name for module in iter_modules(path) if module.name not in shared)
 
 
 def find_class(package: str, names: Collection[str], name: str, base: type[T], kind: str) -> type[T]:
-    """Return the class derived from `base` in the module `name`. Raises UsageError if `names` lacks it."""
+    """Return the subclass of `base` in the module `name`.
+
+    Raises:
+        UsageError: If `names` lacks it.
+    """
     if name not in names:
         raise UsageError(f"unknown {kind} '{short(name)}'; {nearest(name, names)}")
     return class_in(package, name, base)
 
 
 def class_in(package: str, name: str, base: type[T]) -> type[T]:
-    """Return the one class derived from `base` that a module of a package defines.
+    """Return the only subclass of `base` that a module defines.
 
     Raises:
-        ModuleNotFoundError: there is no such module. ValueError: it defines no such class, or several.
+        ModuleNotFoundError: If the module does not exist.
+        ValueError: If it defines none or several.
     """
     module = import_module(f"{package}.{name}")
-    (found,) = (
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, base) and value.__module__ == module.__name__
+    (cls,) = (
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, base) and member.__module__ == module.__name__
     )
-    return found
+    return cls

@@ -53,6 +53,7 @@ def write_metadata(
     }
     if device.type == "cuda" and torch.cuda.is_available():  # with Ray the GPU may be on another node
         resources["gpu"] = {"peak": _megabytes(torch.cuda.max_memory_allocated(device))}
+    training_data = _together(run.get("training data", {}) for run in runs.values())
     metadata = {
         "tag": f"{team}-{primary.name}",
         "actor": {"team": team},
@@ -83,10 +84,7 @@ def write_metadata(
                 "documents": execution.documents.size,
                 "files": dataset.hashes,
             },
-            "training data": [
-                {"name": name, **data}
-                for name, data in _together(run.get("training data", {}) for run in runs.values()).items()
-            ],
+            "training data": [{"name": name, **data} for name, data in training_data.items()],
         },
     }
     write_whole(directory / METADATA, yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128))

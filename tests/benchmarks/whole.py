@@ -107,5 +107,5 @@ def rank(directory: Path, output: Path, work: Path | None, systems: list[str], p
     flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(work)] if work else [])
     computed = ("--device", "cpu", "--precision", precision)
     process = execute("-m", "submission", "rank", *computed, "-i", directory, "-o", output, *flags)
-    stages = yaml.safe_load((output / METADATA).read_text(encoding="utf-8"))["resources"]["stages"]
+    stages = yaml.safe_load((output / METADATA).read_text(encoding="utf-8"))["resources"]["seconds per stage"]
     return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})

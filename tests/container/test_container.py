@@ -169,7 +169,7 @@ def test_a_container_that_is_stopped_ends_in_order_and_goes_on(
         time.sleep(0.1)
     [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()  # process 1 of the container
     os.kill(int(child), signal.SIGTERM)
-    assert "interrupted; finished parts are kept" in process.communicate()[1]
+    assert "interrupted; run the same command again" in process.communicate()[1]
     assert not [file for file in output.iterdir() if file.name.startswith(".")]
     assert image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})[0] == 0
     assert runs(output) == runs(expected)

@@ -56,7 +56,7 @@ def test_all_that_made_the_runs(
     assert f"torch {torch.__version__}" in found["platform"]["software"]["libraries"]
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
-    stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["stages"].items()}
+    stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["seconds per stage"].items()}
     shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokenisation"}
     assert set(stages) == {*shared, *SYSTEMS, "enrichment with deepct", "enrichment with targer_essays"}
     told = entries(found)
@@ -89,8 +89,8 @@ def test_whose_data_the_checkpoints_learned_from(flags: list[str], all_checkpoin
     args_me = {"licence": "CC BY 4.0", "files": {"args-me.json": "12"}}
     training = [{"name": "args.me", **args_me}, {"name": "UKPConvArgRank", **ukp}]
     assert found["data"]["training data"] == training
-    assert entries(found)["me-knrm"]["trained on"] == {"args.me": args_me}
-    assert entries(found)["me-tfr_bert"]["trained on"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
+    assert entries(found)["me-knrm"]["training data"] == {"args.me": args_me}
+    assert entries(found)["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
     assert main([*flags, "--system", "gru"]) == 0  # beside what was told before
     [told, other] = read(tmp_path / "out")["data"]["training data"]
     assert told == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
@@ -99,7 +99,7 @@ def test_whose_data_the_checkpoints_learned_from(flags: list[str], all_checkpoin
 
 DAMAGED = (
     "method: [", "[" * 10**4, "method: {retrieval: [3]}", "method: {retrieval: {a: b}}",
-    "method: {retrieval: [{name: me-bm25, trained on: x}]}", "", "\0",
+    "method: {retrieval: [{name: me-bm25, training data: x}]}", "", "\0",
 )  # fmt: skip
 
 

@@ -105,10 +105,10 @@ def test_they_rank_explain_and_are_listed_and_checked(
     assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
     assert any(line.strip() == "score = 0.125 +0.750 minmax(longest) +0.500 minmax(snrm_knrm)" for line in lines)
     assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 0
-    assert "ok     checkpoint both" in capsys.readouterr().out
+    assert "OK     checkpoint both" in capsys.readouterr().out
     (all_checkpoints / "both" / "config.json").write_text("{}")
     assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 4
-    assert "FAULT  checkpoint both: " in capsys.readouterr().out
+    assert "ERROR  checkpoint both: " in capsys.readouterr().out
 
 
 def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute, topics: Path) -> None:
@@ -129,7 +129,7 @@ def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute
     execution.lists(Counted("b"))
     assert execution.key(Counted("b")) != execution.key(Counted())
     for _ in range(2):
-        with pytest.raises(ValueError, match="topic 1 has ranks other than 1, 2, 3"):
+        with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
             execution.lists(Counted("faulty"))
     assert made == ["a", "b", "faulty"]
 

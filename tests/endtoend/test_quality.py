@@ -193,7 +193,7 @@ def test_it_ranks_and_says_what_it_is(
     run = read_run(tmp_path / "out" / "run.txt")
     assert submission(["systems", "--checkpoints", str(all_checkpoints)]) == 0
     assert "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic" in capsys.readouterr().out
-    first = ("relevance  z-score of", "quality    z-score of", "[CLS]", "without a piece of the premise")
+    first = ("relevance  z-score of", "quality    z-score of", "[CLS]", "score change when one token")
     for rank, words in ((2, first), (9, ("below the re-ranked documents",))):
         row = run[run["qid"] == "1"].iloc[rank]
         asked = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]

@@ -240,7 +240,7 @@ def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
     flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "targer_dirichlet"]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0"]) == 0
     out = capsys.readouterr().out
-    [shown] = re.findall(r"^claims and premises in its text:\n(.+)$", out, re.MULTILINE)
+    [shown] = re.findall(r"^claims and premises:\n(.+)$", out, re.MULTILINE)
     argument = json.loads((topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", shown) == text

@@ -141,7 +141,7 @@ def test_checkpoints_are_refused(program: Program, name: str) -> None:
     assert str(program.checkpoints / system) in said
     code, said = program.check()
     assert code == 4, said
-    assert "FAULT" in said
+    assert "ERROR" in said
     code, said = program.rank(systems=("bm25", system))
     assert code == 6, said
     assert (program.output / "aragorn-bm25.txt").stat().st_size > 0

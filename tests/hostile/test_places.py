@@ -115,7 +115,8 @@ def test_a_damaged_run_is_written_again(again: Program, finished: Path, damage: 
     "content",
     ["", "[]", "{}", "null", "7", DEEP, "method: [", "\x00", ALIASES,
      "method: {retrieval: [7]}", "method: {retrieval: [{name: 7}]}",
-     "method: {retrieval: [{name: aragorn-knrm, trained on: [x]}]}", "method: {retrieval: [{name: aragorn-knrm, seconds: []}]}",
+     "method: {retrieval: [{name: aragorn-knrm, training data: [x]}]}",
+     "method: {retrieval: [{name: aragorn-knrm, seconds: []}]}",
      "!!python/object/apply:os.system [id]"],
     ids=range(14),
 )  # fmt: skip

@@ -51,13 +51,13 @@ def test_good_lists_pass() -> None:
 @pytest.mark.parametrize(
     ("faulty", "words"),
     [
-        ([*GOOD, ("3", "a", 1, 1.0)], "topic 3 is not a topic"),
-        ([GOOD[1], GOOD[0]], "topic 2 stands behind a later topic"),
-        ([GOOD[0], GOOD[1], ("1", "x", 2, 1.0)], "topic 1 has a document that the input does not have .x, rank 2"),
-        ([GOOD[0], GOOD[1], ("1", "b", 2, 1.0)], "topic 1 has a document twice"),
-        ([GOOD[0], GOOD[1], ("1", "a", 3, 1.0)], "topic 1 has ranks other than"),
-        ([GOOD[0], ("1", "a", 1, float("nan"))], "topic 1 has a score that is not finite"),
-        ([GOOD[0], GOOD[1], ("1", "a", 2, 3.5)], "topic 1 has a score that rises .a, rank 2, score 3.5"),
+        ([*GOOD, ("3", "a", 1, 1.0)], "topic 3: not in the input"),
+        ([GOOD[1], GOOD[0]], "topic 2: out of topic order"),
+        ([GOOD[0], GOOD[1], ("1", "x", 2, 1.0)], "topic 1: unknown document .x, rank 2"),
+        ([GOOD[0], GOOD[1], ("1", "b", 2, 1.0)], "topic 1: duplicate document"),
+        ([GOOD[0], GOOD[1], ("1", "a", 3, 1.0)], "topic 1: ranks must be"),
+        ([GOOD[0], ("1", "a", 1, float("nan"))], "topic 1: score not finite"),
+        ([GOOD[0], GOOD[1], ("1", "a", 2, 3.5)], "topic 1: score increases .a, rank 2, score 3.5"),
     ],
 )
 def test_faults_are_named(faulty: list[tuple[str, str, int, float]], words: str) -> None:

@@ -161,7 +161,7 @@ NAMES = {
     "a path with =": Case(runs=("a=b/c=d.txt",), files={"a=b/c=d.txt": run_of(plain)}, said=("c=d × q: 3 of 3",)),
     "a named path with =": Case(runs=("mine=a=b/run.txt",), files={"a=b/run.txt": run_of(plain)}, said=("mine × q: 3 of 3",)),
     "a directory with run.txt": Case(runs=("made",), files={"made/run.txt": run_of(plain)}, said=("made × q: 3 of 3",)),
-    "a name without a file": Case(flags=("--qrels", "a="), code=2, same=False, said=("expected a path",)),
+    "a name without a file": Case(flags=("--qrels", "a="), code=2, same=False, said=("expected a non-empty path",)),
     "a file without a name": Case(runs=("=run.txt",), code=2, same=False, said=("expected NAME before =",)),
 }
 GRADES = {
@@ -277,7 +277,7 @@ def long_input(make_input: Callable[..., Path]) -> Path:
 
 @pytest.mark.parametrize(
     ("flags", "depth", "words"),
-    [((), 150, ""), (("--depth", "120"), 120, "30 documents behind the first 120"), (("--depth", "1000"), 1000, "")],
+    [((), 150, ""), (("--depth", "120"), 120, "30 documents below rank 120"), (("--depth", "1000"), 1000, "")],
 )
 def test_a_list_that_is_handed_over_keeps_its_depth(
     long_input: Path, tmp_path: Path, flags: tuple[str, ...], depth: int, words: str, caplog: pytest.LogCaptureFixture
@@ -288,15 +288,15 @@ def test_a_list_that_is_handed_over_keeps_its_depth(
     assert submission(["rank", *places, "--device", "cpu", *flags]) == 0
     assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == LONG[::-1][: min(depth, 150)]
     [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
-    assert (entry["depth"], words in str(entry.get("cut", ""))) == (depth, True)
-    assert ("runs are cut at 120 (--depth)" in caplog.text) == bool(words)
+    assert (entry["depth"], words in str(entry.get("truncated", ""))) == (depth, True)
+    assert ("runs truncated to 120; change with --depth" in caplog.text) == bool(words)
     assert ("30 behind them are left out" in caplog.text) == bool(words)
 
 
 def test_what_is_found_beyond_the_default_depth_is_said(long_input: Path, tmp_path: Path) -> None:
     assert submission(["rank", "-i", str(long_input), "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 0
     [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
-    assert (entry["depth"], entry["cut"]) == (100, "50 documents behind the first 100 of their topics")
+    assert (entry["depth"], entry["truncated"]) == (100, "50 documents below rank 100 omitted")
 
 
 @pytest.mark.parametrize(

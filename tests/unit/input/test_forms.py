@@ -395,11 +395,11 @@ def test_each_system_refuses_a_collection_without_words(
     [
         (
             tirex(documents=lines({"docno": "a", "text": ""}, {"docno": "b", "text": "ox"})),
-            "all 2 documents are in the collection; 1 have no text",
+            "all 2 documents in the collection, 1 of them empty",
         ),
         (
             touche(argument("a"), argument("b", premise="short")),
-            "1 of 2 arguments are in the collection, the premises of the others have less than 15 words",
+            "1 of 2 arguments in the collection; the others have premises of fewer than 15 words",
         ),
     ],
 )
@@ -407,7 +407,7 @@ def test_check_says_how_much_is_in_the_collection(
     files: dict[str, str], note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "-i", str(write(tmp_path, **files)), "--checkpoints", str(tmp_path / "none")]) == 0
-    assert f"note   {note}\n" in capsys.readouterr().out
+    assert f"NOTE   {note}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_check_tells_all_faults(
     files: dict[str, str], faults: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "-i", str(write(tmp_path, **files)), "--checkpoints", str(tmp_path / "none")]) == 3
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAULT")]
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ERROR")]
     assert len(told) == len(faults), told
     assert all(fault in line for fault, line in zip(faults, told, strict=True)), told
 

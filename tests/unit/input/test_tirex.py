@@ -191,7 +191,7 @@ def test_empty_texts_are_ranked_where_they_are_listed_and_refused_where_they_are
     assert main([*rank, "-o", str(tmp_path / "none")]) == 3
     assert "none of 4 documents has a text" in capsys.readouterr().err
     assert main(["check", *flags]) == 3
-    assert "FAULT  none of 4 documents has a text" in capsys.readouterr().out
+    assert "ERROR  none of 4 documents has a text" in capsys.readouterr().out
     (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in listed()]))
     for output in ("first", "second"):
         assert main([*rank, "-o", str(tmp_path / output)]) == 0

@@ -28,7 +28,7 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
     (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
     assert run_faults(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
     [both] = run_faults(tmp_path, TOPICS, CORPUS)
-    assert (both.level, both.words) == (TIRA, "run.txt and run.txt.gz; remove one of them")
+    assert (both.level, both.words) == (TIRA, "run.txt and run.txt.gz; delete one")
     (tmp_path / "run.txt").unlink()
     assert run_faults(tmp_path, TOPICS, CORPUS) == []
 
@@ -38,23 +38,23 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
     [
         (OURS, 1, "1 Q0 a1 1 nan me-knrm", "score 'nan'; expected a finite number"),
         (TIRA, 1, "1 Q0 a1 1 high me-knrm", "score 'high'; expected a finite number"),
-        (OURS, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected digits and a point"),
-        (OURS, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 after 3.5; evaluators differ"),
+        (OURS, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
+        (OURS, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 follows 3.5; evaluators break ties"),
         (OURS, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
-        (TIRA, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected it without a decimal point"),
+        (TIRA, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
         (TIRA, 2, "1 Q0 a2 second 1.0 me-knrm", "rank 'second'; expected a whole number"),
         (TIRA, 2, "1 Q0 a1 2 1.0 me-knrm", "document a1 is in topic 1 twice, first in line 1"),
-        (OURS, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; is it of another corpus version?"),
+        (OURS, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
         (OURS, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"),
         (OURS, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
-        (OURS, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 goes on after another one"),
-        (OURS, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected one tag"),
+        (OURS, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
+        (OURS, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
         (TIRA, 1, "1 Q0 a1 1 3.5", "5 fields; expected six"),
         (TIRA, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected six"),
-        (TIRA, 1, "# a comment", "'# a comment'; remove it before you submit"),
-        (TIRA, 2, "", "''; remove it before you submit"),
-        (OURS, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one blank between two fields"),
-        (OURS, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one blank between two fields"),
+        (TIRA, 1, "# a comment", "'# a comment'; delete it before submitting"),
+        (TIRA, 2, "", "''; delete it before submitting"),
+        (OURS, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one space between fields"),
+        (OURS, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
         (OURS, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "expected one without blanks and characters that cannot be seen"),
         (TIRA, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "expected one without blanks and characters that cannot be seen"),
     ],
@@ -75,11 +75,11 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         (TIRA, "too few lines"),
         (TIRA, "too few topics"),
         (OURS, "a score that is no finite number"),
-        (OURS, "a document that is not in the input"),
-        (OURS, "ranks that do not rise by one from 1"),
+        (OURS, "unknown document"),
+        (OURS, "ranks not consecutive from 1"),
     ]
     found = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
-    assert [fault.kind for fault in found] == ["topics in another order than the input's"]
+    assert [fault.kind for fault in found] == ["topics not in input order"]
     found = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
     assert "1.1 without what follows the first `.` would be 1" in found[-1].words
 
@@ -89,8 +89,8 @@ def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
     lines[3] = lines[3].replace("a3", "a9")
     told = by_kind(tmp_path / "run.txt", faults(tmp_path, lines))
     assert [line.removeprefix(f"{tmp_path / 'run.txt'}: ") for line in told] == [
-        "we are stricter: separators other than single blanks in 5 lines: line 1: expected one blank between two fields",
-        "we are stricter: a document that is not in the input in line 4: document a9; is it of another corpus version?",
+        "stricter than TIRA: wrong field separator in 5 lines: line 1: expected one space between fields",
+        "stricter than TIRA: unknown document in line 4: document a9; check the corpus version",
     ]
 
 
@@ -98,7 +98,7 @@ def test_more_than_1000_documents(tmp_path: Path) -> None:
     lines = [f"1 Q0 d{rank} {rank} {2000 - rank} x" for rank in range(1, 1002)]
     (tmp_path / "run.txt").write_text("\n".join([*lines, "2 Q0 a 1 1 x", "3 Q0 a 1 1 x"]))
     [fault] = run_faults(tmp_path / "run.txt", None, None)
-    assert (fault.level, fault.words) == (OURS, "1001 documents in topic 1; expected at most 1000")
+    assert (fault.level, fault.words) == (OURS, "topic 1 has 1001 documents; expected at most 1000")
 
 
 def test_what_is_right_is_said(
@@ -110,9 +110,9 @@ def test_what_is_right_is_said(
     runs = [flag for name in ("bm25", "knrm") for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))]
     assert main(["check", *place, *runs]) == 3  # 4 documents are too few for TIRA
     out = capsys.readouterr().out
-    assert [line.split()[0] for line in out.splitlines()] == ["note", "ok", "note", "ok", "note", "ok", *["note", "FAULT"] * 2]
+    assert [line.split()[0] for line in out.splitlines()] == ["NOTE", "OK", "NOTE", "OK", "NOTE", "OK", *["NOTE", "ERROR"] * 2]
     assert "checkpoint knrm" in out
-    assert out.count("TIRA refuses: too few lines: 4 lines; expected 5 or more") == 2
+    assert out.count("rejected by TIRA: too few lines: 4 lines; expected at least 5") == 2
 
 
 def test_all_faults_of_an_input(make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_all_faults_of_an_input(make_input: Callable[..., Path], checkpoints: Pa
     for words in ("without a number", "topic 2 has no title", "topic 3 occurs again", "argument number 4 (id a3): ",
                   "argument number 5 (id a4): ", "argument a1 occurs 2 times", "argument number 3: id 'a b'"):  # fmt: skip
         assert words in out
-    assert "error: 7 faults, listed above" in err
+    assert "error: 7 errors, see above" in err
 
 
 def test_checkpoints_are_probed(make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_texts_that_are_not_the_judged_ones(
     command = ["check", "-i", str(directory), "--checkpoints", str(checkpoints), "--differing", str(tmp_path / "ids")]
     assert main(command) == 0
     assert (
-        "2 of 2 texts are not those that their ids were made of, so not the judged ones: S1-A1, S2-A2"
-        in capsys.readouterr().out
+        "2 of 2 documents differ from args.me 2020-04-01 (id does not match text); "
+        "their judgments refer to other text: S1-A1, S2-A2" in capsys.readouterr().out
     )
     assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"
