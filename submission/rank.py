@@ -79,7 +79,7 @@ def _rank(job: Job, engine: Engine) -> None:
     failures: dict[str, Exception] = {}
     with Output(job.output) as output, Work(job.work, job.output) as cache:
         execution = Execution(dataset, checkpoints, device, cache, engine)
-        settings = {"input": dataset.fingerprint, "code": code_fingerprint(), "team": job.team, "depth": str(depth)}
+        settings = {"input": dataset.fingerprint, "team": job.team, "depth": str(depth)}
         output.begin(settings, [f"{_tag(job, system)}.txt" for system in systems], job.overwrite)
         previous_entries = earlier_entries(job.output)
         entries = {tag: entry for tag, entry in previous_entries.items() if output.holds(f"{tag}.txt")}
@@ -120,7 +120,8 @@ def _depth(job: Job, dataset: Input) -> int:
 
 def _one(system: System, job: Job, depth: int, execution: Execution, output: Output, primary: bool) -> tuple[bool, int]:
     """Write a system's run unless it is up to date; return whether it was, and how many documents were truncated."""
-    key, name = execution.key(system.stage), f"{_tag(job, system)}.txt"
+    code = code_fingerprint(cut.__module__, run_text.__module__)
+    key, name = f"{execution.key(system.stage)} {code}", f"{_tag(job, system)}.txt"
     is_current, dropped_count = output.finished(name, key), 0
     if is_current:
         text = output.read(name)

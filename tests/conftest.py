@@ -41,9 +41,10 @@ from submission.input.topics import read_topics
 from submission.paths import CHECKPOINTS
 from submission.rankers import find, names
 from submission.rankers.knrm import KNRM
+from submission.retrieval.fields import Fields
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.parameters import Parameters
-from submission.retrieval.terms import Fields, Settings
+from submission.retrieval.terms import Settings
 from submission.scoring.checkpoint import RANKERS
 from submission.scoring.stored import write_network
 from submission.systems import catalogue

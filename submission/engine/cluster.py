@@ -25,7 +25,7 @@ import torch
 from joblib import cpu_count
 from ray.exceptions import RayError, RayTaskError
 
-from submission.disk.code import code_fingerprint
+from submission.disk.code import program_fingerprint
 from submission.engine.engine import Engine, P, R
 from submission.errors import SubmissionError, UsageError
 from submission.interrupted import CODES, when_stopped
@@ -56,7 +56,7 @@ class Cluster(Engine):
     def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
         resources = {"num_gpus": 1, "runtime_env": ALL_GPUS} if device.type == "cuda" else {}
         remote = self._computed.options(num_cpus=1, **resources)
-        function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), code_fingerprint(), iter(parts)
+        function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), program_fingerprint(), iter(parts)
         running: dict[ray.ObjectRef[R], int] = {}
         try:
             while True:
@@ -152,7 +152,7 @@ def _computed(function: bytes, part: Any, code: str) -> Any:
     if gpus:
         torch.cuda.set_device(place_of(gpus[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
-        if code_fingerprint() != code:
+        if program_fingerprint() != code:
             raise UsageError(f"{ROOT}: code version differs from the driver's; install the same version on all nodes")
         return _loaded(function)(part)
     except SubmissionError as error:

@@ -87,9 +87,14 @@ class Documents:
         return _asked(self._directory / DOCUMENTS, statement, *values)
 
 
+def documents_code() -> str:
+    """Return the hash of the code that reads an input; all that is made of its documents depends on it."""
+    return code_fingerprint(__name__)
+
+
 def open_documents(source: Input, work: Work) -> Documents:
     """The documents of an input, in the working directory. Raises InputError: they cannot be read. OutputError."""
-    kept = work.place("documents", f"{source.corpus_fingerprint} {code_fingerprint()}")
+    kept = work.place("documents", f"{source.corpus_fingerprint} {documents_code()}")
     shortest = source.form.shortest_premise
     if kept.key(DOCUMENTS) is None or kept.key(COLLECTION) is None:
         kept.make([DOCUMENTS], lambda file: _write(source, file))

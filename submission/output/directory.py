@@ -82,7 +82,7 @@ class Output:
         recorded_key = self._kept.key(name)
         if recorded_key not in (None, key) and not self._overwrite:
             raise OutputError(
-                f"{self.directory / name}: made with another checkpoint, device or precision; choose another --output or "
+                f"{self.directory / name}: made with another checkpoint, code, device or precision; choose another --output or "
                 "pass --overwrite"
             )
         return recorded_key == key

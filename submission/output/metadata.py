@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from submission import __version__
-from submission.disk.code import closure, code_fingerprint, libraries
+from submission.disk.code import libraries, program_files, program_fingerprint
 from submission.disk.files import file_name, read_regular, write_whole
 from submission.disk.provenance import read_provenance
 from submission.output.directory import METADATA
@@ -65,7 +65,7 @@ def write_metadata(
                 "repository": os.environ.get("ARAGORN_SOURCE") or ROOT.as_uri(),
                 "commit": os.environ.get("ARAGORN_REVISION") or "unknown",
                 "version": __version__,
-                "sha256": code_fingerprint(),
+                "sha256": program_fingerprint(),
             },
         },
         "resources": resources,
@@ -156,7 +156,7 @@ def _platform(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {"model": properties.name, "memory": _megabytes(properties.total_memory)}
-    library_versions = [f"{name} {version}" for name, version in libraries(closure("submission.rank")).items()]
+    library_versions = [f"{name} {version}" for name, version in libraries(program_files()).items()]
     return {
         "hardware": hardware,
         "operating system": {"kernel": platform.release(), "distribution": _distribution()},

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ import pandas as pd
 from submission.disk.kept import Kept
 from submission.engine.engine import CPU, HERE, Engine
 from submission.engine.parts import Part, kept_parts
+from submission.retrieval.fields import Fields, texts_of
 from submission.retrieval.rows import FILES, Rows, append_rows, write_array, write_rows
 from submission.text.terms import END, Stemmer, Terms, tokens
 
@@ -38,7 +39,6 @@ KEPT_TOGETHER = 16384  # documents per shard
 AT_A_TIME = 256  # documents tokenised at a time
 PARTS = "parts"
 NAMES = ("terms.txt", "occurrences.npy", "lengths.npy", *(f"{way}-{name}" for way in ("terms", "documents") for name in FILES))
-Fields = Literal["conclusion premise", "premise"]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,14 +104,6 @@ class TermIndex:
         """Return a document's terms, ascending, and their frequencies."""
         terms, frequencies = self.by_document.row(number)
         return [self.terms[term] for term in terms], frequencies
-
-
-def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
-    """Return the texts to index; a TIREx text, stored as both conclusion and premise, is indexed once."""
-    if fields == "premise":
-        return documents["premise"].tolist()
-    rows = zip(documents["conclusion"], documents["premise"], strict=True)
-    return [premise if conclusion == premise else f"{conclusion} {premise}" for conclusion, premise in rows]
 
 
 class Enriched(Protocol):

@@ -55,9 +55,9 @@ class Asking(Execution):
         """Compute once, for whichever query comes first."""
         return self._index.once(owner, name, make)
 
-    def place_of_pairs(self, name: str, *decided_by: str) -> Kept:
+    def place_of_pairs(self, name: str, code: str, *decided_by: str) -> Kept:
         """Return a cache directory that is deleted with the query."""
-        return self._scratch.place(name, " ".join(decided_by))
+        return self._scratch.place(name, " ".join([code, *decided_by]))
 
     def _made(self, stage: Stage) -> pd.DataFrame:
         """Compute a ranking without caching it, which would fill the disk query by query."""

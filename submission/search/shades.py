@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from submission.enrichment.base import Word
-from submission.retrieval.terms import texts_of
+from submission.retrieval.fields import texts_of
 from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import Lexical
 from submission.text.normalise import URL

@@ -12,9 +12,10 @@ from submission.systems.dense import Dense, DenseConclusions
 from submission.systems.enrichment import Enrichment
 from submission.systems.ensemble import Ensemble
 from submission.systems.execution import Stage, walk
+from submission.systems.latent import Latent
 from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.lexical import Lexical
-from submission.systems.neural import Latent, Rerank
+from submission.systems.neural import Rerank
 from submission.systems.quality_reranking import QualityReranking
 from submission.systems.remembered import Checkpoints
 

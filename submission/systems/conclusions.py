@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from submission.disk.code import code_fingerprint
 from submission.errors import UsageError
 from submission.retrieval.conclusions import ConclusionIndex, conclusion_index, retrieve
 from submission.systems.execution import Execution, Stage
@@ -55,5 +56,6 @@ class Conclusions(Stage):
 
     @staticmethod
     def _made(execution: Execution) -> ConclusionIndex:
+        code = code_fingerprint(conclusion_index.__module__, shallow=(__name__,))
         with execution.stopwatch.stage("conclusion index"):
-            return conclusion_index(execution.documents.conclusions, execution.place("conclusions"))
+            return conclusion_index(execution.documents.conclusions, execution.place("conclusions", code))

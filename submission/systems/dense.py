@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
+from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
 from submission.retrieval.conclusions import CONCLUSIONS
 from submission.retrieval.dense import (
@@ -59,7 +60,13 @@ class _Vectors(NetworkStage):
     def _index_of(self, execution: Execution, texts: Texts, place: Callable[..., Kept], name: str) -> DenseIndex:
         """Load or build the vector index of exactly these texts, cached under their names."""
         texts_hash = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
-        return self._index(execution, texts, place(f"{name}-{self.checkpoint}", *self.decided_by(execution), texts_hash))
+        cache = place(f"{name}-{self.checkpoint}", _vectors_code(), *self.decided_by(execution), texts_hash)
+        return self._index(execution, texts, cache)
+
+
+def _vectors_code() -> str:
+    """Return the hash of the code that encodes texts, without that of the network."""
+    return code_fingerprint(dense_index.__module__, shallow=(__name__,))
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,8 @@ class DenseConclusions(_Vectors):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the premises of the nearest conclusions by the conclusions' cosine similarity."""
-        topics, cache = execution.topics, execution.place(f"conclusions-{self.checkpoint}", *self.decided_by(execution))
+        topics = execution.topics
+        cache = execution.place(f"conclusions-{self.checkpoint}", _vectors_code(), *self.decided_by(execution))
         docnos_by_conclusion = conclusions_of(execution.documents.conclusions, cache)
         index = self._index(execution, titles_of(list(docnos_by_conclusion)), cache)
         nearest = index.nearest(self._titles(execution, topics), CONCLUSIONS)

@@ -8,12 +8,13 @@ from functools import partial
 
 import pandas as pd
 
+from submission.disk.code import code_fingerprint
 from submission.engine.engine import computed
 from submission.enrichment.base import Word
 from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher
 from submission.enrichment.enriched import Enriched, Words, enrich, enrich_separately, read
 from submission.enrichment.marked import Piece, pieces
-from submission.retrieval.terms import Fields, texts_of
+from submission.retrieval.fields import Fields, texts_of
 from submission.systems.execution import Component, Execution
 from submission.systems.remembered import Checkpoints
 
@@ -28,8 +29,10 @@ class Enrichment(Component):
         return checkpoints.network(self.checkpoint, open_enricher)
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """Another device or precision gives other bits."""
-        return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
+        """Return the checkpoint's fingerprint, the code of the words, the device and the precision: all affect results."""
+        opened = self.opened(execution.checkpoints)
+        code = code_fingerprint(enrich.__module__, texts_of.__module__, type(opened.enricher).__module__, shallow=(__name__,))
+        return [opened.fingerprint, code, execution.computed_on]
 
     def collection(self, execution: Execution, fields: Fields, collection: list[str]) -> Enriched:
         """Return the enriched collection in docno order, computed in cached shards."""

@@ -20,7 +20,7 @@ from submission.disk.kept import Kept
 from submission.disk.work import Work
 from submission.engine.engine import HERE, Engine
 from submission.input.directory import Input
-from submission.input.documents import Documents, open_documents
+from submission.input.documents import Documents, documents_code, open_documents
 from submission.scoring.stored import Opened
 from submission.scoring.tokens import ReadTokens, Tokens
 from submission.systems.explained import Explained
@@ -29,6 +29,8 @@ from submission.systems.remembered import Checkpoints, Remembered
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+SERVICES = (__name__, "submission.systems.remembered")  # hand a component its inputs, each of which has a key of its own
 
 
 class Component(ABC):
@@ -43,6 +45,11 @@ class Component(ABC):
     def opened(self, checkpoints: Checkpoints) -> Opened | None:
         """Load its checkpoint, if it has one. Raises CheckpointError."""
         return None
+
+    def code(self) -> str:
+        """Return the hash of the code of its class and of everything that this imports, but for what SERVICES import."""
+        modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}
+        return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
     def decided_by(self, execution: Execution) -> list[str]:
         """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
@@ -153,16 +160,26 @@ class Execution:
 
     def key(self, component: Component) -> str:
         """The hash of everything that decides a component's results. Raises CheckpointError."""
-        own = [repr(component), self.input.fingerprint, code_fingerprint(), *component.decided_by(self)]
-        return sha256("\n".join([*own, *map(self.key, component.made_of())]).encode()).hexdigest()
+        inputs = [self.input.fingerprint, documents_code()]
+        parts = [repr(component), *inputs, component.code(), *component.decided_by(self)]
+        return sha256("\n".join([*parts, *map(self.key, component.made_of())]).encode()).hexdigest()
 
-    def place(self, name: str, *decided_by: str) -> Kept:
-        """Return the place of kept results about the collection; further keys may be given. Raises OutputError."""
-        return self.work.place(name, " ".join([self.input.corpus_fingerprint, code_fingerprint(), *decided_by]))
+    def place(self, name: str, code: str, *decided_by: str) -> Kept:
+        """Open the store of an artifact of the collection.
 
-    def place_of_pairs(self, name: str, *decided_by: str) -> Kept:
-        """Return the place of kept results about the topics' own documents. Raises OutputError."""
-        return self.place(name, *decided_by)
+        Args:
+            name: Name of the artifact.
+            code: Hash of the code that computes it from the documents.
+            decided_by: Further parts of the cache key.
+
+        Raises:
+            OutputError: If the store cannot be created.
+        """
+        return self.work.place(name, " ".join([self.input.corpus_fingerprint, documents_code(), code, *decided_by]))
+
+    def place_of_pairs(self, name: str, code: str, *decided_by: str) -> Kept:
+        """Open the store of an artifact of the topics' documents, as `place` does. Raises OutputError."""
+        return self.place(name, code, *decided_by)
 
     def _made(self, stage: Stage) -> pd.DataFrame:
         name = "-".join([type(stage).__name__.lower(), *([stage.checkpoint] if stage.checkpoint else [])])

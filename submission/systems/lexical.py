@@ -7,20 +7,24 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.enrichment.marked import Piece
+from submission.disk.code import code_fingerprint
 from submission.errors import CheckpointError, short
 from submission.retrieval.lexical import Query, added, asked, searched
 from submission.retrieval.parameters import Parameters
 from submission.retrieval.terms import Settings, Statistics, TermIndex, term_index
-from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
 from submission.systems.remembered import Checkpoints
+
+if TYPE_CHECKING:  # an enrichment is a component with a key of its own
+    from submission.enrichment.marked import Piece
+    from submission.systems.enrichment import Enrichment
 
 log = logging.getLogger(__name__)
 
@@ -152,10 +156,12 @@ def _made(execution: Execution, settings: Settings, enrichment: Enrichment | Non
     # All documents of a supplied ranking may be too short for the collection; rank them anyway, without collection statistics.
     documents, engine = execution.documents, execution.engine
     collection = documents.collection if execution.given is None else documents.docnos
+    code = code_fingerprint(term_index.__module__, shallow=(__name__,))
     with execution.stopwatch.stage("term index"):
         if enrichment is None:
-            return term_index(collection, documents.texts, settings, execution.place("terms", repr(settings)), engine=engine)
-        place = execution.place(f"terms-{enrichment.checkpoint}", repr(settings), *enrichment.decided_by(execution))
+            place = execution.place("terms", code, repr(settings))
+            return term_index(collection, documents.texts, settings, place, engine=engine)
+        place = execution.place(f"terms-{enrichment.checkpoint}", code, repr(settings), *enrichment.decided_by(execution))
         enrich = partial(enrichment.collection, execution, settings.fields, collection)
         return term_index(collection, documents.texts, settings, place, enrich, engine)
 

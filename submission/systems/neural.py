@@ -1,4 +1,4 @@
-"""Stages with one network: re-ranking of candidates, and retrieval with latent terms."""
+"""Score topics and premises by a network, and re-rank candidates by these scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from submission import lists
-from submission.retrieval.latent import latent_index, nearest
+from submission.disk.code import code_fingerprint
 from submission.scoring.checkpoint import Checkpoint, open_checkpoint
 from submission.scoring.pairs import score
 from submission.systems.execution import Execution, Stage
@@ -28,14 +28,16 @@ class NetworkStage(Stage):
         return checkpoints.network(self.checkpoint, open_checkpoint)
 
     def decided_by(self, execution: Execution) -> list[str]:
-        """Another device or precision gives other bits."""
-        return [self.opened(execution.checkpoints).fingerprint, execution.computed_on]
+        """Return the checkpoint's fingerprint, the network's code, the device and the precision: all affect results."""
+        opened = self.opened(execution.checkpoints)
+        return [opened.fingerprint, code_fingerprint(type(opened.ranker).__module__), execution.computed_on]
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; completed shards are cached."""
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
         decided_by = [*self.decided_by(execution), execution.input.fingerprint, pairs_hash]
-        cache = execution.place_of_pairs(f"scores-{self.checkpoint}", *decided_by)
+        code = code_fingerprint(score.__module__, shallow=(__name__,))
+        cache = execution.place_of_pairs(f"scores-{self.checkpoint}", code, *decided_by)
         return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, cache, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
@@ -67,17 +69,3 @@ class Rerank(NetworkStage):
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": name(self.first)}
-
-
-@dataclass(frozen=True)
-class Latent(NetworkStage):
-    """Retrieval from the whole collection with an inverted index of latent terms."""
-
-    checkpoint: str
-
-    def search(self, execution: Execution) -> pd.DataFrame:
-        """Return the documents with the highest positive scores."""
-        checkpoint, documents = self.opened(execution.checkpoints), execution.documents
-        cache = execution.place(f"index-{self.checkpoint}", *self.decided_by(execution))
-        index = latent_index(documents.collection, documents.texts, checkpoint, execution.device, cache, execution.engine)
-        return lists.ranked(nearest(execution.topics, documents.collection, checkpoint, index), execution.topics)

@@ -10,8 +10,9 @@ import bm25s
 
 from submission.disk.kept import Kept
 from submission.lists import DEEPEST
+from submission.retrieval.fields import texts_of
 from submission.retrieval.lexical import RM3, Dirichlet, searched
-from submission.retrieval.terms import Settings, TermIndex, term_index, texts_of
+from submission.retrieval.terms import Settings, TermIndex, term_index
 from tests.benchmarks.inputs import execution
 from tests.benchmarks.measure import Result
 

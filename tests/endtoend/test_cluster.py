@@ -129,7 +129,7 @@ def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
     flags, score = ["--system", "knrm", "--engine", f"ray://{nodes.address}"], neural.score
     with monkeypatch.context() as patch:
-        patch.setattr(module, "code_fingerprint", lambda: "of another version")
+        patch.setattr(module, "program_fingerprint", lambda: "of another version")
         assert rank_all("out", *flags) == 2
     assert f"{ROOT}: code version differs from the driver's" in capsys.readouterr().err
 

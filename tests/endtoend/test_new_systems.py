@@ -18,7 +18,8 @@ from submission.systems.catalogue import CONCLUSIONS, MEMBERS, SYSTEMS, System
 from submission.systems.ensemble import Ensemble
 from submission.systems.execution import Execution, Stage
 from submission.systems.explained import Explained, Row
-from submission.systems.neural import Latent, Rerank
+from submission.systems.latent import Latent
+from submission.systems.neural import Rerank
 from submission.systems.remembered import Checkpoints
 from tests.endtoend.conftest import Capture, Execute, RankAll
 from training.fusing.aggregate import write_regression

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from submission.enrichment.enriched import TOGETHER
-from submission.retrieval.terms import Fields, texts_of
+from submission.retrieval.fields import Fields, texts_of
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 

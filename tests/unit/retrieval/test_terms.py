@@ -12,7 +12,8 @@ import pytest
 
 from submission.disk.kept import Kept
 from submission.retrieval import terms
-from submission.retrieval.terms import NAMES, Settings, TermIndex, term_index, texts_of
+from submission.retrieval.fields import texts_of
+from submission.retrieval.terms import NAMES, Settings, TermIndex, term_index
 from submission.text.terms import Stemmer, Terms
 from tests.conftest import contents, texts_in
 

@@ -109,7 +109,8 @@ def evaluate(
 
 def _key(part: Part, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
     data = [hashlib.sha256(tables[own].to_csv(index=False).encode()).hexdigest() for own in (*part.trains, *part.tests)]
-    return _settings(recipe), Pretrained(recipe.encoder.name).sha256, code_fingerprint(Trial.__module__), device.type, data
+    code = code_fingerprint(Trial.__module__, recipe.task.network_class(recipe).__module__)
+    return _settings(recipe), Pretrained(recipe.encoder.name).sha256, code, device.type, data
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

@@ -1,0 +1,17 @@
+"""Select the texts of arguments that are indexed or enriched."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pandas as pd
+
+Fields = Literal["conclusion premise", "premise"]
+
+
+def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
+    """Return the texts to index; a TIREx text, stored as both conclusion and premise, is indexed once."""
+    if fields == "premise":
+        return documents["premise"].tolist()
+    rows = zip(documents["conclusion"], documents["premise"], strict=True)
+    return [premise if conclusion == premise else f"{conclusion} {premise}" for conclusion, premise in rows]
