@@ -13,7 +13,7 @@ import ast
 import gc
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -86,7 +86,7 @@ def program_files() -> list[Path]:
     return _closure([PROGRAM], REPORTING, _imports_with_registered)
 
 
-def libraries(files: Iterable[Path]) -> dict[str, str]:
+def libraries(files: Collection[Path]) -> dict[str, str]:
     """Return the installed versions of imported distributions and of DATA, by name."""
     names = {name for file in files for name in imports_of(file)}
     top_level = {name.split(".")[0] for name in names} - sys.stdlib_module_names - CARRIERS - {"submission", "training"}
@@ -114,7 +114,7 @@ def forget() -> None:
         function.cache_clear()
 
 
-def _hash(files: Iterable[Path], importing: Iterable[Path]) -> str:
+def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
     hashes = {file.relative_to(ROOT).as_posix(): _parsed(file).syntax for file in files}
     versions = {name: number.split("+")[0] for name, number in libraries(importing).items()}  # without local label (+cu130)
     reads_stop_words = any("submission.paths.STOP_WORDS" in imports_of(file) for file in importing)

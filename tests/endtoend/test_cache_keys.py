@@ -1,0 +1,152 @@
+"""What `rank` recomputes in a kept working directory after a module is edited."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from submission.__main__ import main
+from submission.disk import code
+from submission.systems.catalogue import SYSTEMS
+from tests.conftest import ROOT, with_topics
+
+FUTURE = "from __future__ import annotations\n"
+EDIT = FUTURE, f"{FUTURE}ADDED = 1\n"
+Ranked = tuple[set[str], dict[str, str]]  # artifacts that were computed; keys of the runs
+DEEPCT = ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
+LEXICAL = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "dirichlet_thesis")
+QUALITY = {"ranking-qualityreranking-quality"}
+FUSION = {"ranking-learnedfusion-fusion"}
+ENSEMBLE = {"ranking-ensemble-ensemble"}
+SBERT = {"conclusions-sbert", "vectors-sbert", "ranking-dense-sbert", "ranking-denseconclusions-sbert", *FUSION}
+SNRM = {"index-snrm", "ranking-latent-snrm", *ENSEMBLE}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A copy of the source tree, and the command that ranks with its keys."""
+
+    source: Path
+    work: Path
+    command: list[str]
+
+    def rank(self, output: str) -> Ranked:
+        """Rank into a directory of that name; the artifacts that were computed, and the keys of the runs."""
+        before = {path.name for path in self.work.glob("*")}
+        directory = self.work.parent / output
+        assert main([*self.command, "-o", str(directory), "--work", str(self.work)]) == 0
+        record = json.loads((directory / "fingerprint.json").read_text())
+        computed = {path.name.rpartition("-")[0] for path in self.work.glob("*") if path.name not in before}
+        return computed, {name: file["key"] for name, file in record["files"].items()}
+
+
+@pytest.fixture(scope="module")
+def kept(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    directory = tmp_path_factory.mktemp("keys")
+    shutil.copytree(ROOT / "submission", directory / "submission", ignore=shutil.ignore_patterns("__pycache__", "sample"))
+    given = with_topics(corpus, directory / "input")
+    command = ["rank", "-i", str(given), "--checkpoints", str(everything), "--device", "cpu"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code, "ROOT", directory)
+        code.forget()
+        yield Kept(directory, directory / "work", command)
+    code.forget()
+
+
+@pytest.fixture(scope="module")
+def first(kept: Kept) -> Ranked:
+    computed, keys = kept.rank("first")
+    assert set(keys) == {"run.txt", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
+    assert {"documents", "conclusions", "terms", "terms-deepct", "enriched-deepct", "index-snrm", "scores-knrm"} <= computed
+    return computed, keys
+
+
+def edited(kept: Kept, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
+    """Edit modules `(name, old, new)`, rank again, and undo the edits; the artifacts and the systems that are recomputed."""
+    files = {kept.source / "submission" / f"{module}.py": (old, new) for module, old, new in edits}
+    contents = {file: file.read_text() for file in files}
+    try:
+        for file, (old, new) in files.items():
+            assert old in contents[file], file
+            file.write_text(contents[file].replace(old, new, 1))
+        code.forget()
+        computed, keys = kept.rank(f"edited-{edits[0][0].replace('/', '-')}")
+    finally:
+        for file, content in contents.items():
+            file.write_text(content)
+        code.forget()
+    runs = {name for name, key in keys.items() if key != first[1][name]} - {"run.txt"}
+    return computed, {name.removeprefix("aragorn-").removesuffix(".txt") for name in runs}
+
+
+def pairs(*names: str) -> set[str]:
+    return {f"{kind}-{name}" for name in names for kind in ("scores", "ranking-rerank")}
+
+
+def lexical(*names: str) -> set[str]:
+    return {f"ranking-lexical-{name}" for name in names}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "artifacts", "runs"),
+    [
+        ("rankers/gru", {*pairs("gru", "gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}),
+        ("rankers/vanilla_bert", {*pairs("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
+        ("rankers/tfr_bert", {"scores-tfr_bert", *QUALITY}, {"tfr_bert"}),
+        ("rankers/snrm", SNRM, {"snrm", "ensemble"}),
+        ("retrieval/latent", SNRM, {"snrm", "ensemble"}),
+        ("rankers/sbert", SBERT, {"sbert", "fusion"}),
+        ("retrieval/dense", SBERT, {"sbert", "fusion"}),
+        ("enrichment/deepct", {"enriched-deepct", "terms-deepct", *lexical(*DEEPCT)}, {*DEEPCT}),
+        (
+            "enrichment/targer",
+            {"enriched-targer_essays", "terms-targer_essays", *lexical("targer_dirichlet")},
+            {"targer_dirichlet"},
+        ),
+        ("fusion/linear", FUSION, {"fusion"}),
+        ("fusion/regression", ENSEMBLE, {"ensemble"}),
+        ("fusion/reordering", QUALITY, {"tfr_bert"}),
+        ("systems/cluster_score", FUSION, {"fusion"}),
+        (
+            "retrieval/weighting",
+            {*lexical(*LEXICAL, *DEEPCT, "targer_dirichlet"), *QUALITY, *FUSION},
+            {*LEXICAL[:4], *DEEPCT, "targer_dirichlet", "tfr_bert", "fusion"},
+        ),
+    ],
+)
+def test_an_edit_recomputes_its_artifact_and_what_is_built_on_it(
+    kept: Kept, first: Ranked, module: str, artifacts: set[str], runs: set[str]
+) -> None:
+    assert edited(kept, first, (module, *EDIT)) == (artifacts, runs)
+
+
+@pytest.mark.slow
+def test_edits_of_messages_and_of_what_decides_no_result_recompute_nothing(kept: Kept, first: Ranked) -> None:
+    modules = (
+        "__main__", "check", "command", "explain", "rank", "errors", "logs", "disk/locked", "engine/cluster", "output/metadata",
+        "search/server", "systems/catalogue", "systems/explained",
+    )  # fmt: skip
+    edits = [
+        ("rankers/gru", '"""', '"""Or so. '),
+        ("retrieval/terms", 'log.info("term index: %d', 'log.info("index of terms: %d'),
+        ("scoring/documents", "is not finite; ", "is infinite; "),
+        ("systems/lexical", FUTURE, f"{FUTURE}# a remark\n"),
+    ]
+    assert edited(kept, first, *((module, *EDIT) for module in modules), *edits) == (set(), set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["input/documents", "input/args_me"])
+def test_an_edit_of_what_reads_the_input_recomputes_everything(kept: Kept, first: Ranked, module: str) -> None:
+    assert edited(kept, first, (module, *EDIT)) == (first[0], set(SYSTEMS))
+
+
+@pytest.mark.slow
+def test_an_edit_of_what_writes_runs_recomputes_these_alone(kept: Kept, first: Ranked) -> None:
+    assert edited(kept, first, ("output/runs", *EDIT)) == (set(), set(SYSTEMS))
