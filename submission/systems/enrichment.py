@@ -30,9 +30,9 @@ class Enrichment(Component):
 
     def decided_by(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the code of the words, the device and the precision: all affect results."""
-        opened = self.opened(execution.checkpoints)
-        code = code_fingerprint(enrich.__module__, texts_of.__module__, type(opened.enricher).__module__, shallow=(__name__,))
-        return [opened.fingerprint, code, execution.computed_on]
+        checkpoint = self.opened(execution.checkpoints)
+        modules = (function.__module__ for function in (enrich, open_enricher, texts_of, type(checkpoint.enricher)))
+        return [checkpoint.fingerprint, code_fingerprint(*modules, shallow=(__name__,)), execution.computed_on]
 
     def collection(self, execution: Execution, fields: Fields, collection: list[str]) -> Enriched:
         """Return the enriched collection in docno order, computed in cached shards."""

@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SERVICES = (__name__, "submission.systems.remembered")  # hand a component its inputs, each of which has a key of its own
+# Modules that pass a component its inputs, each of which has a key of its own: hashed without their imports.
+SERVICES = (__name__, "submission.systems.remembered", "submission.disk.provenance")
 
 
 class Component(ABC):

@@ -29,8 +29,9 @@ class NetworkStage(Stage):
 
     def decided_by(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the network's code, the device and the precision: all affect results."""
-        opened = self.opened(execution.checkpoints)
-        return [opened.fingerprint, code_fingerprint(type(opened.ranker).__module__), execution.computed_on]
+        checkpoint = self.opened(execution.checkpoints)
+        code = code_fingerprint(open_checkpoint.__module__, type(checkpoint.ranker).__module__)
+        return [checkpoint.fingerprint, code, execution.computed_on]
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; completed shards are cached."""

@@ -135,7 +135,7 @@ def test_edits_of_messages_and_of_what_decides_no_result_recompute_nothing(kept:
     edits = [
         ("rankers/gru", '"""', '"""Or so. '),
         ("retrieval/terms", 'log.info("term index: %d', 'log.info("index of terms: %d'),
-        ("scoring/documents", "is not finite; ", "is infinite; "),
+        ("scoring/pairs", "is not finite; ", "is infinite; "),
         ("systems/lexical", FUTURE, f"{FUTURE}# a remark\n"),
     ]
     assert edited(kept, first, *((module, *EDIT) for module in modules), *edits) == (set(), set())

@@ -196,8 +196,8 @@ FUTURE = "from __future__ import annotations\n"
 KEPT = {  # what keeps results, with modules that decide them far from where they are kept
     "submission.input.documents": {"submission/input/args_me.py", "submission/input/tirex_lines.py", "submission/lists.py"},
     "submission.retrieval.terms": {"submission/text/terms.py", "submission/text/characters.py", "submission/retrieval/rows.py"},
-    "submission.scoring.documents": {"submission/scoring/pairs.py", "submission/text/vocabulary.py"},
-    "submission.enrichment.enriched": {"submission/enrichment/read.py", "submission/scoring/stored.py"},
+    "submission.scoring.checkpoint": {"submission/scoring/stored.py", "submission/text/vocabulary.py"},
+    "submission.enrichment.enriched": {"submission/scoring/device.py", "submission/scoring/stored.py"},
     "training.data.prepare": {"training/data/seeds.py", "submission/retrieval/terms.py", "submission/input/other_forms.py"},
     "training.data.vectors": {"training/data/seeds.py", "submission/text/vocabulary.py", "submission/text/written.py"},
     "training.studies.argument_quality.protocol": {

@@ -1,0 +1,106 @@
+"""Whatever code runs while an artifact is computed is in its key."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submission.disk.code import INDIFFERENT, closure, code_fingerprint, source_of
+from submission.disk.kept import Kept
+from submission.input.documents import Documents
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import SERVICES, Execution
+from tests.conftest import ROOT
+
+SYSTEM_MODULES = ("conclusions", "dense", "enrichment", "execution", "latent", "lexical", "neural")
+KEYING = ("input.documents", *(f"systems.{name}" for name in SYSTEM_MODULES))
+MAKERS = {
+    "systems.conclusions": "conclusion_index", "systems.dense": "dense_index", "systems.enrichment": "enrich",
+    "systems.latent": "latent_index", "systems.lexical": "term_index", "systems.neural": "score",
+}  # fmt: skip
+Execute = Callable[..., Execution]
+
+
+@contextmanager
+def executed(files: set[Path]) -> Iterator[None]:
+    """Add the files of `submission` whose functions are called, by this thread and those that it starts."""
+
+    def called(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>" and "/submission/" in frame.f_code.co_filename:
+            files.add(Path(frame.f_code.co_filename))
+
+    outer = sys.getprofile(), threading.getprofile()
+    sys.setprofile(called)
+    threading.setprofile(called)
+    try:
+        yield
+    finally:
+        sys.setprofile(outer[0])
+        threading.setprofile(outer[1])
+
+
+class Keys:
+    """The files behind the hashes that `code_fingerprint` gave, and behind the keys of stores."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.of_hash: dict[str, set[Path]] = {}
+        self.of_store: dict[Path, set[Path]] = {}
+        self.indifferent = {source_of(module) for module in (*INDIFFERENT, *SERVICES)}
+        self.unkeyed: dict[str, set[Path]] = {}
+        for name in KEYING:
+            patch.setattr(import_module(f"submission.{name}"), "code_fingerprint", self.fingerprint)
+        for name, maker in MAKERS.items():
+            module = import_module(f"submission.{name}")
+            patch.setattr(module, maker, self.checked(getattr(module, maker)))
+        place = Execution.place
+
+        def recorded(execution: Execution, name: str, *parts: str) -> Kept:
+            store = place(execution, name, *parts)
+            self.of_store[store.directory] = {*self.documents, *(file for part in parts for file in self.of_hash.get(part, ()))}
+            return store
+
+        patch.setattr(Execution, "place", recorded)
+
+    @property
+    def documents(self) -> list[Path]:
+        return closure(Documents.__module__)
+
+    def fingerprint(self, *modules: str, shallow: tuple[str, ...] = ()) -> str:
+        found = code_fingerprint(*modules, shallow=shallow)
+        self.of_hash[found] = {*closure(*modules, shallow=shallow), *(file for name in shallow if (file := source_of(name)))}
+        return found
+
+    def checked(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(make)
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            [store] = [one for one in arguments if isinstance(one, Kept)]
+            files: set[Path] = set()
+            with executed(files):
+                result = make(*arguments, **named)
+            self.unkeyed[store.directory.name] = files - self.of_store[store.directory] - self.indifferent
+            return result
+
+        return wrapped
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_all_code_that_runs_is_in_the_key(
+    execute: Execute, topics: Path, everything: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, files = Keys(monkeypatch), set[Path]()
+    execution = execute(topics, checkpoints=everything)
+    with executed(files):
+        execution.lists(SYSTEMS[name].stage)
+    assert keys.unkeyed
+    assert not {store: {str(file.relative_to(ROOT)) for file in files} for store, files in keys.unkeyed.items() if files}
+    assert {file.name for file in files} >= {"lists.py"}
+    known = keys.indifferent.union(*keys.of_hash.values())
+    assert not {str(file.relative_to(ROOT)) for file in files - known}
