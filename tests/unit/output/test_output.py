@@ -51,7 +51,7 @@ def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     with Output(tmp_path) as output:
         output.begin(PRINT, NAMES, overwrite=False)
-        with pytest.raises(OutputError, match="another checkpoint, device or precision"):
+        with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
             output.finished("a-x.txt", "other")
         output.begin(PRINT, NAMES, overwrite=True)
         assert not output.finished("a-x.txt", "other")
