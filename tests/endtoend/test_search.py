@@ -31,14 +31,14 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
-def asked(capsys: Capture) -> Any:
+def search(capsys: Capture) -> Any:
     """Search in this process; return exit code, stdout and stderr."""
 
-    def ask(*flags: str) -> tuple[int, str, str]:
+    def run(*flags: str) -> tuple[int, str, str]:
         code = main(["search", *flags, "--device", "cpu"])
         return code, *capsys.readouterr()
 
-    return ask
+    return run
 
 
 def test_scores_equal_those_of_rank(execute: Execute, tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_scores_equal_those_of_rank(execute: Execute, tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True), check_exact=True)
 
 
-def test_ranking_and_cache_are_those_of_rank(asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_and_cache_are_those_of_rank(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--work", str(tmp_path / "work"), *(flag for name in BY_WORDS for flag in ("--system", name))]
     assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
-    first = json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"]
+    first = json.loads(search(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"]
     assert [results["system"] for results in first] == list(BY_WORDS)
     for results in first:
         run = read_run(tmp_path / "runs" / f"aragorn-{results['system']}.txt")
@@ -65,13 +65,13 @@ def test_ranking_and_cache_are_those_of_rank(asked: Any, tmp_path: Path, monkeyp
     files = sorted((tmp_path / "work").rglob("*"))
     for function in ("input.args_me.read_documents", "input.args_me.ArgsMe.parts", "search.origins.arguments_as"):
         monkeypatch.setattr(f"submission.{function}", None)  # must not be called
-    assert json.loads(asked(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"] == first
-    asked(*flags, "another question about zoos")
+    assert json.loads(search(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"] == first
+    search(*flags, "another question about zoos")
     assert sorted((tmp_path / "work").rglob("*")) == files  # queries add no files
 
 
-def test_json_fields(asked: Any) -> None:
-    code, out, _ = asked("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUESTION)
+def test_json_fields(search: Any) -> None:
+    code, out, _ = search("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUESTION)
     answer = json.loads(out)
     assert (code, answer["question"], out.count("\n")) == (0, QUESTION, 1)
     [system] = answer["systems"]
@@ -88,8 +88,8 @@ def test_json_fields(asked: Any) -> None:
     assert [part["name"] for part in parts] == ["zoos", "abolished"]
 
 
-def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
-    code, out, _ = asked("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUESTION)
+def test_the_terminal_shows_systems_side_by_side(search: Any) -> None:
+    code, out, _ = search("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUESTION)
     assert code == 0
     lines = out.splitlines()
     assert lines[0].startswith("Should zoos be abolished?   461 arguments, ")
@@ -102,41 +102,41 @@ def test_the_terminal_shows_systems_side_by_side(asked: Any) -> None:
     assert "\x1b" not in out
 
 
-def test_default_is_the_best_lexical_system(asked: Any) -> None:
-    code, out, err = asked(QUESTION)
+def test_default_is_the_best_lexical_system(search: Any) -> None:
+    code, out, err = search(QUESTION)
     assert (code, out.splitlines()[2].split()[0]) == (0, "dirichlet")
     assert "Using dirichlet, the best lexical system: fusion takes seconds per query without a GPU." in err
 
 
-def test_errors_and_empty_results(asked: Any, tmp_path: Path) -> None:
-    assert asked("")[0] == 2
-    assert asked("zoo " * 10_000)[0] == 2
-    code, _, err = asked("--system", "dirichle", "zoos")
+def test_errors_and_empty_results(search: Any, tmp_path: Path) -> None:
+    assert search("")[0] == 2
+    assert search("zoo " * 10_000)[0] == 2
+    code, _, err = search("--system", "dirichle", "zoos")
     assert (code, "did you mean 'dirichlet'?" in err) == (2, True)
-    code, _, err = asked("-i", str(tmp_path), "zoos")
+    code, _, err = search("-i", str(tmp_path), "zoos")
     assert (code, "no corpus found" in err) == (3, True)
-    code, _, err = asked("--system", "dirichlet", "--checkpoints", str(tmp_path), "zoos")
+    code, _, err = search("--system", "dirichlet", "--checkpoints", str(tmp_path), "zoos")
     assert (code, "no such checkpoint" in err) == (4, True)
-    code, out, _ = asked("--system", "dirichlet", "xyzzyx")
+    code, out, _ = search("--system", "dirichlet", "xyzzyx")
     assert (code, "no results: no argument contains a query term" in out) == (0, True)
 
 
-def test_a_failed_system_does_not_stop_the_others(asked: Any, tmp_path: Path) -> None:
+def test_a_failed_system_does_not_stop_the_others(search: Any, tmp_path: Path) -> None:
     checkpoints = Path(shutil.copytree(CHECKPOINTS / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
     flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
-    code, out, err = asked(*flags, QUESTION)
+    code, out, err = search(*flags, QUESTION)
     assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
     assert "failed: bm25_arguments; the results of the other systems are printed above" in err
 
 
-def test_a_corpus_without_topics_and_one_of_another_form(asked: Any, tmp_path: Path) -> None:
+def test_a_corpus_without_topics_and_one_of_another_form(search: Any, tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "idebate.json", tmp_path)
-    assert "idebate " in asked("-i", str(tmp_path), "--system", "dirichlet", QUESTION)[1]
+    assert "idebate " in search("-i", str(tmp_path), "--system", "dirichlet", QUESTION)[1]
     tirex = tmp_path / "tirex"
     tirex.mkdir()
     (tirex / "queries.jsonl").write_text('{"qid": "1", "query": "zoos"}\n')
     (tirex / "documents.jsonl").write_text(json.dumps({"docno": "d", "text": "zoos are cruel " * 8}) + "\n")
-    code, out, _ = asked("-i", str(tirex), "--system", "dirichlet", "--json", "cruel zoos")
+    code, out, _ = search("-i", str(tirex), "--system", "dirichlet", "--json", "cruel zoos")
     [hit] = json.loads(out)["systems"][0]["results"]
     assert (code, hit["docno"], hit["stance"], hit["portal"]) == (0, "d", None, None)
 

@@ -29,7 +29,7 @@ from submission.systems.remembered import Checkpoints
 from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, colours
 from tests.endtoend.conftest import Log
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUESTION = "Should zoos be abolished?"
 EVIL = "<img src=x onerror=document.title='pwned'>"
 
@@ -146,8 +146,8 @@ def test_no_scripts_and_no_external_resources(get: Get) -> None:
 def test_other_hosts_methods_and_paths_are_rejected(get: Get, server: SearchServer) -> None:
     port = server.server_port
     assert [get(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
-    others = (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", f"[::1]:{port}")
-    for host in (*others, "evil.example", "127.0.0.1", ""):
+    hosts = (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", f"[::1]:{port}")
+    for host in (*hosts, "evil.example", "127.0.0.1", ""):
         status, _, text = get(address(), Host=host)
         assert (host, status, "zoos" in text) == (host, 421, False)
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "X"):
@@ -192,8 +192,8 @@ def test_a_head_has_no_body(server: SearchServer) -> None:
     ],
 )  # fmt: skip
 def test_unusual_urls(path: str, status: int, message: str, get: Get) -> None:
-    found, _, text = get(path)
-    assert found == status
+    actual_status, _, text = get(path)
+    assert actual_status == status
     assert message in text
     assert EVIL not in text
 

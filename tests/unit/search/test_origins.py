@@ -55,7 +55,7 @@ def test_a_file_of_a_portal_tells_it(opened: Callable[[dict[str, str]], Origins]
 
 
 def test_an_argument_a_line_has_them_too(opened: Callable[[dict[str, str]], Origins]) -> None:
-    """Beside its premises or, as the copy on a model hub, beside the argument itself."""
+    """The stance is a field of the premise or, in the copy on a model hub, of the argument."""
     copied = {"id": "b", "conclusion": "c", "argument": "text", "stance": "CON"}
     lines = [with_stances("a", "PRO", sourceDomain="debate.org"), copied]
     origins = opened({"args-me.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})

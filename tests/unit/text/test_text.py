@@ -93,12 +93,12 @@ def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
     ],
 )
 @pytest.mark.parametrize("most", [1, 3, 50, 100, 180])
-def test_the_beginning_is_that_of_the_whole(text: str, most: int) -> None:
+def test_a_prefix_has_the_first_tokens_of_the_text(text: str, most: int) -> None:
     assert beginning(text, most, premise_words) == premise_words(text)[:most]
 
 
-def test_of_a_long_text_only_the_beginning_is_read() -> None:
+def test_long_texts_are_not_tokenised_completely() -> None:
     read: list[int] = []
-    found = beginning("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
-    assert found == ["word"] * 10
+    tokens = beginning("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
+    assert tokens == ["word"] * 10
     assert sum(read) < 200

@@ -1,4 +1,4 @@
-"""A text's words as they are written, where they are cut, and what a tagger reads of them."""
+"""Surface tokens, their spans and character ids, and passages of whole sentences."""
 
 from __future__ import annotations
 
