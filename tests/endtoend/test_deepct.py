@@ -212,7 +212,7 @@ def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_pa
         shown = out.split(f"passage {number}\n")[1].strip().split("\n\n")[0].splitlines()
         [said] = opened.enricher.words(opened.reader.passages(" ".join(words)))
         place, largest = max(enumerate(said, 1), key=lambda pair: abs(pair[1].weight))
-        assert shown[0].split() == [f"{largest.weight:+.6f}", largest.text, "place", str(place)]
+        assert shown[0].split() == [f"{largest.weight:+.6f}", largest.text, "position", str(place)]
 
 
 def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, all_checkpoints: Path, capsys: Any) -> None:

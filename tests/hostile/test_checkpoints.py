@@ -183,7 +183,7 @@ MEMBERS: dict[str, tuple[Change, str]] = {
     "a member that is not there": (shutil.rmtree, "member dirichlet failed: "),
     "a member that is damaged": (text("config.json", "{}"), "member dirichlet failed: "),
     "a member that has changed since the fit": (
-        fields("config.json", ("model", "mu"), 1234.5), "other checkpoints of dirichlet; run `python -m training fuse` again"
+        fields("config.json", ("model", "mu"), 1234.5), "other checkpoints of dirichlet; run `python -m training fuse`"
     ),
 }  # fmt: skip
 

@@ -87,7 +87,7 @@ ALLOWED: dict[str, set[str]] = {
         "training/cards", "training/fitting", "training/measuring", "training/quality", "training/tasks",
     },
     "training's commands": {
-        "submission", "submission's commands", "submission/disk", "submission/input", "submission/rankers",
+        "submission", "submission's commands", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
         "submission/retrieval", "submission/scoring", "submission/systems", "training", "training/augmented",
         "training/cards", "training/data", "training/deepct", "training/distilling", "training/fitting",
         "training/fusing", "training/measuring", "training/quality", "training/studies/argument_quality",
