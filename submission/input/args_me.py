@@ -1,11 +1,11 @@
-"""Touché's form: topics in XML and the args.me corpus in JSON, which becomes a frame `docno conclusion premise`."""
+"""Read Touché's format: topics in XML, the args.me corpus in JSON or JSON Lines."""
 
 from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
@@ -15,11 +15,11 @@ import pandas as pd
 
 from submission.errors import InputError, short
 from submission.input import arguments_lines
-from submission.input.arguments import Argument, Corpus, Places
-from submission.input.arguments_faults import file_faults
+from submission.input.arguments_faults import RawCorpus, describe_syntax_error, recover_arguments
+from submission.input.arguments_lines import JSON_SCHEMA, Argument, arguments_as, has_lines, id_suffix, iter_jsonl
 from submission.input.collection import SHORTEST_PREMISE
-from submission.input.files import BOM, content, named, parts_of, reading, unfit
-from submission.input.json_places import Data
+from submission.input.files import ID_RULE, collect, content, named, parts_of, strict, strip_bom, unfit, yielding_errors
+from submission.input.json_places import not_utf8
 from submission.input.other_forms import other_corpus
 from submission.input.topics import read_topics, topic_files
 
@@ -30,156 +30,167 @@ ENDINGS = (".json", ".json.gz", *arguments_lines.ENDINGS)
 
 
 class ArgsMe:
-    """An input in Touché's form."""
+    """Reader of a directory in Touché's format."""
 
-    name = "Touché's form"
+    name = "Touché format"
     reranking: Path | None = None
     shortest_premise = SHORTEST_PREMISE
 
     def __init__(self, directory: Path) -> None:
-        """Find the files. Raises InputError: there are none."""
+        """Find topic and corpus files."""
         self.topic_files, self.corpus_files = topic_files(directory), corpus_files(directory)
 
     def topics(self) -> tuple[pd.DataFrame, list[str]]:
-        """`qid query`, and all that is wrong with them."""
+        """Read topics `qid query`; return them and all issues."""
         return read_topics(self.topic_files)
 
     def documents(self) -> tuple[pd.DataFrame, list[str]]:
-        """`docno conclusion premise`, and all that is wrong with them."""
+        """Read documents `docno conclusion premise`; return them and all issues."""
         return read_documents(self.corpus_files)
 
     def parts(self) -> Iterator[pd.DataFrame]:
-        """The same documents, some at a time. Raises InputError: something is wrong, but for ids that are repeated."""
+        """Yield the documents in batches, repeated ones each time."""
         for file in self.corpus_files:
-            number = 0
-            for part in parts_of(arguments_lines.each(file) if arguments_lines.has_lines(file) else _each(file)):
-                documents = _frame(part)
-                if _have_unfit(documents["docno"].tolist()):
-                    raise InputError(f"{file}: an id that cannot stand in a run")
-                number += len(documents)
-                yield documents
-            log.info("%s: %d arguments", file.name, number)
+            argument_count = 0
+            for batch in parts_of(strict(iter_arguments(file))):
+                argument_count += len(batch)
+                yield _frame(batch)
+            log.info("%s: %d arguments", file.name, argument_count)
 
     def listed(self) -> None:
-        """There is no such list."""
+        """Return None: this format has no candidates."""
 
 
 def corpus_files(directory: Path) -> list[Path]:
-    """The corpus files of an input directory, sorted: the portals' files or any args-me*, as .json or .jsonl, plain or .gz.
-
-    Raises:
-        InputError: the directory is missing, or holds no corpus, or one in a form that is not read.
-    """
+    """Return the sorted corpus files of a directory: portal files or args-me*, .json or .jsonl, optionally gzipped."""
     files = named(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in ENDINGS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
             other_corpus(directory)
-            or f"{directory}: no corpus found; expected args-me*.json or {expected} there "
-            "(or .jsonl with an argument a line; each plain or .gz)"
+            or f"{directory}: no corpus found; expected args-me*.json, or {expected} "
+            "(also .jsonl with one argument per line; optionally .gz)"
         )
     return files
 
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """It would go through all the new objects again and again, and find nothing."""
+    """Pause garbage collection: passes over the many new objects are slow and free nothing."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 @_no_garbage_collection()
 def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read arguments: one row an argument, `docno`, `conclusion`, `premise` (all premises joined by a blank), as they come.
+    """Read arguments as `docno conclusion premise`, premises joined by a space, in file order.
 
-    An argument that is repeated with equal text is dropped and counted.
+    Drops and counts arguments repeated with equal text.
 
     Returns:
-        What can be read, and all that is wrong: unreadable, malformed, truncated or non-UTF-8 JSON, a missing field, an id that
-        cannot stand in a run, an id that is repeated with different text.
+        The readable arguments, and all issues: unreadable, malformed, truncated or non-UTF-8 JSON, missing fields, invalid ids,
+        ids with different texts.
     """
     arguments: list[Argument] = []
-    sizes, faults = [], []
+    counts_per_file, issues = [], []
     for file in files:
-        found, own = arguments_lines.read(file) if arguments_lines.has_lines(file) else _arguments(file)
-        log.info("%s: %d arguments", file.name, len(found))
-        arguments += found
-        sizes.append(len(found))
-        faults += own
+        file_arguments, file_issues = _read_arguments(file)
+        log.info("%s: %d arguments", file.name, len(file_arguments))
+        arguments += file_arguments
+        counts_per_file.append(len(file_arguments))
+        issues += file_issues
     documents = _frame(arguments)
-    docnos = documents["docno"].tolist()
-    unique = set(docnos)
-    if len(unique) < len(docnos) or _have_unfit(docnos):
-        owners = np.repeat(np.arange(len(files)), sizes)
-        faults += _id_faults(documents, [str(file) for file in files], owners)
-        documents = documents.drop_duplicates("docno", ignore_index=True)
-        if not faults and len(docnos) > len(unique):
-            log.warning("%d arguments are repeated with the same text: dropped", len(docnos) - len(unique))
-    return documents, faults
+    duplicates = documents[documents["docno"].duplicated(keep=False)]
+    if len(duplicates):
+        file_names = np.repeat(list(map(str, files)), counts_per_file)
+        issues += _find_conflicts(duplicates, file_names)
+        total, documents = len(documents), documents.drop_duplicates("docno", ignore_index=True)
+        if not issues:
+            log.warning("dropped %d arguments repeated with the same text", total - len(documents))
+    return documents, issues
 
 
-def _have_unfit(docnos: list[str]) -> bool:
-    """Tell whether some of the ids may be unfit: one text of all shows whether there is a blank in any."""
-    together = "".join(docnos)
-    return not together.isprintable() or " " in together or "" in docnos
+def _read_arguments(file: Path) -> tuple[list[Argument], list[str]]:
+    """Decode a JSON file at once, which is faster; if it is invalid, or JSON Lines, argument by argument."""
+    if not has_lines(file):
+        with suppress(ValueError, RecursionError, MemoryError):
+            arguments = arguments_as(Argument, file)
+            if _have_valid_ids(arguments):
+                return arguments, []
+    return collect(iter_arguments(file))
 
 
-def _frame(arguments: list[Argument]) -> pd.DataFrame:
-    columns: dict[str, Iterator[str]] = {
-        "docno": map(attrgetter("id"), arguments),
-        "conclusion": map(attrgetter("conclusion"), arguments),
-        "premise": (
-            argument.premises[0].text
-            if len(argument.premises) == 1
-            else " ".join(premise.text for premise in argument.premises)
-            for argument in arguments
-        ),
-    }
+def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
+    """Yield the arguments of a corpus file; for what is invalid an error."""
+    return iter_jsonl(file) if has_lines(file) else _iter_json(file)
+
+
+@yielding_errors
+def _iter_json(file: Path) -> Iterator[Argument | InputError]:
+    """Yield the arguments and errors of a JSON file; keeps only undecoded bytes in memory."""
+    data = strip_bom(content(file))
+    try:
+        with _no_garbage_collection():
+            numbered: Iterable[tuple[int, msgspec.Raw]] = enumerate(msgspec.json.decode(data, type=RawCorpus).arguments, 1)
+    except (ValueError, RecursionError) as error:
+        issues, numbered = recover_arguments(file, data, error)
+        yield from map(InputError, issues)
+    decode = msgspec.json.Decoder(Argument).decode
+    for batch in parts_of(numbered):
+        with suppress(ValueError, RecursionError):
+            arguments = [decode(raw) for _, raw in batch]
+            if _have_valid_ids(arguments):
+                yield from arguments
+                continue
+        for number, raw in batch:
+            try:
+                yield _decode_or_describe(file, number, raw)
+            except UnicodeDecodeError:
+                if not (position := not_utf8(data)):
+                    raise
+                yield InputError(describe_syntax_error(file, data, position))
+                return
+
+
+def _decode_or_describe(file: Path, number: int, raw: msgspec.Raw) -> Argument | InputError:
+    try:
+        argument = msgspec.json.decode(raw, type=Argument)
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        return InputError(f"{file}, argument {number}{id_suffix(raw)}: {short(str(error), 200)}; {JSON_SCHEMA}")
+    if unfit(argument.id):
+        return InputError(f"{file}, argument {number}: invalid id '{short(argument.id)}'; {ID_RULE}")
+    return argument
+
+
+def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
+    """Test all ids joined, which is fast."""
+    ids = [argument.id for argument in arguments]
+    return all(ids) and not unfit("".join(ids))
+
+
+def _frame(arguments: Sequence[Argument]) -> pd.DataFrame:
+    premises = (
+        argument.premises[0].text if len(argument.premises) == 1 else " ".join(premise.text for premise in argument.premises)
+        for argument in arguments
+    )
+    docnos, conclusions = map(attrgetter("id"), arguments), map(attrgetter("conclusion"), arguments)
+    columns: dict[str, Iterator[str]] = {"docno": docnos, "conclusion": conclusions, "premise": premises}
     arrays = {name: np.fromiter(texts, dtype=object, count=len(arguments)) for name, texts in columns.items()}
     return pd.DataFrame(arrays, copy=False)
 
 
-def _arguments(file: Path) -> tuple[list[Argument], list[str]]:
-    """The arguments of a file, or all that is wrong with it."""
-    try:
-        data = _without_bom(content(file))
-    except InputError as error:
-        return [], [str(error)]
-    try:
-        return msgspec.json.decode(data, type=Corpus).arguments, []
-    except (ValueError, RecursionError, MemoryError) as error:
-        return [], file_faults(file, data, error)
-
-
-def _each(file: Path) -> Iterator[Argument]:
-    """The arguments of a file one by one: only their places are in memory. Raises InputError."""
-    decoder = msgspec.json.Decoder(Argument)
-    with reading(file):
-        with _no_garbage_collection():
-            places = msgspec.json.decode(_without_bom(content(file)), type=Places).arguments
-        for place in places:
-            yield decoder.decode(place)
-
-
-def _without_bom(data: Data) -> Data:
-    return data[len(BOM) :] if data[: len(BOM)] == BOM else data
-
-
-def _id_faults(documents: pd.DataFrame, files: list[str], owners: np.ndarray) -> Iterator[str]:
-    """Find faults of ids; owners (N,) are the numbers of the rows' files."""
-    first = {owner: row for row, owner in reversed(list(enumerate(owners.tolist())))}  # the row of a file's first argument
-    for row, docno in enumerate(documents["docno"]):
-        if unfit(docno):
-            place = f"{files[owners[row]]}, argument number {row - first[owners[row]] + 1}"
-            yield f"{place}: id '{short(docno)}'; expected one without blanks and control characters, as run files need"
-    repeated = documents[documents["docno"].duplicated(keep=False)]
-    for docno, group in repeated.groupby("docno", sort=True):
+def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
+    """Yield an issue for each id that has different texts; file_names (N,): file of each row of the corpus."""
+    for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
-            places = ", ".join(sorted({files[owner] for owner in owners[group.index]}))
             yield (
-                f"{places}: argument {short(str(docno))} occurs {len(group)} times with different texts; "
-                "ids must be unique: are two corpus versions mixed?"
+                f"{', '.join(sorted(set(file_names[group.index])))}: argument {short(str(docno))} occurs {len(group)} times "
+                "with different texts; ids must be unique: do not mix corpus versions"
             )

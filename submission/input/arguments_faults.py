@@ -1,4 +1,4 @@
-"""List all faults of a refused args.me file: each of its arguments, as far as the file is JSON."""
+"""Describe the errors of an args.me JSON file, per argument as far as it is JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from submission.errors import short
-from submission.input.arguments import EXPECTED, Argument, Places
+from submission.input.arguments_lines import JSON_SCHEMA, id_suffix
 from submission.input.json_places import (
     NO_CONSTANTS,
     Broken,
@@ -20,92 +20,72 @@ from submission.input.json_places import (
     survey,
 )
 
-FIRST = 1 << 24  # bytes in which the first line of a file is looked for
+FIRST = 1 << 24  # bytes searched for the end of the first line
 
 
-class _Named(msgspec.Struct):
-    id: str
+class RawCorpus(msgspec.Struct, gc=False):
+    """Corpus file with undecoded arguments."""
+
+    arguments: list[msgspec.Raw]
 
 
-def file_faults(file: Path, data: Data, error: BaseException) -> list[str]:
-    """List all faults of a file that was refused with an error, at least that one."""
-    if isinstance(error, MemoryError):
-        return [f"{file}: larger than the memory of this machine; give it more, or a smaller file"]
-    if isinstance(error, UnicodeDecodeError) and (broken := not_utf8(data)):
-        return [_malformed(file, data, broken)]
-    return _faults(file, data) or [f"{file}: {short(str(error), 200)}; {EXPECTED}"]
+def recover_arguments(file: Path, data: Data, error: Exception) -> tuple[list[str], list[tuple[int, msgspec.Raw]]]:
+    """Find the errors of a file that cannot be split into arguments.
 
+    Args:
+        file: Corpus file, for messages.
+        data: Its bytes.
+        error: Exception of decoding it as a RawCorpus.
 
-def _faults(file: Path, data: Data) -> list[str]:
-    constants: list[Constant] = []
-    try:
-        arguments = msgspec.json.decode(data, type=Places).arguments
-    except msgspec.ValidationError as error:
-        return [f"{file}: {short(str(error), 200)}; {EXPECTED}{_advice(data)}"]
-    except (ValueError, RecursionError):
-        seen = survey(data)
-        if seen.broken:
-            return [*_of_constants(file, seen.constants, []), _malformed(file, data, not_utf8(data) or seen.broken)]
-        constants = seen.constants
+    Returns:
+        At least one message, and the arguments that can be decoded nevertheless, with their 1-based numbers.
+    """
+    if isinstance(error, msgspec.ValidationError):
+        return [f"{file}: {short(str(error), 200)}; {JSON_SCHEMA}{_jsonl_hint(data)}"], []
+    scan = survey(data)
+    arguments: list[msgspec.Raw] = []
+    if not scan.broken and scan.constants:
         try:
-            arguments = msgspec.json.decode(seen.text, type=Places).arguments
+            arguments = msgspec.json.decode(scan.text, type=RawCorpus).arguments
         except msgspec.ValidationError:
             arguments = []
-    having = {_number(constant.steps) for constant in constants}
-    return [
-        *_of_constants(file, constants, arguments),
-        *(
-            f"{file}, argument number {number}{_name(raw)}: {fault}; {EXPECTED}"
-            for number, raw in enumerate(arguments, 1)
-            if number not in having and (fault := _fault(raw))
-        ),
-    ]
+    issues = _describe_constants(file, scan.constants, arguments)
+    if (scan.broken or isinstance(error, UnicodeDecodeError)) and (syntax_error := not_utf8(data) or scan.broken):
+        issues.append(describe_syntax_error(file, data, syntax_error))
+    with_constants = {_argument_number(constant.steps) for constant in scan.constants}
+    rest = [(number, raw) for number, raw in enumerate(arguments, 1) if number not in with_constants]
+    return issues or [f"{file}: {short(str(error), 200)}; {JSON_SCHEMA}"], rest
 
 
-def _of_constants(file: Path, constants: list[Constant], arguments: list[msgspec.Raw]) -> list[str]:
-    """Describe NaN and Infinity in a file, by the ids of their arguments as far as these are known."""
-    faults = []
+def describe_syntax_error(file: Path, data: Data, error: Broken) -> str:
+    """Describe a position that is not JSON or not UTF-8, by argument, line and column."""
+    number = _argument_number(error.steps)
+    location = f"{file}, argument {number}" if number else str(file)
+    position = line_and_column(data, error.byte)
+    return f"{location}, {position}: malformed JSON ({error.reason}); {JSON_SCHEMA}; copy the file again"
+
+
+def _describe_constants(file: Path, constants: list[Constant], arguments: list[msgspec.Raw]) -> list[str]:
+    """Describe NaN and Infinity values, with the ids of their arguments if known."""
+    issues = []
     for constant in constants:
-        number, place, steps = _number(constant.steps), str(file), constant.steps
+        number, location, path = _argument_number(constant.steps), str(file), constant.steps
         if number:
-            name = _name(arguments[number - 1]) if arguments else ""
-            place, steps = f"{file}, argument number {number}{name}", steps[2:]
-        faults.append(f"{place}: {dotted(steps)} is {constant.name}; {NO_CONSTANTS}")
-    return faults
+            suffix = id_suffix(arguments[number - 1]) if arguments else ""
+            location, path = f"{file}, argument {number}{suffix}", path[2:]
+        issues.append(f"{location}: {dotted(path)} is {constant.name}; {NO_CONSTANTS}")
+    return issues
 
 
-def _malformed(file: Path, data: Data, broken: Broken) -> str:
-    number = _number(broken.steps)
-    place = f"{file}, argument number {number}" if number else str(file)
-    return f"{place}, {line_and_column(data, broken.byte)}: malformed JSON ({broken.reason}); {EXPECTED}; copy the file again"
+def _jsonl_hint(data: Data) -> str:
+    """Return a hint if the first line is an argument; else ""."""
+    first_line = bytes(data[:FIRST]).partition(b"\n")[0]
+    return "; files with one argument per line must be named .jsonl" if id_suffix(first_line) else ""
 
 
-def _advice(data: Data) -> str:
-    """Advise what to do with a file that is no corpus although its first line is an argument; "" for another one."""
-    first = bytes(data[:FIRST]).partition(b"\n")[0]
-    return "; a file with one argument a line has to be named .jsonl" if _name(first) else ""
-
-
-def _number(steps: Steps) -> int:
-    """The number of the argument that steps lead into, from 1; 0: they lead into none."""
-    match steps:
-        case ["arguments", int(number), *_]:
-            return number + 1
+def _argument_number(path: Steps) -> int:
+    """Return the 1-based number of the argument that a path leads into; 0 if none."""
+    match path:
+        case ["arguments", int(index), *_]:
+            return index + 1
     return 0
-
-
-def _fault(raw: msgspec.Raw) -> str:
-    """Describe the fault of an argument; "" where it has none."""
-    try:
-        msgspec.json.decode(raw, type=Argument)
-    except (ValueError, RecursionError) as error:
-        return short(str(error), 200)
-    return ""
-
-
-def _name(raw: msgspec.Raw | bytes) -> str:
-    """An argument's id for messages; "" if it has none."""
-    try:
-        return f" (id {short(msgspec.json.decode(raw, type=_Named).id)})"
-    except (ValueError, RecursionError):
-        return ""

@@ -1,7 +1,7 @@
-"""args.me with an argument a line: as the big file has it, or as the publishers' copy on a model hub has it.
+"""Decode args.me arguments: JSON files, and JSON Lines in two layouts.
 
 {"id": …, "conclusion": …, "premises": [{"text": …}]}
-{"id": …, "conclusion": …, "argument": …}: the text of the only premise
+{"id": …, "conclusion": …, "argument": …}  the Hugging Face copy; text of the only premise
 """
 
 from __future__ import annotations
@@ -14,90 +14,98 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from submission.errors import InputError, short
-from submission.input.arguments import Argument, Premise
-from submission.input.files import BOM, content, lines, reading, unfit
+from submission.input.files import ID_RULE, content, lines, strip_bom, unfit, yielding_errors
 from submission.input.json_places import line_fault, survey
 
 T = TypeVar("T")
 ENDINGS = (".jsonl", ".jsonl.gz")
+JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 EXPECTED = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
 
 
-class _Line(msgspec.Struct, gc=False):
+class Premise(msgspec.Struct, gc=False):
+    """Premise of an argument."""
+
+    text: str
+
+
+class Argument(msgspec.Struct, gc=False):
+    """Argument with the fields that are used."""
+
+    id: str
+    conclusion: str
+    premises: tuple[Premise, ...]
+
+
+class _JsonlRecord(msgspec.Struct, gc=False):
     id: str
     conclusion: str
     premises: tuple[Premise, ...] | UnsetType = UNSET
     argument: str | UnsetType = UNSET
 
 
-class _Named(msgspec.Struct):
+class _IdOnly(msgspec.Struct):
     id: str
 
 
+class _InvalidRecordError(ValueError):
+    """Record that decodes but is invalid."""
+
+
 def has_lines(file: Path) -> bool:
-    """Tell from its name whether a file has one argument per line."""
+    """Return whether a file name has a JSON Lines extension."""
     return file.name.endswith(ENDINGS)
 
 
 def arguments_as(kind: type[T], file: Path) -> list[T]:
-    """The arguments of a file of either sort as a type that takes other fields of them.
+    """Decode the arguments of a corpus file as the given type.
 
     Raises:
-        InputError: it cannot be read. ValueError: it is malformed, or a field is of another type.
+        ValueError: If the file is malformed or a field has another type.
     """
     if has_lines(file):
         decoder = msgspec.json.Decoder(kind)
-        return [decoder.decode(text) for _, text in lines(file)]
-    data = content(file)
+        return [decoder.decode(line) for _, line in lines(file)]
     corpus: Any = msgspec.defstruct("Corpus", [("arguments", list[kind])], gc=False)  # type: ignore[valid-type]
-    found: list[T] = msgspec.json.decode(data[len(BOM) :] if data[: len(BOM)] == BOM else data, type=corpus).arguments
-    return found
+    arguments: list[T] = msgspec.json.decode(strip_bom(content(file)), type=corpus).arguments
+    return arguments
 
 
-def read(file: Path) -> tuple[list[Argument], list[str]]:
-    """The arguments of a file, and all that is wrong with it by the line and, if there is one, the id."""
-    found, faults = [], []
-    decoder = msgspec.json.Decoder(_Line)
+@yielding_errors
+def iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
+    """Yield the arguments of a JSON Lines file; for an invalid line an error with its number and id."""
+    decode = msgspec.json.Decoder(_JsonlRecord).decode
+    for line_number, line in lines(file):
+        try:
+            argument = _to_argument(decode(line))
+        except (ValueError, RecursionError) as error:
+            reason = str(error) if isinstance(error, _InvalidRecordError) else f"{line_fault(line, error)}; {EXPECTED}"
+            yield InputError(f"{file}, line {line_number}{id_suffix(line)}: {reason}")
+        else:
+            yield argument
+
+
+def id_suffix(data: bytes | msgspec.Raw) -> str:
+    """Return " (id X)" for messages about an argument; "" without a valid id."""
     try:
-        for number, text in lines(file):
-            try:
-                found.append(_argument(decoder.decode(text)))
-            except (ValueError, RecursionError) as error:
-                fault = str(error) if isinstance(error, _RefusedError) else f"{line_fault(text, error)}; {EXPECTED}"
-                faults.append(f"{file}, line {number}{_name(text)}: {fault}")
-    except InputError as error:
-        faults.append(str(error))
-    return found, faults
-
-
-def each(file: Path) -> Iterator[Argument]:
-    """The arguments of a file one by one. Raises InputError: something is wrong with it; `read` says all that is."""
-    decoder = msgspec.json.Decoder(_Line)
-    with reading(file):
-        for _, text in lines(file):
-            yield _argument(decoder.decode(text))
-
-
-class _RefusedError(ValueError):
-    """Something that a decoder lets pass."""
-
-
-def _argument(line: _Line) -> Argument:
-    if unfit(line.id):
-        raise _RefusedError(f"id '{short(line.id)}'; expected one without blanks and control characters, as run files need")
-    if line.premises is not UNSET and line.argument is not UNSET:
-        raise _RefusedError(f"both premises and argument; {EXPECTED}, not both")
-    if line.argument is not UNSET:
-        return Argument(line.id, line.conclusion, (Premise(line.argument),))
-    if line.premises is UNSET:
-        raise _RefusedError(f"neither premises nor argument; {EXPECTED}")
-    return Argument(line.id, line.conclusion, line.premises)
-
-
-def _name(text: bytes) -> str:
-    """The id of a line's argument for messages; "" if it has none that can be shown."""
-    try:
-        docno = msgspec.json.decode(survey(text).text, type=_Named).id
+        try:
+            docno = msgspec.json.decode(data, type=_IdOnly).id
+        except msgspec.ValidationError:
+            return ""
+        except (ValueError, RecursionError):
+            docno = msgspec.json.decode(survey(bytes(data)).text, type=_IdOnly).id
     except (ValueError, RecursionError):
         return ""
     return "" if unfit(docno) else f" (id {short(docno)})"
+
+
+def _to_argument(record: _JsonlRecord) -> Argument:
+    if unfit(record.id):
+        raise _InvalidRecordError(f"invalid id '{short(record.id)}'; {ID_RULE}")
+    if record.premises is not UNSET and record.argument is not UNSET:
+        raise _InvalidRecordError(f"both premises and argument; remove one: {EXPECTED}")
+    if record.argument is not UNSET:
+        return Argument(record.id, record.conclusion, (Premise(record.argument),))
+    if record.premises is UNSET:
+        raise _InvalidRecordError(f"neither premises nor argument; {EXPECTED}")
+    return Argument(record.id, record.conclusion, record.premises)

@@ -1,6 +1,6 @@
-"""The documents of an input: written to the working directory as they are read, or found there.
+"""Store the documents of an input in the cache directory.
 
-documents.sqlite    documents(docno, words, conclusion, premise), all lengths; words of the premise, counted to the shortest
+documents.sqlite    documents(docno, words, conclusion, premise), words: premise length up to the minimum
 collection.msgpack  the docnos of the collection, ascending
 """
 
@@ -18,7 +18,7 @@ import pandas as pd
 
 from submission.disk.code import code_fingerprint
 from submission.disk.work import Work
-from submission.errors import InputError, OutputError
+from submission.errors import OutputError
 from submission.input.collection import counts, refuse_empty, tell
 from submission.input.directory import Input, refuse
 
@@ -27,14 +27,14 @@ COLUMNS = ["docno", "conclusion", "premise"]
 
 
 class Documents:
-    """All documents of an input, in files of the working directory; pickled, their place."""
+    """Documents of an input, stored in the cache directory; pickled as their path."""
 
     def __init__(self, directory: Path, shortest: int) -> None:
-        """Both files must be there.
+        """Open existing files.
 
         Args:
-            directory: of the files.
-            shortest: words that a premise in the collection has at least, see `Form`.
+            directory: Directory of both files.
+            shortest: Minimum premise length of the collection, see `Form`.
         """
         self._directory, self._shortest = directory.absolute(), shortest
 
@@ -43,93 +43,103 @@ class Documents:
 
     @cached_property
     def size(self) -> int:
-        """The number of documents, of all lengths."""
+        """Number of documents of any length."""
         return int(self._query("select count(*) from documents")[0][0])
 
     @cached_property
     def docnos(self) -> list[str]:
-        """The docnos of the collection, the documents that are long enough, ascending; none if it is empty."""
+        """Docnos of the collection, ascending; may be empty."""
         return msgspec.msgpack.decode((self._directory / COLLECTION).read_bytes(), type=list[str])
 
     @property
     def collection(self) -> list[str]:
-        """The docnos of what is retrieved from, ascending. Raises InputError: there are none, or none has a conclusion."""
+        """Docnos of the collection, ascending.
+
+        Raises:
+            InputError: If the collection is empty or has no conclusion.
+        """
         if not self.docnos:
             self.conclusions()
         return self.docnos
 
     def conclusions(self) -> pd.DataFrame:
-        """Return `docno conclusion` of the collection, by docno. Raises InputError: there are none but empty ones."""
-        found = self._some(["docno", "conclusion"], self.docnos)
-        refuse_empty(found, self.size, self._shortest)
-        return found
+        """Return `docno conclusion` of the collection, by docno."""
+        conclusions = self._select(["docno", "conclusion"], self.docnos)
+        refuse_empty(conclusions, self.size, self._shortest)
+        return conclusions
 
     def texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """Return `docno conclusion premise` of those of some docnos that exist, in their order."""
-        return self._some(COLUMNS, docnos)
+        """Return `docno conclusion premise` of the given docnos that exist, in the given order."""
+        return self._select(COLUMNS, docnos)
 
     def all_docnos(self) -> set[str]:
-        """Return the docnos of all documents, of all lengths."""
+        """Return the docnos of all documents, of any length."""
         return {row[0] for row in self._query("select docno from documents")}
 
     def unknown(self, docnos: Iterable[str]) -> set[str]:
-        """Return the docnos that no document has."""
-        asked = msgspec.json.encode(list(docnos)).decode()
-        rows = self._query("select value from json_each(?) where value not in (select docno from documents)", asked)
+        """Return the given docnos that no document has."""
+        docnos_json = msgspec.json.encode(list(docnos)).decode()
+        rows = self._query("select value from json_each(?) where value not in (select docno from documents)", docnos_json)
         return {row[0] for row in rows}
 
-    def _some(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
-        asked = msgspec.json.encode(list(docnos)).decode()
-        joined = "json_each(?) as asked join documents on docno = asked.value order by asked.key"
-        return pd.DataFrame(self._query(f"select {', '.join(columns)} from {joined}", asked), columns=columns, dtype=object)
+    def _select(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
+        docnos_json = msgspec.json.encode(list(docnos)).decode()
+        source = "json_each(?) as requested join documents on docno = requested.value order by requested.key"
+        rows = self._query(f"select {', '.join(columns)} from {source}", docnos_json)
+        return pd.DataFrame(rows, columns=columns, dtype=object)
 
     def _query(self, statement: str, *values: str) -> list[tuple[str, ...]]:
-        return _asked(self._directory / DOCUMENTS, statement, *values)
+        return _fetch_all(self._directory / DOCUMENTS, statement, *values)
 
 
 def documents_code() -> str:
-    """Return the hash of the code that reads an input; all that is made of its documents depends on it."""
+    """Return the hash of the code that reads an input, on which all artifacts of its documents depend."""
     return code_fingerprint(__name__)
 
 
 def open_documents(source: Input, work: Work) -> Documents:
-    """The documents of an input, in the working directory. Raises InputError: they cannot be read. OutputError."""
-    kept = work.place("documents", f"{source.corpus_fingerprint} {documents_code()}")
-    shortest = source.form.shortest_premise
-    if kept.key(DOCUMENTS) is None or kept.key(COLLECTION) is None:
-        kept.make([DOCUMENTS], lambda file: _write(source, file))
-        kept.write(COLLECTION, msgspec.msgpack.encode(_long_enough(kept.directory / DOCUMENTS, shortest)))
-    return Documents(kept.directory, shortest)
-
-
-def _write(source: Input, file: Path) -> None:
-    """Write an input's documents as they are read, some at a time; where that is refused, as they are read together.
+    """Return the document store of an input, built if not cached.
 
     Raises:
-        InputError: they cannot be read. OSError.
+        OutputError: If the cache directory cannot be written.
     """
-    form = source.form
+    store = work.place("documents", f"{source.corpus_fingerprint} {documents_code()}")
+    shortest = source.form.shortest_premise
+    if store.key(DOCUMENTS) is None or store.key(COLLECTION) is None:
+        store.make([DOCUMENTS], lambda file: _write_documents(source, file))
+        store.write(COLLECTION, msgspec.msgpack.encode(_select_collection(store.directory / DOCUMENTS, shortest)))
+    return Documents(store.directory, shortest)
+
+
+def _write_documents(source: Input, file: Path) -> None:
+    """Write documents in batches; if an id is repeated, read all of them at once, which drops harmless duplicates."""
+    reader = source.form
     with source.stopwatch.stage("documents"):
         try:
-            _write_parts(form.parts(), form.shortest_premise, file)
-        except (InputError, sqlite3.IntegrityError):  # the whole tells what is wrong, and which repetitions are harmless
+            _insert_batches(reader.parts(), reader.shortest_premise, file)
+        except sqlite3.IntegrityError:
             file.unlink()
-            documents, faults = form.documents()
-            refuse(faults)
-            _write_parts([documents], form.shortest_premise, file)
+            documents, issues = reader.documents()
+            refuse(issues)
+            _insert_batches([documents], reader.shortest_premise, file)
 
 
-def _write_parts(parts: Iterable[pd.DataFrame], shortest: int, file: Path) -> None:
-    """Raises what reading parts raises; sqlite3.IntegrityError: a docno is repeated. OSError."""
+def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path) -> None:
+    """Insert batches.
+
+    Raises:
+        sqlite3.IntegrityError: If a docno is repeated.
+        OSError: If writing fails.
+    """
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma page_size = 16384")
             database.execute("create table documents (docno text, words integer, conclusion text, premise text)")
-            for part in parts:
-                words = counts(part["premise"], shortest).tolist()
-                rows = zip(part["docno"], words, part["conclusion"], part["premise"], strict=True)
+            for batch in batches:
+                word_counts = counts(batch["premise"], min_words).tolist()
+                rows = zip(batch["docno"], word_counts, batch["conclusion"], batch["premise"], strict=True)
                 database.executemany("insert into documents values (?, ?, ?, ?)", rows)
-            database.execute("create unique index docnos on documents (docno)")  # at the end: sorted once
+            database.execute("create unique index docnos on documents (docno)")  # last: a single sort
             database.commit()
     except sqlite3.IntegrityError:
         raise
@@ -137,20 +147,21 @@ def _write_parts(parts: Iterable[pd.DataFrame], shortest: int, file: Path) -> No
         raise OSError(str(error)) from None
 
 
-def _long_enough(file: Path, shortest: int) -> list[str]:
-    """The docnos of the collection, ascending, as `collection.long_enough` chooses; logs what is left out."""
-    numbers = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
-    [(documents, without, short)] = _asked(file, f"select {numbers} from documents", shortest)
-    tell(documents, without, short, shortest)
-    if without == documents:
+def _select_collection(file: Path, min_words: int) -> list[str]:
+    """Return the docnos of the collection, ascending, as `collection.long_enough` does; log the excluded."""
+    columns = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
+    [(total, empty_count, short_count)] = _fetch_all(file, f"select {columns} from documents", min_words)
+    tell(total, empty_count, short_count, min_words)
+    if empty_count == total:
         return []
-    return [docno for (docno,) in _asked(file, "select docno from documents where words >= ? order by docno", shortest)]
+    rows = _fetch_all(file, "select docno from documents where words >= ? order by docno", min_words)
+    return [docno for (docno,) in rows]
 
 
-def _asked(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """The rows of an answer. Raises OutputError: the file cannot be read."""
+def _fetch_all(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Run a query and return its rows."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
             return database.execute(statement, values).fetchall()
     except sqlite3.Error as error:
-        raise OutputError(f"{file}: cannot be read ({error}); remove {file.parent}") from None
+        raise OutputError(f"{file}: cannot be read ({error}); delete {file.parent} to rebuild it") from None

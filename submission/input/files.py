@@ -1,4 +1,4 @@
-"""Input files: listed and read whatever they are, so that all that can be wrong with one is an InputError that names it."""
+"""Find and read input files; every failure becomes an InputError that names the file."""
 
 from __future__ import annotations
 
@@ -7,39 +7,37 @@ import mmap
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from submission.disk.files import open_regular
 from submission.errors import InputError, short, unreadable
 
 T = TypeVar("T")
-TOGETHER = 1 << 14  # items of a part
+P = ParamSpec("P")
+TOGETHER = 1 << 14  # items per batch
 BOM = b"\xef\xbb\xbf"
-PART = 1 << 24  # bytes unpacked at a time
-UNPACKED, FREE = 200, 1 << 26  # a .gz may unpack to so many times its size, and to so many bytes in any case
+PART = 1 << 24  # bytes decompressed at a time
+UNPACKED, FREE = 200, 1 << 26  # decompression limit: UNPACKED × compressed size + FREE
 LONGEST_LINE = 1 << 28  # bytes
-SHORTEST_LINE = 32  # what a line counts at least against that bound: a bomb of blank ones takes time, not memory
-# Blanks, control characters, and others that cannot be seen: they would break a run's lines, or what shows them.
+SHORTEST_LINE = 32  # minimum bytes counted per line: bombs of blank lines take time, not memory
+# Whitespace, control and invisible characters break run files or their display.
 UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 
 
 def named(directory: Path, *patterns: str) -> list[Path]:
-    """List the files of an input directory whose names match a pattern, sorted.
-
-    Raises:
-        InputError: the directory is not there, or may not be listed.
-    """
+    """Return the files of a directory whose names match a pattern, sorted."""
     try:
         names = [path.name for path in directory.iterdir()]
     except FileNotFoundError:
-        raise InputError(
-            f"{directory}: no such input directory; expected one with topics*.xml and the args.me JSON files"
-        ) from None
+        expected = "expected a directory with topics*.xml and args.me JSON files"
+        raise InputError(f"{directory}: input directory not found; {expected}") from None
     except OSError as error:
         raise unreadable(error) from None
     return sorted(directory / name for name in names if any(fnmatch(name, pattern) for pattern in patterns))
@@ -47,31 +45,65 @@ def named(directory: Path, *patterns: str) -> list[Path]:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Whatever reading a file raises becomes an InputError that names it."""
+    """Convert exceptions raised while reading a file into InputError."""
     try:
         yield
     except InputError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{file}: damaged gzip file ({error}); copy it again") from None
+        raise InputError(f"{file}: damaged gzip file ({error}); copy the file again") from None
     except OSError as error:
         raise unreadable(error) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{file}, byte {error.start}: not UTF-8; expected a UTF-8 file") from None
+        raise InputError(f"{file}: not UTF-8 at byte {error.start}; convert it to UTF-8") from None
     except RecursionError:
-        raise InputError(f"{file}: nested too deeply; copy the file again") from None
+        raise InputError(f"{file}: JSON nested too deeply; copy the file again") from None
     except MemoryError:
-        raise InputError(f"{file}: larger than the memory of this machine; give it more, or a smaller file") from None
+        raise InputError(f"{file}: does not fit into memory; use more memory or a smaller file") from None
     except ValueError as error:
         raise InputError(f"{file}: malformed ({short(str(error))}); copy the file again") from None
 
 
-def content(file: Path) -> bytes | bytearray | mmap.mmap:
-    """The bytes of a file, of a .gz those that are packed in it; mapped if possible: to copy a gigabyte takes a third of the
-    time to decode it.
+def yielding_errors(
+    read: Callable[Concatenate[Path, P], Iterator[T | InputError]],
+) -> Callable[Concatenate[Path, P], Iterator[T | InputError]]:
+    """Make a generator of the records of a file yield, as its last item, the error that stops it."""
 
-    Raises:
-        InputError: it cannot be read.
+    @wraps(read)
+    def records(file: Path, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T | InputError]:
+        try:
+            with reading(file):
+                yield from read(file, *args, **kwargs)
+        except InputError as error:
+            yield error
+
+    return records
+
+
+def strict(records: Iterable[T | InputError]) -> Iterator[T]:
+    """Yield the records up to the first error, and raise it."""
+    for record in records:
+        if isinstance(record, InputError):
+            raise record
+        yield record
+
+
+def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
+    """Return the records, and the messages of all errors between them."""
+    valid: list[T] = []
+    issues = []
+    for record in records:
+        if isinstance(record, InputError):
+            issues.append(str(record))
+        else:
+            valid.append(record)
+    return valid, issues
+
+
+def content(file: Path) -> bytes | bytearray | mmap.mmap:
+    """Return the bytes of a file, decompressed if .gz.
+
+    Plain files are memory-mapped: copying a gigabyte takes a third of its decoding time.
     """
     with reading(file), open_regular(file) as stream:
         if file.suffix == ".gz":
@@ -80,57 +112,63 @@ def content(file: Path) -> bytes | bytearray | mmap.mmap:
 
 
 def text(file: Path) -> str:
-    """The text of a file, plain or .gz, without a byte order mark. Raises InputError: it cannot be read, or is not UTF-8."""
+    """Return the text of a UTF-8 file, plain or gzipped, without byte order mark."""
     with reading(file):
         return bytes(content(file)).decode("utf-8-sig")
 
 
 def lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, plain or .gz, that are not blank, with their numbers; without a byte order mark.
+    """Yield the non-blank lines of a file with line numbers, plain or gzipped, without byte order mark.
 
     Raises:
-        InputError: it cannot be read, or a line is longer than any in such a file.
+        InputError: If the file cannot be read or a line exceeds LONGEST_LINE.
     """
-    with reading(file), open_regular(file) as stream:
-        left = FREE + UNPACKED * os.fstat(stream.fileno()).st_size
-        with gzip.open(stream) if file.suffix == ".gz" else stream as plain:
-            number = 0
-            while line := plain.readline(LONGEST_LINE):
-                number, left = number + 1, left - max(len(line), SHORTEST_LINE)
-                if left < 0 or len(line) == LONGEST_LINE:
-                    raise _too_large(f"{file}, line {number}")
-                line = line.removeprefix(BOM) if number == 1 else line
+    with reading(file), open_regular(file) as packed:
+        remaining = _decompression_limit(packed)
+        with gzip.open(packed) if file.suffix == ".gz" else packed as stream:
+            line_number = 0
+            while line := stream.readline(LONGEST_LINE):
+                line_number, remaining = line_number + 1, remaining - max(len(line), SHORTEST_LINE)
+                if remaining < 0 or len(line) == LONGEST_LINE:
+                    raise _too_large(f"{file}, line {line_number}")
+                line = line.removeprefix(BOM) if line_number == 1 else line
                 if line.strip():
-                    yield number, line
+                    yield line_number, line
+
+
+def strip_bom(data: bytes | bytearray | mmap.mmap) -> bytes | bytearray | mmap.mmap:
+    """Remove a byte order mark; copies the data only if it has one."""
+    return data[len(BOM) :] if data[: len(BOM)] == BOM else data
 
 
 def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
-    """Items in lists of so many that the frames made of them cost little, and few of them are in memory."""
-    left = iter(items)
-    while part := list(islice(left, TOGETHER)):
-        yield part
+    """Yield lists of at most TOGETHER items."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, TOGETHER)):
+        yield batch
 
 
 def unfit(identifier: str) -> bool:
-    """Tell whether an id cannot stand in a run: it is empty, or has blanks or invisible characters."""
+    """Return whether an id is empty or has whitespace or invisible characters."""
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
     return not identifier or UNFIT.search(identifier) is not None
 
 
-def _unpacked(file: Path, stream: BinaryIO) -> bytearray:
-    """Unpack a .gz up to a bounded size: a megabyte of zeros is packed in a thousand bytes."""
-    most = FREE + UNPACKED * os.fstat(stream.fileno()).st_size
-    found = bytearray()
-    with gzip.open(stream) as plain:
-        while part := plain.read(PART):
-            found += part
-            if len(found) > most:
+def _unpacked(file: Path, packed: BinaryIO) -> bytearray:
+    """Decompress a .gz up to the limit; a thousand bytes can hold a megabyte of zeros."""
+    limit, data = _decompression_limit(packed), bytearray()
+    with gzip.open(packed) as stream:
+        while chunk := stream.read(PART):
+            data += chunk
+            if len(data) > limit:
                 raise _too_large(str(file))
-    return found
+    return data
 
 
-def _too_large(place: str) -> InputError:
-    return InputError(
-        f"{place}: unpacks to far more than a corpus or a list is, as a decompression bomb does; copy the file again"
-    )
+def _decompression_limit(packed: BinaryIO) -> int:
+    return FREE + UNPACKED * os.fstat(packed.fileno()).st_size
+
+
+def _too_large(location: str) -> InputError:
+    return InputError(f"{location}: exceeds the decompression limit (decompression bomb?); copy the file again")

@@ -1,4 +1,4 @@
-"""Ids of two files that were made for each other, or were not: how many both have, and what would join them if none."""
+"""Explain why ids of two files do not match."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from submission.errors import short
 
 RULES: dict[str, Callable[[str], str]] = {
     "without leading zeros": lambda qid: qid.lstrip("0") or "0",
-    "without what follows the first `.`": lambda qid: qid.partition(".")[0],
-    "without the letters before its number": lambda qid: re.sub(r"^[^0-9]+(?=[0-9])", "", qid),
+    "without the part after the first `.`": lambda qid: qid.partition(".")[0],
+    "without the prefix before the number": lambda qid: re.sub(r"^[^0-9]+(?=[0-9])", "", qid),
     "in lower case": str.lower,
 }
 
 
 def joined_by(ones: Collection[str], others: Collection[str]) -> str:
-    """Say which plain rule makes some ids of two files, which have none in common, the same; "" if none does.
+    """Return the normalisation under which two disjoint id sets overlap, as a hint; "" if none.
 
-    One example is given: ` 01 without leading zeros would be 1: rename one side's topics.`
+    Example: ` 01 without leading zeros equals 1; rename the topics of one file.`
     """
-    for words, rule in RULES.items():
-        known = {rule(other): other for other in others}
-        for one in ones:
-            if rule(one) in known:
-                changed = one if rule(one) != one else known[rule(one)]
-                return f" {short(changed)} {words} would be {short(rule(changed))}: rename one side's topics."
+    for name, normalise in RULES.items():
+        normalised = {normalise(other_id): other_id for other_id in others}
+        for id_ in ones:
+            if normalise(id_) in normalised:
+                example = id_ if normalise(id_) != id_ else normalised[normalise(id_)]
+                return f" {short(example)} {name} equals {short(normalise(example))}; rename the topics of one file."
     return ""
 
 
 def share(number: int, total: int, what: str) -> str:
-    """Say that so many of a file's things fail, in words that agree: `3 of its 15 topics are`, `none of its 15 topics is`.
+    """Format how many ids are missing, for "… in the input": 3 of 15 topics are not.
 
     Args:
-        number: of those that fail, 1 or more.
-        total: of all.
-        what: they are, in the singular.
+        number: Number of missing ids, at least 1.
+        total: Number of ids.
+        what: Their noun, singular.
     """
     if total == 1:
-        return f"its only {what} is not"
+        return f"the only {what} is not"
     if number == total:
-        return f"none of its {total} {what}s is"
-    return f"{number} of its {total} {what}s {'is' if number == 1 else 'are'} not"
+        return f"none of the {total} {what}s is"
+    return f"{number} of {total} {what}s {'is' if number == 1 else 'are'} not"

@@ -1,4 +1,4 @@
-"""Locate the fault in a JSON text that a decoder refuses: field, line and column."""
+"""Locate errors in JSON that a decoder rejects: path, line and column."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ import json
 import mmap
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from submission.errors import short
 
 Data = bytes | bytearray | mmap.mmap
-Steps = tuple[str | int, ...]  # to a value: keys, and numbers from 0
+Steps = tuple[str | int, ...]  # keys and 0-based indices from the root to a value
 
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
-CONSTANTS = {b"NaN", b"Infinity", b"-Infinity"}  # which Python's json.dump writes
+CONSTANTS = {b"NaN", b"Infinity", b"-Infinity"}  # written by Python's json.dump
 PLACE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
-DEEPEST = 500  # levels; the decoder takes somewhat less than a thousand
-NO_CONSTANTS = "JSON has no NaN and no Infinity: write the file again with a text, a number or null there"
+DEEPEST = 500  # msgspec accepts slightly less than 1000 levels
+NO_CONSTANTS = "NaN and Infinity are not valid JSON; replace them by a string, a number or null"
 
 
-@dataclass(frozen=True)
-class Constant:
-    """A NaN or an Infinity."""
+class Constant(NamedTuple):
+    """NaN or Infinity."""
 
     name: str
     steps: Steps
 
 
-@dataclass(frozen=True)
-class Broken:
-    """The first place that is no JSON, or not UTF-8."""
+class Broken(NamedTuple):
+    """First position that is not JSON or not UTF-8."""
 
     byte: int
     reason: str
     steps: Steps
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The places of a text that are no JSON.
+class Survey(NamedTuple):
+    """Errors of a JSON text.
 
-    text       with a 0 in the place of each constant, so that what else is wrong can be found
-    constants  those before the broken place
-    broken     None: but for the constants the text is JSON
+    Attributes:
+        text: Text with 0 for non-finite values, to decode further.
+        constants: Those before the syntax error.
+        broken: None if the repaired text is valid.
     """
 
     text: Data
@@ -54,98 +52,98 @@ class Survey:
 
 
 def survey(data: Data) -> Survey:
-    """Look through a text that is no JSON."""
+    """Scan an invalid JSON text for errors."""
     text, constants = bytearray(data), []
-    for start, token, steps in _tokens(data, len(data)):
+    for start, token, path in _tokens(data, len(data)):
         if token in CONSTANTS:
             text[start : start + len(token)] = b"0".ljust(len(token))
-            constants.append((start, Constant(token.decode(), _known(steps))))
-    broken = _broken(text)
-    return Survey(text, [found for start, found in constants if broken is None or start < broken.byte], broken)
+            constants.append((start, Constant(token.decode(), _without_unknown_keys(path))))
+    broken = _find_syntax_error(text)
+    return Survey(text, [constant for start, constant in constants if broken is None or start < broken.byte], broken)
 
 
 def dotted(steps: Steps) -> str:
-    """Steps as people write them: premises[0].text."""
+    """Format a path: premises[0].text."""
     parts = (f"[{step}]" if isinstance(step, int) else f".{short(step)}" for step in steps)
-    return "".join(parts).removeprefix(".") or "all of it"
+    return "".join(parts).removeprefix(".") or "the root value"
 
 
 def line_and_column(data: Data, byte: int) -> str:
-    """The place of a byte, both numbers from 1."""
+    """Format the position of a byte as line and column, 1-based."""
     before = bytes(data[:byte])
     column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
     return f"line {before.count(bytes([10])) + 1}, column {column}"
 
 
 def not_utf8(data: Data) -> Broken | None:
-    """The first place that is not UTF-8; None: there is none."""
+    """Return the first position that is not UTF-8; None if valid."""
     try:
         bytes(data).decode()
     except UnicodeDecodeError as error:
-        return Broken(error.start, f"byte {error.start} is not UTF-8", _steps_to(data, error.start))
+        return Broken(error.start, f"invalid UTF-8 at byte {error.start}", _path_at(data, error.start))
     return None
 
 
 def line_fault(line: bytes, error: Exception) -> str:
-    """Describe the fault of a line of JSON that a decoder refused: the field, and what it holds."""
+    """Describe why a JSON line was rejected: path and value."""
     if isinstance(error, msgspec.ValidationError):
         return short(str(error), 200)
     broken = not_utf8(line)
     if not broken:
-        seen = survey(line)
-        if seen.constants:
-            return f"{dotted(seen.constants[0].steps)} is {seen.constants[0].name}; {NO_CONSTANTS}"
-        broken = seen.broken
+        scan = survey(line)
+        if scan.constants:
+            return f"{dotted(scan.constants[0].steps)} is {scan.constants[0].name}; {NO_CONSTANTS}"
+        broken = scan.broken
     if not broken:
         return f"malformed JSON ({short(str(error), 200)})"
-    inside = f", in {dotted(broken.steps)}" if broken.steps else ""
-    return f"malformed JSON at byte {broken.byte}{inside} ({broken.reason})"
+    location = f", in {dotted(broken.steps)}" if broken.steps else ""
+    return f"malformed JSON at byte {broken.byte}{location} ({broken.reason})"
 
 
-def _broken(text: Data) -> Broken | None:
+def _find_syntax_error(text: Data) -> Broken | None:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except RecursionError:
-        byte = next((start for start, _, steps in _tokens(text, len(text)) if len(steps) > DEEPEST), len(text))
-        return Broken(byte, "nested too deeply", _steps_to(text, byte)[:5])
+        byte = next((start for start, _, path in _tokens(text, len(text)) if len(path) > DEEPEST), len(text))
+        return Broken(byte, "nested too deeply", _path_at(text, byte)[:5])
     except ValueError as error:
-        found = PLACE.fullmatch(str(error))
-        byte, reason = (int(found[2]), found[1]) if found else (len(text), short(str(error), 200))
-        return Broken(byte, reason, _steps_to(text, byte))
+        match = PLACE.fullmatch(str(error))
+        byte, reason = (int(match[2]), match[1]) if match else (len(text), short(str(error), 200))
+        return Broken(byte, reason, _path_at(text, byte))
     return None
 
 
-def _steps_to(data: Data, byte: int) -> Steps:
-    """The steps to the value that a byte is in."""
-    steps: list[str | int | None] = []
-    for _, _, steps in _tokens(data, byte + 1):  # noqa: B007  # the steps to the last one are asked for
+def _path_at(data: Data, byte: int) -> Steps:
+    """Return the path of the value at an offset."""
+    path: list[str | int | None] = []
+    for _, _, path in _tokens(data, byte + 1):  # noqa: B007  # only the last path matters
         pass
-    return _known(steps)
+    return _without_unknown_keys(path)
 
 
-def _known(steps: list[str | int | None]) -> Steps:
-    return tuple(step for step in steps if step is not None)
+def _without_unknown_keys(path: list[str | int | None]) -> Steps:
+    return tuple(step for step in path if step is not None)
 
 
 def _tokens(data: Data, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
-    """Texts, numbers and signs, each with its first byte and the steps to it: one list that changes; None: no key yet."""
-    steps: list[str | int | None] = []
+    """Yield tokens with offset and path; the path is one list, updated in place; None: key not read yet."""
+    path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):
         token = match.group()
         if token in b"{[":
-            steps.append(None if token == b"{" else 0)
+            path.append(None if token == b"{" else 0)
         elif token in b"}]":
-            del steps[-1:]
-        elif token == b"," and steps:
-            last = steps[-1]
-            steps[-1] = last + 1 if isinstance(last, int) else None
-        elif token[0] == ord('"') and steps and steps[-1] is None:
-            steps[-1] = _key(token)
-        yield match.start(), token, steps
+            del path[-1:]
+        elif token == b"," and path:
+            index = path[-1]
+            path[-1] = index + 1 if isinstance(index, int) else None
+        elif token[0] == ord('"') and path and path[-1] is None:
+            path[-1] = _decode_key(token)
+        yield match.start(), token, path
 
 
-def _key(token: bytes) -> str | None:
-    """A key; None: it is cut, or no text."""
+def _decode_key(token: bytes) -> str | None:
+    """Decode a key; None if truncated or not a string."""
     try:
         return str(json.loads(token))
     except ValueError:

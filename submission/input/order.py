@@ -1,7 +1,7 @@
-"""In which order a run lists a topic's documents: one rule, whoever reads the run.
+"""Define the order of a topic's documents in runs.
 
-trec_eval looks at the scores alone, Touché's script at the ranks alone, other evaluators at the order of the lines. Where these
-agree, so do we all; where they do not, no figure may depend on who is asked.
+trec_eval uses scores only, Touché's script ranks only, other evaluators line order. Rankings on which these disagree are
+rejected, so that results do not depend on the evaluator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from typing import Literal, get_args
 Order = Literal["auto", "rank", "score"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 RULE = (
-    "by rank, equal ranks by score, equal scores too by docno descending, as trec_eval does; "
-    "ranks and scores that contradict each other are refused unless `--order rank` or `--order score` says which to believe"
+    "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores disagree are rejected "
+    "unless `--order rank` or `--order score` selects one"
 )

@@ -1,80 +1,122 @@
-"""Runs and lists in the one order, see `order`."""
+"""Sort and validate supplied rankings: runs and rerank.jsonl."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
 
 from submission.errors import InputError, short
+from submission.input.joining import joined_by, share
 from submission.input.order import Order
+from submission.lists import in_given_order
 
 log = logging.getLogger(__name__)
 
 
 def in_order(listed: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
-    """Put each topic's documents in order, by RULE.
+    """Sort the documents of each topic by RULE.
 
     Args:
-        listed: `qid docno rank score line`, rows as the file has them. A rank or score that a file need not have is NaN in all
-            rows: without ranks the scores order, without scores the ranks, without both the lines; what then is equal stays as
-            the file has it.
-        order: `rank` or `score`: by these alone, whatever the others say.
-        source: the file, for messages.
+        listed: `qid docno rank score line` in file order. A rank or score missing from the file is NaN in all rows; then the
+            other one decides, or the line if both are missing. Ties keep file order.
+        order: `rank` or `score` uses only this column.
+        source: File of the ranking, for messages.
 
     Returns:
-        `qid docno rank score` and other columns but `line`; topics as they first occur, ranks 1..n.
+        All columns except line; topics in order of first occurrence, ranks 1..n.
 
     Raises:
-        InputError: ranks and scores contradict each other and order is `auto`.
+        InputError: If ranks and scores disagree and order is `auto`.
     """
     has_ranks, has_scores = not listed["rank"].isna().any(), not listed["score"].isna().any()
-    by_docno = listed["docno"].map({docno: place for place, docno in enumerate(sorted(listed["docno"].unique()))})
-    keys = {"topic": pd.factorize(listed["qid"])[0]}
+    docno_position = listed["docno"].map({docno: position for position, docno in enumerate(sorted(listed["docno"].unique()))})
+    sort_keys = {"topic": pd.factorize(listed["qid"])[0]}
     if has_ranks and (order != "score" or not has_scores):
-        keys["rank"] = listed["rank"].to_numpy(float)
+        sort_keys["rank"] = listed["rank"].to_numpy(float)
     if has_scores:
-        keys["score"] = -listed["score"].to_numpy(float)
+        sort_keys["score"] = -listed["score"].to_numpy(float)
     if has_ranks and has_scores:
-        keys["docno"] = -by_docno.to_numpy(float)
-    found = listed.iloc[np.lexsort([np.arange(len(listed)), *reversed(keys.values())])]
+        sort_keys["docno"] = -docno_position.to_numpy(float)
+    ordered = listed.iloc[np.lexsort([np.arange(len(listed)), *reversed(sort_keys.values())])]
     if has_ranks and has_scores and order == "auto":
-        _refuse_contradictions(found, source)
-        _tell_equal_ranks(found, source)
-    ranks = found.groupby("qid", sort=False).cumcount().to_numpy() + 1
-    return found.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
+        _raise_if_contradictory(ordered, source)
+        _warn_about_equal_ranks(ordered, source)
+    ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
+    return ordered.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
 
 
-def with_falling_scores(listed: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Give ordered lists `qid docno rank score` without scores, or with some that rise, the scores n, n - 1, …, 1."""
-    rises = listed["qid"].eq(listed["qid"].shift()) & listed["score"].gt(listed["score"].shift())
-    if not (rises.any() or listed["score"].isna().any()):
-        return listed
-    log.warning("%s: ordered without its scores; n, n - 1, …, 1 stand for those of a topic's n documents", source)
-    return listed.assign(score=listed.groupby("qid")["rank"].transform("size").to_numpy(float) - listed["rank"] + 1)
+def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[str], source: object) -> pd.DataFrame:
+    """Validate a sorted ranking `qid docno rank score` and return it as rankings of all topics.
+
+    Keeps documents too short for the collection: an earlier stage selected them.
+
+    Args:
+        listed: Sorted ranking.
+        topics: Topics `qid`; uncovered ones get an empty ranking and a warning.
+        unknown: Docnos of the ranking that the input lacks.
+        source: File of the ranking, for messages.
+
+    Raises:
+        InputError: If a topic or document is unknown or a pair is repeated.
+    """
+    qids = set(topics["qid"])
+    for is_unknown, column, noun in (
+        (~listed["qid"].isin(qids), "qid", "topic"),
+        (listed["docno"].isin(unknown), "docno", "document"),
+    ):
+        unknown_ids = listed[column][is_unknown]
+        if len(unknown_ids):
+            unknown_count, total_count = unknown_ids.nunique(), listed[column].nunique()
+            is_disjoint = column == "qid" and unknown_count == total_count
+            hint = joined_by(sorted(set(unknown_ids)), qids) if is_disjoint else ""
+            raise InputError(
+                f"{source}: {share(unknown_count, total_count, noun)} in the input (first: {short(unknown_ids.iloc[0])}); "
+                f"use a ranking made from this version of the input{hint and '.'}{hint}"
+            )
+    duplicates = listed[listed.duplicated(["qid", "docno"])]
+    if len(duplicates):
+        qid, docno = duplicates["qid"].iloc[0], duplicates["docno"].iloc[0]
+        raise InputError(f"{source}: duplicate document {short(docno)} in topic {short(qid)}; remove one")
+    uncovered = topics["qid"][~topics["qid"].isin(set(listed["qid"]))]
+    if len(uncovered):
+        examples = ", ".join(map(short, uncovered[:5])) + (", …" if len(uncovered) > 5 else "")
+        message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
+        log.warning(message, source, len(uncovered), len(topics), examples)
+    return in_given_order(_fill_scores(listed, source), topics)
 
 
-def _refuse_contradictions(found: pd.DataFrame, source: object) -> None:
-    same = found["qid"].eq(found["qid"].shift())
-    rises = same & found["score"].gt(found["score"].shift())
-    if not rises.any():
+def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
+    """Replace missing or increasing scores of a sorted ranking by n, n - 1, …, 1 per topic."""
+    if not (_increases(ranking).any() or ranking["score"].isna().any()):
+        return ranking
+    log.warning("%s: scores missing or not in rank order; replaced by n, n - 1, …, 1 per topic", source)
+    return ranking.assign(score=ranking.groupby("qid")["rank"].transform("size").to_numpy(float) - ranking["rank"] + 1)
+
+
+def _increases(ranking: pd.DataFrame) -> pd.Series:
+    """Return whether the score of each row is above that of the row before it in the same topic."""
+    return ranking["qid"].eq(ranking["qid"].shift()) & ranking["score"].gt(ranking["score"].shift())
+
+
+def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
+    increases = _increases(ranking)
+    if not increases.any():
         return
-    place = int(np.flatnonzero(rises)[0])
-    better, worse = found.iloc[place - 1], found.iloc[place]
-    topics = f"{found['qid'][rises].nunique()} of {found['qid'].nunique()} topics"
+    position = int(np.flatnonzero(increases)[0])
+    previous, current = ranking.iloc[position - 1], ranking.iloc[position]
     raise InputError(
-        f"{source}, line {worse['line']}: ranks and scores contradict each other in {topics}; the first is "
-        f"{short(worse['qid'])}, where {short(worse['docno'])} has rank {worse['rank']:.0f} and score {worse['score']:g}, but "
-        f"{short(better['docno'])} (line {better['line']}) the better rank {better['rank']:.0f} and the lower score "
-        f"{better['score']:g}; give --order rank or --order score, whichever is meant"
+        f"{source}, line {current['line']}: ranks and scores disagree in {ranking['qid'][increases].nunique()} of "
+        f"{ranking['qid'].nunique()} topics; first in topic {short(current['qid'])}: {short(current['docno'])} has rank "
+        f"{current['rank']:.0f} and score {current['score']:g}, {short(previous['docno'])} (line {previous['line']}) rank "
+        f"{previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
     )
 
 
-def _tell_equal_ranks(found: pd.DataFrame, source: object) -> None:
-    topics = found["qid"][found.duplicated(["qid", "rank"])].nunique()
-    if topics:
-        log.warning(
-            "%s: %d of %d topics have documents of equal rank: ordered by score, ties by docno descending as trec_eval does",
-            source, topics, found["qid"].nunique(),
-        )  # fmt: skip
+def _warn_about_equal_ranks(ranking: pd.DataFrame, source: object) -> None:
+    affected = ranking["qid"][ranking.duplicated(["qid", "rank"])].nunique()
+    if affected:
+        message = "%s: equal ranks in %d of %d topics; sorted by score, then docno descending (as trec_eval)"
+        log.warning(message, source, affected, ranking["qid"].nunique())

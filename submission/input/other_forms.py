@@ -1,4 +1,4 @@
-"""Forms of a corpus that are known and not read: what they are, and what to do with them."""
+"""Recognise unsupported corpus formats and suggest a conversion."""
 
 from __future__ import annotations
 
@@ -10,40 +10,36 @@ from submission.input.files import lines, named
 
 TABLES = ("*.csv", "*.csv.gz", "*.tsv", "*.tsv.gz")
 TABLE = (
-    "a table; args.me as CSV, as Touché handed it over in 2022, is not read; take the JSON files of args.me 2020-04-01, "
-    "or write args-me.jsonl with an object {id, conclusion, premises} a line"
+    "args.me as CSV (Touché 2022) is not supported; use the JSON files of args.me 2020-04-01, "
+    "or write args-me.jsonl with one object {id, conclusion, premises} per line"
 )
-BEIR = "BEIR's form (`_id`, `title`, `text`), which is not read"
-BEIR_DOCUMENTS = f"{BEIR}; rename `_id` to docno and write title and text, joined by a blank, as text"
-BEIR_QUERIES = f"{BEIR}; rename `_id` to qid and text to query"
-LINES = "corpus.jsonl(.gz) belongs to TIREx's form, whose topics are in queries.jsonl(.gz); add them in that form"
+BEIR = "BEIR format (`_id`, `title`, `text`) is not supported"
+BEIR_DOCUMENTS = f"{BEIR}; rename `_id` to `docno` and put title and text, joined by a space, into `text`"
+BEIR_QUERIES = f"{BEIR}; rename `_id` to `qid` and `text` to `query`"
+LINES = "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl(.gz); add it"
 
 
-class _Id(msgspec.Struct):
+class _BeirId(msgspec.Struct):
     value: object = msgspec.field(name="_id")
 
 
 def is_beir(line: bytes) -> bool:
-    """Tell whether a line has BEIR's id field."""
+    """Return whether a line has BEIR's `_id`."""
     try:
-        msgspec.json.decode(line, type=_Id)
+        msgspec.json.decode(line, type=_BeirId)
     except (ValueError, RecursionError):
         return False
     return True
 
 
 def begins_as_beir(file: Path) -> bool:
-    """Tell whether a file's first line is in BEIR's format. Raises InputError: it cannot be read."""
-    _, first = next(lines(file), (0, b""))
-    return is_beir(first)
+    """Return whether a file's first line is in BEIR format."""
+    _, first_line = next(lines(file), (0, b""))
+    return is_beir(first_line)
 
 
 def other_corpus(directory: Path) -> str:
-    """Describe a corpus in a format that is not read, in a directory without another; "" where there is none.
-
-    Raises:
-        InputError: it cannot be listed or read.
-    """
+    """Describe an unsupported corpus in a directory without a supported one; "" if none."""
     for file in named(directory, "corpus.jsonl", "corpus.jsonl.gz"):
         return f"{file}: {BEIR_DOCUMENTS if begins_as_beir(file) else LINES}"
     for file in named(directory, *TABLES):

@@ -1,4 +1,4 @@
-"""TREC judgments `topic 0 docno grade`: the one reader of them."""
+"""Read TREC qrels: `topic 0 docno grade`."""
 
 from __future__ import annotations
 
@@ -9,91 +9,86 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError, counted, short
-from submission.input.columns import Line, column_lines, number
-from submission.input.files import unfit
+from submission.input.columns import Line, column_lines, describe_field_count, number
+from submission.input.files import ID_RULE, unfit
 
 log = logging.getLogger(__name__)
 
 COLUMNS = "`topic 0 docno grade`"
-UNJUDGED = -1  # pooled, but nobody judged it
-RELEVANT = "a grade above 0"  # for measures that ask whether a document is relevant, not how much
+BEIR_HINT = "; in BEIR qrels, insert 0 as second field and remove the header"
+UNJUDGED = -1  # pooled but not judged
+RELEVANT = "grades above 0"  # for binary measures
 
 
 def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
-    """Read judgments, plain or .gz, as `qid docno rel`, in the file's order.
+    """Read qrels, plain or gzipped, as `qid docno rel` in file order.
 
-    Grades are whole numbers, be they written 4 or 4.0, or fractions. Of those below 0, -1 is no judgment and is left out; the
-    others (-2 is Touché's spam) are judgments of documents that are not relevant, and become 0. How many there are is logged.
+    Grades are integers (4 or 4.0) or decimals. Grade -1 means unjudged and is dropped; other negative grades (-2: spam in
+    Touché) become 0. Both are logged.
 
     Args:
-        file: four columns.
-        documents: docnos; judgments of other documents are left out.
+        file: Qrels file.
+        documents: Docnos of the corpus; judgments of other documents are dropped.
 
     Raises:
-        InputError: a malformed line, a document judged twice for a topic, nothing relevant left.
+        InputError: If a line is malformed, a judgment is repeated, or no relevant document remains.
     """
-    rows, first = [], dict[tuple[str, str], int]()
+    rows, first_lines = [], dict[tuple[str, str], int]()
     for line in column_lines(file):
         if line.is_skipped:
             continue
-        qid, docno, grade = _row(file, line)
-        before = first.setdefault((qid, docno), line.number)
-        if before != line.number:
-            what = f"document {short(docno)} is judged twice for topic {short(qid)}, first in line {before}"
-            raise InputError(f"{file}, line {line.number}: {what}; remove one line")
+        qid, docno, grade = _parse_line(file, line)
+        first_line = first_lines.setdefault((qid, docno), line.number)
+        if first_line != line.number:
+            reason = f"duplicate judgment of document {short(docno)} for topic {short(qid)} (first in line {first_line})"
+            raise InputError(f"{file}, line {line.number}: {reason}; remove one")
         rows.append((qid, docno, grade))
-    qrels = pd.DataFrame(rows, columns=["qid", "docno", "rel"])
-    unjudged = qrels["rel"] == UNJUDGED
-    for faulty, words in (
-        (unjudged, "of -1: no judgments, left out"),
-        ((qrels["rel"] < 0) & ~unjudged, "below 0 other than -1: they count as 0"),
-    ):
-        if faulty.any():
-            log.info("%s: %d of %s have a grade %s", file.name, faulty.sum(), counted(len(qrels), "line"), words)
-    qrels = qrels[~unjudged].reset_index(drop=True)
-    qrels["rel"] = qrels["rel"].clip(lower=0)
-    if (qrels["rel"] % 1 == 0).all():
-        qrels["rel"] = qrels["rel"].astype(int)
-    else:
-        log.info("%s: grades are fractions; measures of relevance or none take %s as relevant", file.name, RELEVANT)
+    qrels = _clean_grades(pd.DataFrame(rows, columns=["qid", "docno", "rel"]), file)
     if documents is not None:
-        qrels = _of_documents(qrels, documents, file)
+        qrels = _restrict_to(qrels, documents, file)
     if not (qrels["rel"] > 0).any():
-        raise InputError(f"{file}: no document with {RELEVANT}; are these the qrels of this corpus version?")
+        raise InputError(f"{file}: no relevant document (grade above 0); use the qrels of this corpus version")
     return qrels
 
 
-def _of_documents(qrels: pd.DataFrame, documents: Set[str], file: Path) -> pd.DataFrame:
-    present = qrels["docno"].isin(documents)
-    log.info("%s: %d of %d judgments are of documents in the input", file.name, present.sum(), len(qrels))
-    if not present.any() and len(qrels) and documents:
+def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
+    """Drop unjudged documents, set other negative grades to 0, and make the grades integers if all are."""
+    unjudged, total = qrels["rel"] == UNJUDGED, counted(len(qrels), "line")
+    negative = (qrels["rel"] < 0) & ~unjudged
+    if unjudged.any():
+        log.info("%s: dropped %d of %s with grade %d (unjudged)", file.name, unjudged.sum(), total, UNJUDGED)
+    if negative.any():
+        log.info("%s: set %d of %s with another negative grade to 0", file.name, negative.sum(), total)
+    qrels = qrels[~unjudged].reset_index(drop=True)
+    qrels["rel"] = qrels["rel"].clip(lower=0)
+    if (qrels["rel"] % 1 == 0).all():
+        return qrels.astype({"rel": int})
+    log.info("%s: non-integer grades; binary measures count %s as relevant", file.name, RELEVANT)
+    return qrels
+
+
+def _restrict_to(qrels: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:
+    in_input = qrels["docno"].isin(docnos)
+    log.info("%s: %d of %d judgments refer to documents of the input", file.name, in_input.sum(), len(qrels))
+    if not in_input.any() and len(qrels) and docnos:
         raise InputError(
-            f"{file}: none of its {counted(len(qrels), 'judgment')} is of a document in the input (judged is "
-            f"{short(qrels['docno'].iloc[0])}, in the input {short(min(documents))}); take the qrels of this corpus version"
+            f"{file}: none of the {counted(len(qrels), 'judgment')} refers to a document of the input (judged: "
+            f"{short(qrels['docno'].iloc[0])}, input: {short(min(docnos))}); use the qrels of this corpus version"
         )
-    return qrels[present].reset_index(drop=True)
+    return qrels[in_input].reset_index(drop=True)
 
 
-def _row(file: Path, line: Line) -> tuple[str, str, float]:
-    place = f"{file}, line {line.number}"
+def _parse_line(file: Path, line: Line) -> tuple[str, str, float]:
+    location = f"{file}, line {line.number}"
     if len(line.fields) != 4:
-        raise InputError(f"{place}: {_fields(line)}")
-    qid, _, docno, written = line.fields
+        hint = BEIR_HINT if len(line.fields) == 3 else ""
+        reason = describe_field_count(line.fields, COLUMNS, "qrels", lambda fields: number(fields[0]) is not None, hint)
+        raise InputError(f"{location}: {reason}")
+    qid, _, docno, raw_grade = line.fields
     for name, identifier in (("topic", qid), ("docno", docno)):
         if unfit(identifier):
-            raise InputError(f"{place}: {name} {short(identifier)!r}; expected one without characters that cannot be seen")
-    grade = number(written)
+            raise InputError(f"{location}: invalid {name} {short(identifier)!r}; {ID_RULE}")
+    grade = number(raw_grade)
     if grade is None:
-        raise InputError(f"{place}: grade {short(written)!r}; expected a number, such as 2, in the fourth of {COLUMNS}")
+        raise InputError(f"{location}: invalid grade {short(raw_grade)!r}; expected a number in field 4 of {COLUMNS}")
     return qid, docno, grade
-
-
-def _fields(line: Line) -> str:
-    fields, expected = line.fields, f"{counted(len(line.fields), 'field')}; expected four, {COLUMNS}"
-    if len(fields) == 3:
-        return f"{expected}: BEIR's judgments lack the second field; put a 0 there, and remove the heading"
-    if len(fields) > 4 and number(fields[3]) is not None:
-        return f"{expected}: remove {short(' '.join(fields[4:]))!r} behind the grade, or begin comments with #"
-    if len(fields) > 4 and number(fields[-1]) is not None:
-        return f"{expected}: docno {short(' '.join(fields[2:-1]))!r} has blanks; replace them in qrels and collection"
-    return expected

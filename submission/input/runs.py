@@ -1,4 +1,4 @@
-"""TREC run files `qid Q0 docno rank score tag`: the one reader of them."""
+"""Read TREC runs: `qid Q0 docno rank score tag`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import NamedTuple
 import pandas as pd
 
 from submission.errors import InputError, short
-from submission.input.columns import Line, column_lines, number, whole_number
-from submission.input.files import named, unfit
+from submission.input.columns import Line, column_lines, describe_field_count, number, whole_number
+from submission.input.files import ID_RULE, named, unfit
 from submission.input.order import Order
 from submission.input.ordered import in_order
 
-RUNS = ("run.txt", "run.txt.gz")  # in a directory, as TIRA hands runs over
+RUNS = ("run.txt", "run.txt.gz")  # TIRA's names of a run in a directory
 COLUMNS = "`qid Q0 docno rank score tag`"
-FIELDS, RANK, SCORE, IDENTIFIER, TWICE = (  # kinds of faults
-    "another number of fields than six", "a rank that is no whole number", "a score that is no finite number",
-    "an id with blanks or invisible characters", "a document twice in a topic",
-)  # fmt: skip
+FIELDS, RANK, SCORE = "wrong number of fields", "non-integer rank", "non-finite score"
+IDENTIFIER, TWICE = "invalid id", "duplicate document"
 
 
 class Row(NamedTuple):
-    """A line of a run."""
+    """Parsed line of a run."""
 
     line: Line
     rank: int
@@ -33,130 +31,111 @@ class Row(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The line's number in the file, from 1."""
+        """1-based line number."""
         return self.line.number
 
     @property
     def qid(self) -> str:
-        """The topic's id."""
+        """Topic id."""
         return self.line.fields[0]
 
     @property
     def docno(self) -> str:
-        """The document's id."""
+        """Document id."""
         return self.line.fields[2]
 
 
 class Fault(NamedTuple):
-    """A fault of a line."""
+    """Issue of a line."""
 
-    kind: str  # faults of one kind are counted together
+    kind: str  # issues of one kind are counted together
     line: int
     words: str
-    value: str = ""  # of the field that is wrong
+    value: str = ""  # value of the invalid field
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run file's lines, and what is wrong with them."""
+    """Lines and issues of a run file."""
 
     file: Path
-    rows: list[Row]  # of all lines of six fields with a rank; a score that is none is NaN, and among the faults
+    rows: list[Row]  # lines with six fields and a valid rank; an invalid score is NaN and an issue
     faults: list[Fault]  # by line
     skipped: list[Line]  # blank lines and comments
 
 
 def run_file(path: Path) -> Path:
-    """Find the run that a path names or, in a directory, TIRA's run.txt or run.txt.gz. Raises InputError: there is none."""
-    place = short(str(path), 300)
+    """Return the run at a path; in a directory, run.txt or run.txt.gz."""
+    reason = ""
     try:
         files = named(path, *RUNS) if path.is_dir() else [path]
         if files and (path.is_dir() or path.exists()):
             return files[0]
-    except (OSError, ValueError) as error:  # a name that no file can have, a folder that may not be listed
-        raise InputError(f"{place}: no run found ({short(str(error))}); expected a run file, or a directory with one") from None
-    raise InputError(f"{place}: no run found; expected a run file, or a directory with {' or '.join(RUNS)}")
+    except (OSError, ValueError) as error:  # impossible name or unreadable directory
+        reason = f" ({short(str(error))})"
+    expected = f"expected a run file, or a directory with {' or '.join(RUNS)}"
+    raise InputError(f"{short(str(path), 300)}: no run found{reason}; {expected}")
 
 
 def parse_run(path: Path) -> RunFile:
-    """Parse a run file, plain or .gz, or that of a directory. Raises InputError: it cannot be read at all."""
+    """Parse a run file, plain or gzipped, or the run of a directory; collect all issues."""
     run = RunFile(run_file(path), [], [], [])
-    first: dict[tuple[str, str], int] = {}
+    first_lines: dict[tuple[str, str], int] = {}
     for line in column_lines(run.file):
         if line.is_skipped:
             run.skipped.append(line)
             continue
-        row, fault = _row(line)
+        row, issue = _parse_line(line)
         if row:
             run.rows.append(row)
-            before = first.setdefault((line.fields[0], line.fields[2]), line.number)
-            if before != line.number:
-                words = (
-                    f"document {short(row.docno)} is in topic {short(row.qid)} twice, first in line {before}; remove one line"
-                )
-                fault = Fault(TWICE, row.number, words)
-        if fault:
-            run.faults.append(fault)
+            first_line = first_lines.setdefault((row.qid, row.docno), line.number)
+            if first_line != line.number:
+                message = f"duplicate document {short(row.docno)} in topic {short(row.qid)} (first in line {first_line})"
+                issue = Fault(TWICE, line.number, f"{message}; remove one")
+        if issue:
+            run.faults.append(issue)
     return run
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
-    """Read a run, plain or .gz, or that of a directory, as `qid docno rank score tag`.
+    """Read a run, plain or gzipped, or the run of a directory, as `qid docno rank score tag`.
 
-    Topics come in the file's order, a topic's documents in that of `in_order`, with ranks 1..n.
+    Topics keep file order; documents are sorted by `in_order` and get ranks 1..n.
 
     Raises:
-        InputError: a malformed line, a document twice in a topic, no line, ranks and scores that contradict each other.
+        InputError: If a line is malformed, a document is repeated, the run is empty, or ranks and scores disagree.
     """
     run = parse_run(path)
     if run.faults:
-        more = (
-            f" ({len(run.faults) - 1} more lines are faulty; `check --run` lists them by kind)" if len(run.faults) > 1 else ""
-        )
-        raise InputError(f"{run.file}, line {run.faults[0].line}: {run.faults[0].words}{more}")
+        remaining = len(run.faults) - 1
+        suffix = f" ({remaining} more invalid lines; `check --run` lists them)" if remaining else ""
+        raise InputError(f"{run.file}, line {run.faults[0].line}: {run.faults[0].words}{suffix}")
     if not run.rows:
-        raise InputError(f"{run.file}: an empty run; expected lines of {COLUMNS}")
-    listed = pd.DataFrame(
-        {
-            "qid": [line.fields[0] for line, _, _ in run.rows],
-            "docno": [line.fields[2] for line, _, _ in run.rows],
-            "rank": [rank for _, rank, _ in run.rows],
-            "score": [score for _, _, score in run.rows],
-            "tag": [line.fields[5] for line, _, _ in run.rows],
-            "line": [line.number for line, _, _ in run.rows],
-        }
-    )
-    return in_order(listed, order, run.file)
+        raise InputError(f"{run.file}: empty run; expected lines {COLUMNS}")
+    columns = ["qid", "docno", "rank", "score", "tag", "line"]
+    rows = [(row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.number) for row in run.rows]
+    return in_order(pd.DataFrame(rows, columns=columns), order, run.file)
 
 
-def _row(line: Line) -> tuple[Row | None, Fault | None]:
-    """A line's row, as far as it has one, and what is wrong with the line."""
+def _parse_line(line: Line) -> tuple[Row | None, Fault | None]:
+    """Parse a line; return its row if usable, and its issue if any."""
     fields = line.fields
     if len(fields) != 6:
-        return None, Fault(FIELDS, line.number, _fields(fields))
+        hint = " (tag missing)" if len(fields) == 5 and whole_number(fields[3]) is not None else ""
+        return None, Fault(FIELDS, line.number, describe_field_count(fields, COLUMNS, "run", _has_rank_and_score, hint))
     rank, score = whole_number(fields[3]), number(fields[4])
     if rank is None:
-        words = f"rank {short(fields[3])!r}; expected a whole number in the fourth of {COLUMNS}"
-        return None, Fault(RANK, line.number, words, fields[3])
-    row, fault = Row(line, rank, nan if score is None else score), None
+        message = f"invalid rank {short(fields[3])!r}; expected an integer in field 4 of {COLUMNS}"
+        return None, Fault(RANK, line.number, message, fields[3])
+    row, issue = Row(line, rank, nan if score is None else score), None
     if score is None:
-        words = f"score {short(fields[4])!r}; expected a finite number in the fifth of {COLUMNS}"
-        fault = Fault(SCORE, line.number, words, fields[4])
-    for name, identifier in (("qid", fields[0]), ("docno", fields[2])):
+        message = f"invalid score {short(fields[4])!r}; expected a finite number in field 5 of {COLUMNS}"
+        issue = Fault(SCORE, line.number, message, fields[4])
+    for name, identifier in (("qid", row.qid), ("docno", row.docno)):
         if unfit(identifier):
-            words = f"{name} {short(identifier)!r}; expected one without blanks and characters that cannot be seen"
-            fault = Fault(IDENTIFIER, line.number, words, identifier)
-    return row, fault
+            issue = Fault(IDENTIFIER, line.number, f"invalid {name} {short(identifier)!r}; {ID_RULE}", identifier)
+    return row, issue
 
 
-def _fields(fields: Sequence[str]) -> str:
-    """Describe a line that has not six fields."""
-    expected = f"{len(fields)} fields; expected six, {COLUMNS}"
-    if len(fields) < 6:
-        lacks = " (the tag is missing)" if len(fields) == 5 and whole_number(fields[3]) is not None else ""
-        return f"{expected}{lacks}"
-    if whole_number(fields[3]) is not None and number(fields[4]) is not None:
-        return f"{expected}: remove {short(' '.join(fields[6:]))!r} behind the tag, or begin comments with #"
-    if whole_number(fields[-3]) is not None and number(fields[-2]) is not None:
-        return f"{expected}: docno {short(' '.join(fields[2:-3]))!r} has blanks; replace them in run and collection"
-    return expected
+def _has_rank_and_score(fields: Sequence[str]) -> bool:
+    return whole_number(fields[0]) is not None and number(fields[1]) is not None

@@ -1,11 +1,11 @@
-"""TIREx's form of a data set: JSON lines of queries and documents, or a list to be re-ranked.
+"""Read TIREx data sets: JSON Lines of queries and documents, or candidates to re-rank.
 
 queries.jsonl    {qid, query}
 documents.jsonl  {docno, text}; or corpus.jsonl
-rerank.jsonl     {qid, query, docno, text, rank, score}: what to re-rank; has the queries and documents, should those be absent
+rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; supplies queries and documents if their files are missing
 
-Each also as .gz; what else the fields may be called is in `tirex_lines`. Rank and score may be absent. A text is premises and
-conclusion in one and cannot be taken apart: it stands for both.
+All files may be .gz; `tirex_lines` lists further field names. Rank and score are optional. The text combines premises and
+conclusion and is used for both.
 """
 
 from __future__ import annotations
@@ -18,9 +18,20 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError, short
-from submission.input.files import named, parts_of
+from submission.input.files import named, parts_of, strict
 from submission.input.other_forms import BEIR_DOCUMENTS, BEIR_QUERIES, begins_as_beir
-from submission.input.tirex_lines import DOCNO, LISTED_QUERY, QID, QUERY, RANK, SCORE, TEXT, read, rows
+from submission.input.tirex_lines import (
+    DOCNO,
+    LISTED_QUERY,
+    QID,
+    QUERY,
+    RANK,
+    SCORE,
+    TEXT,
+    Field,
+    iter_records,
+    read_records,
+)
 from submission.input.topics import in_order
 
 log = logging.getLogger(__name__)
@@ -28,114 +39,116 @@ log = logging.getLogger(__name__)
 QUERIES, RERANKING = ["queries.jsonl"], ["rerank.jsonl"]
 DOCUMENTS = ["documents.jsonl", "corpus.jsonl"]
 
+Records = tuple[pd.DataFrame, list[str]]  # a row per valid record, and all issues
+
 
 class Tirex:
-    """A data set in TIREx's form."""
+    """Reader of a TIREx data set."""
 
-    name = "TIREx's form: premises and conclusion are one text, and that is ranked"
-    shortest_premise = 0  # whatever a collection's texts are, they need be no arguments
+    name = "TIREx format; text is used as conclusion and premise"
+    shortest_premise = 0  # texts of other collections need not be arguments
 
     def __init__(self, directory: Path) -> None:
-        """Find the files. Raises InputError: queries or documents are missing."""
-        self.reranking = _find(directory, RERANKING)
-        queries, documents = (_find(directory, names) or self.reranking for names in (QUERIES, DOCUMENTS))
+        """Find the files; raise InputError if queries or documents are missing."""
+        self.reranking = _find_file(directory, RERANKING)
+        queries, documents = (_find_file(directory, names) or self.reranking for names in (QUERIES, DOCUMENTS))
         if not queries or not documents:
-            raise InputError(_missing(directory, queries, documents))
+            raise InputError(_missing_file_message(directory, queries, documents))
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.reranking or documents]))
 
     @staticmethod
     def is_in(directory: Path) -> bool:
-        """Tell whether a directory is a TIREx data set, or a part of one. Raises InputError: it cannot be listed."""
+        """Return whether a directory has files of a TIREx data set."""
         names = [*QUERIES, *RERANKING, *DOCUMENTS]
-        if named(directory, "topics*.xml"):  # what is called a corpus beside them may be anything
+        if named(directory, "topics*.xml"):  # corpus.jsonl beside topics*.xml may be anything
             names.remove("corpus.jsonl")
-        return _find(directory, names) is not None
+        return _find_file(directory, names) is not None
 
-    def topics(self) -> tuple[pd.DataFrame, list[str]]:
-        """`qid query`, and what is wrong with them: at most the first fault."""
-        try:
-            lines = self._list if self._queries == self.reranking else read(self._queries, [QID, QUERY])
-            topics = _first_of_each(self._queries, lines, "qid", "query")
-        except InputError as error:
-            return pd.DataFrame(columns=["qid", "query"], dtype=object), [str(error)]
-        empty = topics[topics["query"].str.strip() == ""]
-        if len(empty) or not len(topics):
-            what = ": no query"
-            for qid, line in empty[["qid", "line"]].head(1).itertuples(index=False):
-                what = f", line {line}: topic {short(qid)} has an empty query"
-            fault = f"{self._queries}{what}; expected lines like {{'qid': '1', 'query': 'a question'}}"
-            return topics[["qid", "query"]], [fault]
-        return in_order(topics[["qid", "query"]]), []
+    def topics(self) -> Records:
+        """Read topics `qid query`; return them and all issues."""
+        topics, issues = _drop_repeated(self._queries, *self._read(self._queries, [QID, QUERY]), "qid", "query")
+        empty_queries = topics[topics["query"].str.strip() == ""]
+        expected = 'expected lines {"qid": "1", "query": "…"}'
+        for qid, line in empty_queries[["qid", "line"]].itertuples(index=False):
+            issues.append(f"{self._queries}, line {line}: topic {short(qid)} has an empty query; {expected}")
+        if not len(topics) and not issues:
+            issues.append(f"{self._queries}: no queries; {expected}")
+        return in_order(topics[["qid", "query"]]), issues
 
-    def documents(self) -> tuple[pd.DataFrame, list[str]]:
-        """`docno conclusion premise`, docno ascending, the text in both; and what is wrong: at most the first fault."""
-        try:
-            lines = self._list if self._documents == self.reranking else read(self._documents, [DOCNO, TEXT])
-            documents = _first_of_each(self._documents, lines, "docno", "text")
-        except InputError as error:
-            return pd.DataFrame(columns=["docno", "conclusion", "premise"], dtype=object), [str(error)]
-        log.info("%s: %d documents", self._documents.name, len(documents))
-        if self._documents != self.reranking and len(documents) < len(lines):
-            log.warning("%d documents are repeated with the same text: dropped", len(lines) - len(documents))
-        texts = documents.sort_values("docno", ignore_index=True)
-        return pd.DataFrame({"docno": texts["docno"], "conclusion": texts["text"], "premise": texts["text"]}), []
+    def documents(self) -> Records:
+        """Read documents `docno conclusion premise` by docno, with the text in both; return them and all issues."""
+        records, issues = self._read(self._documents, [DOCNO, TEXT])
+        documents, issues = _drop_repeated(self._documents, records, issues, "docno", "text")
+        if not issues:
+            log.info("%s: %d documents", self._documents.name, len(documents))
+            if self._documents != self.reranking and len(documents) < len(records):
+                log.warning("dropped %d documents repeated with the same text", len(records) - len(documents))
+        documents = documents.sort_values("docno", ignore_index=True)
+        columns = {"docno": documents["docno"], "conclusion": documents["text"], "premise": documents["text"]}
+        return pd.DataFrame(columns), issues
 
     def parts(self) -> Iterator[pd.DataFrame]:
-        """The same documents, some at a time, and of a repeated one each line. Raises InputError."""
+        """Yield the documents in batches, repeated ones each time; raise the first issue."""
         if self._documents == self.reranking:
-            documents, faults = self.documents()
-            if faults:
-                raise InputError(faults[0])
+            documents, issues = self.documents()
+            if issues:
+                raise InputError(issues[0])
             yield documents
             return
-        for part in parts_of(rows(self._documents, [DOCNO, TEXT])):
-            docnos, texts, _ = zip(*part, strict=True)
+        for batch in parts_of(strict(iter_records(self._documents, [DOCNO, TEXT]))):
+            docnos, texts, _ = zip(*batch, strict=True)
             yield pd.DataFrame({"docno": docnos, "conclusion": texts, "premise": texts}, dtype=object)
 
     def listed(self) -> pd.DataFrame | None:
-        """The list to be re-ranked, `qid docno rank score line` in the order of its lines; None: there is none.
+        """Read the candidates `qid docno rank score line` in file order; None if there is no file.
 
-        Ranks and scores are float64: NaN stands in all rows where the file has none.
-
-        Raises:
-            InputError: it cannot be read.
+        Rank and score are float64; NaN in all rows if the file lacks them.
         """
-        return self._list[["qid", "docno", "rank", "score", "line"]] if self.reranking else None
+        if not self.reranking:
+            return None
+        candidates, issues = self._candidates
+        if issues:
+            raise InputError(issues[0])
+        return candidates[["qid", "docno", "rank", "score", "line"]]
+
+    def _read(self, file: Path, fields: Sequence[Field]) -> Records:
+        return self._candidates if file == self.reranking else read_records(file, fields)
 
     @cached_property
-    def _list(self) -> pd.DataFrame:
-        """Read the whole list. Raises InputError."""
+    def _candidates(self) -> Records:
+        """Candidate file, with the queries and texts that have no file of their own."""
         if not self.reranking:
-            raise AssertionError("asked for only where there is one")
-        query = [LISTED_QUERY] if self._queries == self.reranking else []  # elsewhere they are not needed
-        text = [TEXT] if self._documents == self.reranking else []
-        return read(self.reranking, [QID, *query, DOCNO, *text, RANK, SCORE])
+            raise AssertionError("no rerank.jsonl")
+        query_fields = [LISTED_QUERY] if self._queries == self.reranking else []
+        text_fields = [TEXT] if self._documents == self.reranking else []
+        return read_records(self.reranking, [QID, *query_fields, DOCNO, *text_fields, RANK, SCORE])
 
 
-def _find(directory: Path, names: Sequence[str]) -> Path | None:
-    """The first file of some names that is there, plain or .gz. Raises InputError: the directory cannot be listed."""
+def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
+    """Return the first existing file of the names, plain or gzipped; None if none."""
     return next((file for name in names for file in named(directory, name, f"{name}.gz")), None)
 
 
-def _missing(directory: Path, queries: Path | None, documents: Path | None) -> str:
-    """Describe a missing file; the file that is there may be in another format. Raises InputError."""
-    for file, what in ((queries, BEIR_QUERIES), (documents, BEIR_DOCUMENTS)):
+def _missing_file_message(directory: Path, queries: Path | None, documents: Path | None) -> str:
+    """Return a message for a missing file, or for one in BEIR format."""
+    for file, hint in ((queries, BEIR_QUERIES), (documents, BEIR_DOCUMENTS)):
         if file and begins_as_beir(file):
-            return f"{file}: {what}"
+            return f"{file}: {hint}"
     missing = " or ".join(DOCUMENTS if queries else QUERIES)
-    return f"{directory}: no {missing} found; expected it there, or {RERANKING[0]} (or .gz)"
+    return f"{directory}: no {missing} found; expected it or {RERANKING[0]} (optionally .gz)"
 
 
-def _first_of_each(file: Path, lines: pd.DataFrame, name: str, text: str) -> pd.DataFrame:
-    """The first line of each id. Raises InputError: a later one has another text."""
-    first = lines.drop_duplicates(name)
-    expected = lines[name].map(dict(zip(first[name], first[text], strict=True)))
-    other = lines[expected != lines[text]]
-    if len(other):
-        row = other.iloc[0]
-        line = first["line"][first[name] == row[name]].iloc[0]
-        again = f"{name} {short(row[name])} occurs again with another {text}, first in line {line}"
-        raise InputError(f"{file}, line {row['line']}: {again}; ids must be unique, remove one")
-    return first
+def _drop_repeated(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
+    """Return the first record of each id, and the issues with those of ids that have different texts."""
+    first = records.drop_duplicates(id_column)
+    expected = records[id_column].map(dict(zip(first[id_column], first[text_column], strict=True)))
+    first_lines = dict(zip(first[id_column], first["line"], strict=True))
+    differing = records[expected != records[text_column]]
+    conflicts = [
+        f"{file}, line {line}: {id_column} {short(identifier)} repeated with different {text_column} (first in line "
+        f"{first_lines[identifier]}); ids must be unique"
+        for identifier, line in differing[[id_column, "line"]].itertuples(index=False)
+    ]
+    return first, [*issues, *conflicts]

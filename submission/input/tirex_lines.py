@@ -1,4 +1,4 @@
-"""The lines of TIREx's files: objects whose fields have several names, as TIRA's client and ir_datasets write them."""
+"""Parse records of TIREx files, whose fields have several names (TIRA's client, ir_datasets)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import pandas as pd
 from msgspec import UNSET
 
 from submission.errors import InputError, short
-from submission.input.files import lines, unfit
+from submission.input.files import ID_RULE, collect, lines, unfit, yielding_errors
 from submission.input.json_places import line_fault, survey
 from submission.input.other_forms import BEIR_DOCUMENTS, BEIR_QUERIES, is_beir
 from submission.input.topics import qid_expected
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
-RANKS = 10**9  # ranks are below
+RANKS = 10**9  # exclusive upper bound
 
 
-class _Line(msgspec.Struct, gc=False):
-    """The fields that are read, whatever they hold; others are passed over."""
+class _Record(msgspec.Struct, gc=False):
+    """Fields that are used, of any type; others are ignored."""
 
     docno: Any = UNSET
     doc_id: Any = UNSET
@@ -39,170 +39,169 @@ class _Line(msgspec.Struct, gc=False):
     score: Any = UNSET
 
 
-class _ExpectedError(Exception):
-    """The type that a field should have had."""
+class _FieldError(Exception):
+    """Value of an unexpected type, or two values."""
 
 
-def _text(value: object) -> str:
+class _MissingFieldError(_FieldError):
+    """Field without a value."""
+
+
+def _parse_text(value: object) -> str:
     if type(value) is not str:
-        raise _ExpectedError("expected a text")
+        raise _FieldError("expected a string")
     return value
 
 
-def _docno(value: object) -> str:
-    docno = _id(value)
+def _parse_docno(value: object) -> str:
+    docno = _parse_id(value)
     if unfit(docno):
-        raise _ExpectedError("expected an id without blanks and control characters")
+        raise _FieldError(ID_RULE)
     return docno
 
 
-def _qid(value: object) -> str:
-    qid = _id(value)
-    if expected := qid_expected(qid):
-        raise _ExpectedError(expected)
+def _parse_qid(value: object) -> str:
+    qid = _parse_id(value)
+    if reason := qid_expected(qid):
+        raise _FieldError(reason)
     return qid
 
 
-def _id(value: object) -> str:
+def _parse_id(value: object) -> str:
     if type(value) is str:
         return value
     if type(value) is int:
         return str(value)
-    raise _ExpectedError("expected an id: a text or a whole number")
+    raise _FieldError("expected an id: a string or an integer")
 
 
-def _score(value: object) -> float:
+def _parse_score(value: object) -> float:
     if type(value) in (int, float) or (type(value) is str and NUMBER.fullmatch(value)):
         try:
-            number = float(value)  # type: ignore[arg-type]
+            score = float(value)  # type: ignore[arg-type]
         except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    raise _ExpectedError("expected a finite number, or no such field in any line")
+            score = math.inf
+        if math.isfinite(score):
+            return score
+    raise _FieldError("expected a finite number, or the field in no line")
 
 
-def _rank(value: object) -> float:
+def _parse_rank(value: object) -> float:
     try:
-        rank = _score(value)
-    except _ExpectedError:
+        rank = _parse_score(value)
+    except _FieldError:
         rank = -1.0
     if not (0 <= rank < RANKS and rank.is_integer()):
-        raise _ExpectedError("expected a whole number from 0, or no such field in any line")
+        raise _FieldError("expected a non-negative integer, or the field in no line")
     return rank
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the frame: the names that a line may have it under, and what of a line's value stands in it."""
+    """Column of the frame: field names in a record, and the parser of the value."""
 
     name: str
     names: tuple[str, ...]
     value: Callable[[object], str | float]
-    optional: bool = False  # all lines have it, or none has
+    optional: bool = False  # in all records or in none
 
 
-DOCNO = Field("docno", ("docno", "doc_id", "docid"), _docno)
-TEXT = Field("text", ("text", "default_text"), _text)
-QID = Field("qid", ("qid", "query_id"), _qid)
-QUERY = Field("query", ("query", "default_text", "text"), _text)
-LISTED_QUERY = Field("query", ("query",), _text)  # the text beside it is the document's
-RANK = Field("rank", ("rank",), _rank, optional=True)
-SCORE = Field("score", ("score",), _score, optional=True)
+DOCNO = Field("docno", ("docno", "doc_id", "docid"), _parse_docno)
+TEXT = Field("text", ("text", "default_text"), _parse_text)
+QID = Field("qid", ("qid", "query_id"), _parse_qid)
+QUERY = Field("query", ("query", "default_text", "text"), _parse_text)
+LISTED_QUERY = Field("query", ("query",), _parse_text)  # `text` of a candidate is the document's
+RANK = Field("rank", ("rank",), _parse_rank, optional=True)
+SCORE = Field("score", ("score",), _parse_score, optional=True)
 
 
-def read(file: Path, fields: Sequence[Field]) -> pd.DataFrame:
-    """A row for each line as a frame, with a column for each field and `line`. Raises InputError, as `rows` does."""
-    frame = pd.DataFrame(list(rows(file, fields)), columns=[*(field.name for field in fields), "line"])
+def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, list[str]]:
+    """Read records as a frame with a column per field and `line`; return it and all issues."""
+    rows, issues = collect(iter_records(file, fields))
+    frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
     for field in fields:
-        if field.optional:
-            frame[field.name] = frame[field.name].astype(float)
-            _refuse_mixed(file, frame, field.name)
+        frame[field.name] = frame[field.name].astype(float if field.optional else object)
+    partial = [] if issues else [_describe_partial(file, frame, field.name) for field in fields if field.optional]
+    return frame, issues + list(filter(None, partial))
+
+
+@yielding_errors
+def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...] | InputError]:
+    """Yield the field values and line number of each record, NaN for a missing optional field; for an invalid line an error."""
+    decode = msgspec.json.Decoder(_Record).decode
+    for line_number, line in lines(file):
+        try:
+            record = decode(line)
+            row = (*(_field_value(record, field) for field in fields), line_number)
+        except (ValueError, RecursionError, _FieldError) as error:
+            yield InputError(f"{file}, line {line_number}{_ids_suffix(line)}: {_describe(line, error, fields)}")
         else:
-            frame[field.name] = frame[field.name].astype(object)
-    return frame
+            yield row
 
 
-def rows(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...]]:
-    """What each line has in some fields, and its number; NaN stands for an optional field.
+def _field_value(record: _Record, field: Field) -> str | float:
+    """Return the value of a field under any of its names.
 
     Raises:
-        InputError: a line that is no object in JSON, lacks a field, or holds something else than expected.
+        _FieldError: If it is missing, invalid or contradictory.
     """
-    decoder = msgspec.json.Decoder(_Line)
-    for number, text in lines(file):
-        try:
-            line = decoder.decode(text)
-        except (ValueError, RecursionError) as error:
-            place = f"{file}, line {number}{_name(text)}"
-            raise InputError(f"{place}: {line_fault(text, error)}; {_expected(fields)}") from None
-        try:
-            yield (*(_held(line, field) for field in fields), number)
-        except _ExpectedError as error:
-            raise InputError(f"{file}, line {number}{_name(text)}: {_explained(text, str(error), fields)}") from None
-
-
-def _held(line: _Line, field: Field) -> str | float:
-    """Return the value of a field, by any of its names. Raises _ExpectedError: none, another type, or two values."""
-    found: dict[str, str | float] = {}
+    values: dict[str, str | float] = {}
     for name in field.names:
-        value = getattr(line, name)
+        value = getattr(record, name)
         if value is not UNSET:
             try:
-                found[name] = field.value(value)
-            except _ExpectedError as error:
-                raise _ExpectedError(f"{name} holds {_shown(value)}; {error}") from None
-    if not found:
+                values[name] = field.value(value)
+            except _FieldError as error:
+                raise _FieldError(f"{name} is {_format_value(value)}; {error}") from None
+    if not values:
         if field.optional:
             return math.nan
-        others = f" (or {', '.join(field.names[1:])})" if field.names[1:] else ""
-        raise _ExpectedError(f"no {field.name}{others}")
-    if len(found) > 1 and len(set(found.values())) > 1:
-        held = " and ".join(f"{name} holds {_shown(value)}" for name, value in found.items())
-        raise _ExpectedError(f"{held}; expected the same in both, or one of them")
-    return next(iter(found.values()))
+        aliases = f" (or {', '.join(field.names[1:])})" if field.names[1:] else ""
+        raise _MissingFieldError(f"missing {field.name}{aliases}")
+    if len(values) > 1 and len(set(values.values())) > 1:
+        listing = " and ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
+        raise _FieldError(f"{listing}; remove one")
+    return next(iter(values.values()))
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return f"'{short(value)}'" if isinstance(value, str) else short(json.dumps(value, ensure_ascii=False))
 
 
-def _explained(text: bytes, what: str, fields: Sequence[Field]) -> str:
-    """Describe the fault of a line, and what to do."""
-    if not what.startswith("no "):
-        return what
-    if is_beir(text):
+def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
+    """Describe the issue of a line, with a hint."""
+    if isinstance(error, _MissingFieldError) and is_beir(line):
         return BEIR_DOCUMENTS if DOCNO in fields else BEIR_QUERIES
-    return f"{what}; {_expected(fields)}"
+    if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):
+        return str(error)
+    reason = str(error) if isinstance(error, _FieldError) else line_fault(line, error)
+    return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.optional)}}}"
 
 
-def _expected(fields: Sequence[Field]) -> str:
-    return f"expected {{{', '.join(field.name for field in fields if not field.optional)}}} in JSON"
-
-
-def _name(text: bytes) -> str:
-    """The ids of a line for messages, as far as it has some; of a line that is no JSON too."""
+def _ids_suffix(line: bytes) -> str:
+    """Return the ids of a line for messages, also of malformed JSON."""
     try:
-        line = msgspec.json.decode(survey(text).text, type=_Line)
+        record = msgspec.json.decode(survey(line).text, type=_Record)
     except (ValueError, RecursionError):
         return ""
-    named = []
+    ids = []
     for field in (QID, DOCNO):
         try:
-            named.append(f"{field.name} {short(str(_held(line, field)))}")
-        except _ExpectedError:
+            ids.append(f"{field.name} {short(str(_field_value(record, field)))}")
+        except _FieldError:
             continue
-    return f" ({', '.join(named)})" if named else ""
+    return f" ({', '.join(ids)})" if ids else ""
 
 
-def _refuse_mixed(file: Path, frame: pd.DataFrame, name: str) -> None:
-    """Raises InputError where some lines have an optional field and others do not."""
-    there = frame[name].notna()
-    differs = there != there.iloc[0] if len(there) else there
-    if differs.any():
-        row, first = frame[differs].iloc[0], frame.iloc[0]
-        having, lacking = (first, row) if there.iloc[0] else (row, first)
-        raise InputError(
-            f"{file}, line {row['line']} (qid {short(row['qid'])}, docno {short(row['docno'])}): "
-            f"line {having['line']} has a {name} and line {lacking['line']} has none; expected it in all lines or in none"
-        )
+def _describe_partial(file: Path, frame: pd.DataFrame, name: str) -> str:
+    """Describe an optional field that only some records have; "" if all or none have it."""
+    present = frame[name].notna()
+    is_different = present != present.iloc[0] if len(present) else present
+    if not is_different.any():
+        return ""
+    row, first = frame[is_different].iloc[0], frame.iloc[0]
+    with_value, without_value = (first, row) if present.iloc[0] else (row, first)
+    return (
+        f"{file}, line {row['line']} (qid {short(row['qid'])}, docno {short(row['docno'])}): "
+        f"line {with_value['line']} has a {name} and line {without_value['line']} has none; provide it in all lines or in none"
+    )

@@ -12,8 +12,7 @@ import pandas as pd
 from submission.disk.fingerprint import fingerprint, input_hashes
 from submission.input.args_me import ArgsMe, corpus_files
 from submission.input.collection import SHORTEST_PREMISE
-from submission.input.directory import Input
-from submission.input.form import Form
+from submission.input.directory import Form, Input
 from submission.input.tirex import Tirex
 from submission.stopwatch import Stopwatch
 

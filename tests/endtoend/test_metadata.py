@@ -129,7 +129,7 @@ def test_what_is_ranked_of_a_given_list(flags: list[str], topics: Path, tmp_path
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
     assert main([*flags, "--input-run", str(tmp_path / "run.txt")]) == 0
     found = read(tmp_path / "out")
-    assert found["data"]["test collection"]["source"].endswith(f"documents ranked: exactly those of {tmp_path / 'run.txt'}")
+    assert found["data"]["test collection"]["source"].endswith(f"re-ranking the documents of {tmp_path / 'run.txt'}")
     told = entries(found)
     assert told["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
     assert {entry["ranks"] for name, entry in told.items() if name != "me-bm25"} == {"the documents in run.txt"}

@@ -55,7 +55,7 @@ class Case:
 
 REFUSED = {"code": 3, "same": False}
 ORDER = {
-    "all ranks 0": Case(scores("0"), said=("3 of 3 topics have documents of equal rank",)),
+    "all ranks 0": Case(scores("0"), said=("equal ranks in 3 of 3 topics",)),
     "all ranks 1, as pyserini's and BEIR's writers": Case(scores("1")),
     "ranks from 0": Case(run_of(lambda q, d, r, n: f"{q} Q0 {d} {r - 1} {n - r} t\n")),
     "ranks with gaps": Case(run_of(lambda q, d, r, n: f"{q} Q0 {d} {r * 10} {n - r} t\n")),
@@ -72,12 +72,12 @@ ORDER = {
     "gzip": Case(gzip.compress(run_of(plain).encode()), name="run.txt.gz"),
     "ranks against scores": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 {d} {n - r} {n - r} t\n"),
-        said=("run.txt, line 3: ranks and scores contradict each other in 3 of 3 topics; the first is 1", "--order rank or"),
+        said=("run.txt, line 3: ranks and scores disagree in 3 of 3 topics; first in topic 1", "--order rank or"),
         **REFUSED,
     ),
     "ranks against scores in one topic": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 {d} {n - r if q == '2' else r} {n - r} t\n"),
-        said=("in 1 of 3 topics; the first is 2",),
+        said=("in 1 of 3 topics; first in topic 2",),
         **REFUSED,
     ),
     "ranks against scores, the scores are meant": Case(
@@ -91,9 +91,9 @@ MEETING = {
     "another year": Case(
         run_of(plain, {"51": "abxc", "52": "edya"}), said=("no common topic", ": 51, 52; ", ": 1, 2, 3)"), **REFUSED
     ),
-    "a suffix": Case(scores("1", "{}.1"), said=("1.1 without what follows the first `.` would be 1",), **REFUSED),
-    "leading zeros": Case(scores("1", "00{}"), said=("001 without leading zeros would be 1",), **REFUSED),
-    "a prefix": Case(scores("1", "T{}"), said=("T1 without the letters before its number would be 1",), **REFUSED),
+    "a suffix": Case(scores("1", "{}.1"), said=("1.1 without the part after the first `.` equals 1",), **REFUSED),
+    "leading zeros": Case(scores("1", "00{}"), said=("001 without leading zeros equals 1",), **REFUSED),
+    "a prefix": Case(scores("1", "T{}"), said=("T1 without the prefix before the number equals 1",), **REFUSED),
     "two of three topics": Case(
         run_of(plain, {"1": "abxc", "2": "edya"}),
         same=False,
@@ -168,29 +168,27 @@ GRADES = {
     "whole numbers as decimals": Case(qrels=QRELS.replace("2\n", "2.0\n")),
     "halves": Case(
         qrels="".join(f"{line[:-1]} {float(line[-1]) / 2}\n" for line in QRELS.replace(" -2", "  0").splitlines()),
-        said=("grades are fractions", "a grade above 0 as relevant"),
+        said=("non-integer grades", "grades above 0 as relevant"),
     ),
     "a plus sign": Case(qrels=QRELS.replace("2\n", "+2\n").replace("-+2", "-2")),
-    "words": Case(qrels="1 0 a relevant\n", said=("q.qrels, line 1: grade 'relevant'; expected a number",), **REFUSED),
-    "a comma": Case(qrels="1 0 a 0,5\n", said=("q.qrels, line 1: grade '0,5'; expected a number",), **REFUSED),
-    "infinite": Case(qrels="1 0 a 1\n1 0 b inf\n", said=("q.qrels, line 2: grade 'inf'",), **REFUSED),
+    "words": Case(qrels="1 0 a relevant\n", said=("q.qrels, line 1: invalid grade 'relevant'; expected a number",), **REFUSED),
+    "a comma": Case(qrels="1 0 a 0,5\n", said=("q.qrels, line 1: invalid grade '0,5'; expected a number",), **REFUSED),
+    "infinite": Case(qrels="1 0 a 1\n1 0 b inf\n", said=("q.qrels, line 2: invalid grade 'inf'",), **REFUSED),
     "BEIR's columns": Case(
-        qrels="query-id\tcorpus-id\tscore\n1\ta\t1\n", said=("q.qrels, line 1: 3 fields", "BEIR's judgments"), **REFUSED
+        qrels="query-id\tcorpus-id\tscore\n1\ta\t1\n", said=("q.qrels, line 1: 3 fields", "in BEIR qrels, insert 0"), **REFUSED
     ),
-    "-1 is no judgment": Case(
-        qrels=QRELS + "1 0 x -1\n2 0 y -1\n", said=("2 of 10 lines have a grade of -1: no judgments, left out",)
-    ),
-    "-2 is spam": Case(said=("1 of 8 lines have a grade below 0 other than -1: they count as 0",)),
+    "-1 is no judgment": Case(qrels=QRELS + "1 0 x -1\n2 0 y -1\n", said=("dropped 2 of 10 lines with grade -1 (unjudged)",)),
+    "-2 is spam": Case(said=("set 1 of 8 lines with another negative grade to 0",)),
     "only -1 for a topic": Case(
         run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", said=("unjudged topics of the run (1): 7",)
     ),
     "a score that is none": Case(
-        run_of(plain) + "3 Q0 q 5 nan t\n", said=("run.txt, line 13: score 'nan'; expected a finite number",), **REFUSED
+        run_of(plain) + "3 Q0 q 5 nan t\n", said=("run.txt, line 13: invalid score 'nan'; expected a finite number",), **REFUSED
     ),
     "a docno with a blank": Case(
-        "1 Q0 a b 1 2.0 t\n", said=("run.txt, line 1: 7 fields; expected six", "docno 'a b' has blanks"), **REFUSED
+        "1 Q0 a b 1 2.0 t\n", said=("run.txt, line 1: 7 fields; expected 6", "docno 'a b' contains spaces"), **REFUSED
     ),
-    "several faults": Case("1 Q0 a 1 x t\n1 Q0 b 2 y t\n", said=("(1 more lines are faulty; `check --run` lists",), **REFUSED),
+    "several faults": Case("1 Q0 a 1 x t\n1 Q0 b 2 y t\n", said=("(1 more invalid lines; `check --run` lists",), **REFUSED),
 }
 COMMENTS = {
     "before a run": Case("# made yesterday\n" + run_of(plain)),
@@ -199,11 +197,11 @@ COMMENTS = {
     "between judgments": Case(qrels=QRELS.replace("2 0 a", "# topic 2\n\n2 0 a")),
     "behind the tag": Case(
         run_of(plain).replace(" t\n", " t best run\n"),
-        said=("run.txt, line 1: 8 fields", "remove 'best run' behind the tag"),
+        said=("run.txt, line 1: 8 fields", "remove 'best run' after the tag"),
         **REFUSED,
     ),
     "behind the grade": Case(
-        qrels="1 0 a 1 sure\n", said=("q.qrels, line 1: 5 fields", "remove 'sure' behind the grade"), **REFUSED
+        qrels="1 0 a 1 sure\n", said=("q.qrels, line 1: 5 fields", "remove 'sure' after the grade"), **REFUSED
     ),
 }
 CASES = {
@@ -322,14 +320,14 @@ def test_a_run_that_is_handed_over_is_ordered_as_it_is_evaluated(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("7 Q0 a000 1 1 t\n", "run.txt: its only topic is not in the input, the first is 7"),
+        ("7 Q0 a000 1 1 t\n", "run.txt: the only topic is not in the input (first: 7)"),
         (
             "1 Q0 a000 1 1 t\n7 Q0 a000 1 1 t\n8 Q0 a000 1 1 t\n",
-            "run.txt: 2 of its 3 topics are not in the input, the first is 7",
+            "run.txt: 2 of 3 topics are not in the input (first: 7)",
         ),
-        ("01 Q0 a000 1 1 t\n02 Q0 a000 1 1 t\n", "none of its 2 topics is in the input, the first is 01; "),
-        ("01 Q0 a000 1 1 t\n02 Q0 a000 1 1 t\n", "01 without leading zeros would be 1"),
-        ("1 Q0 a000 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of its 2 documents is not in the input, the first is z"),
+        ("01 Q0 a000 1 1 t\n02 Q0 a000 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
+        ("01 Q0 a000 1 1 t\n02 Q0 a000 1 1 t\n", "01 without leading zeros equals 1"),
+        ("1 Q0 a000 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
     ],
 )
 def test_a_list_of_another_input_is_told_in_words_that_fit(

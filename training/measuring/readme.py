@@ -11,7 +11,6 @@ import pandas as pd
 from submission.disk.files import write_whole
 from submission.disk.provenance import METRICS
 from submission.errors import InputError
-from submission.input import formats
 from submission.paths import CHECKPOINTS, ROOT
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
@@ -28,7 +27,6 @@ BEST = 8  # systems in the main README
 PLACES = {  # file of each generated section
     "best": "README.md",
     "commands": "submission/README.md",
-    "formats": "submission/input/README.md",
     "systems": "submission/systems/README.md",
     "results": "training/measured/README.md",
 }
@@ -44,7 +42,6 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, root: Pat
     contents = {
         "best": best_table(measured, checkpoints),
         "commands": commands(checkpoints),
-        "formats": formats.markdown(),
         "systems": systems(),
         "results": results_table(measured, checkpoints),
     }

@@ -43,39 +43,39 @@ def test_portals_and_gzip_and_both_id_forms(tmp_path: Path) -> None:
 
 def test_other_json_files_are_not_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "metadata.json").write_text("{}")
-    with pytest.raises(InputError, match=r"no corpus found; expected args-me\*\.json or debateorg\.json"):
+    with pytest.raises(InputError, match=r"no corpus found; expected args-me\*\.json, or debateorg\.json"):
         corpus_files(tmp_path)
 
 
 def test_missing_directory(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such input directory"):
+    with pytest.raises(InputError, match="input directory not found"):
         corpus_files(tmp_path / "absent")
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"arguments": [\n{"id": "a",,}]}', ["args-me.json, argument number 1, line 2, column", "malformed JSON"]),
+        ('{"arguments": [\n{"id": "a",,}]}', ["args-me.json, argument 1, line 2, column", "malformed JSON"]),
         ('{"arguments": [\n{"id": "a", "concl', ["line 2", "malformed JSON"]),
-        (b'{"arguments": [\n{"id": "caf\xe9"}]}', ["argument number 1, line 2, column 12", "byte 27 is not UTF-8"]),
+        (b'{"arguments": [\n{"id": "caf\xe9"}]}', ["argument 1, line 2, column 12", "invalid UTF-8 at byte 27"]),
         (
             corpus({"id": "a", "conclusion": "C", "premises": []}, {"id": "b", "premises": []}),
-            ["number 2 (id b)", "`conclusion`"],
+            ["argument 2 (id b)", "`conclusion`"],
         ),
-        (corpus({"id": "a", "conclusion": "C"}), ["number 1 (id a)", "`premises`"]),
-        (corpus({"conclusion": "C", "premises": []}), ["argument number 1", "`id`"]),
+        (corpus({"id": "a", "conclusion": "C"}), ["argument 1 (id a)", "`premises`"]),
+        (corpus({"conclusion": "C", "premises": []}), ["argument 1", "`id`"]),
         (corpus({"id": "a", "conclusion": None, "premises": []}), ["(id a)", "Expected `str`, got `null`"]),
         (corpus({"id": "a", "conclusion": "C", "premises": [{"stance": "PRO"}]}), ["(id a)", "`text`"]),
-        ('{"arguments": [{"id": 1}, ', ["argument number 2, line 1, column 27: malformed JSON"]),
+        ('{"arguments": [{"id": 1}, ', ["argument 2, line 1, column 27: malformed JSON"]),
         ('{"arguments": [{"id": "a", "more": ' + "[" * 200_000, ["malformed JSON"]),
         ("[]", ["expected {"]),
         ("", ["malformed JSON"]),
-        (corpus(argument("a b")), ["'a b'", "without blanks"]),
-        (corpus(argument("")), ["''", "without blanks"]),
-        (corpus(argument("a"), argument("")), ["''", "without blanks"]),
-        (corpus(argument(" a"), argument("b")), ["' a'", "without blanks"]),
-        (corpus(argument("a"), argument("b\n")), [r"'b\n'", "without blanks"]),
-        (corpus(argument("\u2003")), ["without blanks"]),
+        (corpus(argument("a b")), ["'a b'", "without whitespace"]),
+        (corpus(argument("")), ["''", "without whitespace"]),
+        (corpus(argument("a"), argument("")), ["''", "without whitespace"]),
+        (corpus(argument(" a"), argument("b")), ["' a'", "without whitespace"]),
+        (corpus(argument("a"), argument("b\n")), [r"'b\n'", "without whitespace"]),
+        (corpus(argument("\u2003")), ["without whitespace"]),
     ],
 )
 def test_refused(tmp_path: Path, content: str | bytes, words: list[str]) -> None:
@@ -93,7 +93,7 @@ def test_equal_duplicates_are_dropped_and_counted(tmp_path: Path, caplog: pytest
     (tmp_path / "idebate.json").write_text(corpus(argument("a"), argument("b")))
     rows = read(tmp_path, corpus(argument("a"), argument("c")), "debateorg.json")
     assert [row["docno"] for row in rows] == ["a", "c", "b"]
-    assert "1 arguments are repeated" in caplog.text
+    assert "dropped 1 arguments repeated with the same text" in caplog.text
 
 
 def test_different_duplicates_are_refused_by_id_and_file(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_short_premises_are_not_in_the_collection(tmp_path: Path, caplog: pytest
     (tmp_path / "args-me.json").write_text(corpus(*(argument(docno, premise=text) for docno, text in texts.items())))
     kept = long_enough(documents_of(tmp_path))
     assert list(kept["docno"]) == ["a", "d"]
-    assert "2 of 4 arguments (1 premises empty, 1 shorter than 15 words)" in caplog.text
+    assert "2 of 4 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
 
 
 def test_nothing_long_enough(make_input: Callable[..., Path]) -> None:
     directory = make_input(arguments=[argument("a", premise="short")])
     documents = documents_of(directory)
-    with pytest.raises(InputError, match="15 words or more"):
+    with pytest.raises(InputError, match="at least 15 words"):
         refuse_empty(long_enough(documents), len(documents))

@@ -111,7 +111,7 @@ def test_what_is_refused_or_repeated_is_said_as_it_is_of_the_whole(
 ) -> None:
     again = make_input(arguments=[*ARGUMENTS, ARGUMENTS[0]], name="again")
     assert told(again, tmp_path / "work")["size"] == 4
-    assert "1 arguments are repeated with the same text: dropped" in caplog.text
+    assert "dropped 1 arguments repeated with the same text" in caplog.text
     others = [argument("b", "golf"), argument("b b"), {"id": "b"}]
     for number, other in enumerate(others):
         directory = make_input(arguments=[*ARGUMENTS, other], name=f"other-{number}")

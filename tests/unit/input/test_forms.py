@@ -139,17 +139,17 @@ READ: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the message has
     "NaN as a premise": (
         touche(argument("a"), {**argument("b"), "premises": [{"text": NAN}]}),
-        "args-me.json, argument number 2 (id b): premises[0].text is NaN; JSON has no NaN",
+        "args-me.json, argument 2 (id b): premises[0].text is NaN; NaN and Infinity",
     ),
     "NaN in a context": (
         touche({**argument("a"), "context": {"year": NAN}, "more": 1}),
-        "args-me.json, argument number 1 (id a): context.year is NaN",
+        "args-me.json, argument 1 (id a): context.year is NaN",
     ),
     "NaN before the id": (
         touche({"stance": [0, -INFINITE], **argument("a")}),
-        "argument number 1 (id a): stance[1] is -Infinity",
+        "argument 1 (id a): stance[1] is -Infinity",
     ),
-    "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument number 1: id is NaN"),
+    "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
     "NaN beside the arguments": (
         {"topics_xml": TOPICS.format(1), "args__me_json": '{"version": NaN, "arguments": []}'},
         "args-me.json: version is NaN",
@@ -159,22 +159,22 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
             "topics_xml": TOPICS.format(1),
             "args__me_json": '{"arguments": [{"id": "a"},\n{"id": "b", "context": {"year": nan}}]}',
         },
-        "args-me.json, argument number 2, line 2, column 34: malformed JSON",
+        "args-me.json, argument 2, line 2, column 34: malformed JSON",
     ),
     "half a character": (
         {
             "topics_xml": TOPICS.format(1),
             "args__me_json": '{"arguments": [{"id": "a", "conclusion": "\\ud800", "premises": []}]}',
         },
-        "args-me.json, argument number 1, line 1",
+        "args-me.json, argument 1, line 1",
     ),
     "a list of many levels": (
         {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": "a"}, {"id": ' + "[" * 5000},
-        "args-me.json, argument number 2, line 1",
+        "args-me.json, argument 2, line 1",
     ),
     "lines in one object's name": (
         {"topics_xml": TOPICS.format(1), "args__me_json": lines(HUB, HUB)},
-        "a file with one argument a line has to be named .jsonl",
+        "files with one argument per line must be named .jsonl",
     ),
     "a line without a premise": (
         of_lines(HUB, {"id": "b", "conclusion": "C"}),
@@ -192,7 +192,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
     "a line of another text": (of_lines(HUB, {**HUB, "argument": "x"}), "args-me.jsonl: argument a occurs 2 times"),
     "a line with a blank in its id": (
         of_lines({**HUB, "id": "a b"}),
-        "args-me.jsonl, line 1: id 'a b'; expected one without blanks",
+        "args-me.jsonl, line 1: invalid id 'a b'; ids must be non-empty, without whitespace",
     ),
     "NaN in a line": (of_lines(HUB, "", {**HUB, "id": "b", "argument": NAN}), "args-me.jsonl, line 3 (id b): argument is NaN"),
     "NaN in a line's field that is not read": (
@@ -201,83 +201,89 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
     ),
     "the corpus of 2022": (
         {"topics_xml": TOPICS.format(1), "args_csv": "id,conclusion,premises\n"},
-        "args.csv: a table; args.me as CSV",
+        "args.csv: args.me as CSV (Touché 2022)",
     ),
-    "a packed table": ({"topics_xml": TOPICS.format(1), "x_csv_gz": "id\n"}, "x.csv.gz: a table; args.me as CSV"),
+    "a packed table": (
+        {"topics_xml": TOPICS.format(1), "x_csv_gz": "id\n"},
+        "x.csv.gz: args.me as CSV (Touché 2022)",
+    ),
     "BEIR": (
         {"queries_jsonl": '{"_id": "1", "text": "a"}', "corpus_jsonl": '{"_id": "1", "title": "a", "text": "b"}'},
-        "corpus.jsonl, line 1: BEIR's form (`_id`, `title`, `text`), which is not read; rename `_id` to docno",
+        "corpus.jsonl, line 1: BEIR format (`_id`, `title`, `text`) is not supported; rename `_id` to `docno`",
     ),
     "BEIR's queries": (
         {"queries_jsonl": '{"_id": "1", "text": "a"}', "documents_jsonl": DOCUMENTS},
-        "queries.jsonl, line 1: BEIR's form (`_id`, `title`, `text`), which is not read; rename `_id` to qid",
+        "queries.jsonl, line 1: BEIR format (`_id`, `title`, `text`) is not supported; rename `_id` to `qid`",
     ),
-    "BEIR's documents alone": ({"corpus_jsonl_gz": '{"_id": "1", "text": "b"}'}, "corpus.jsonl.gz: BEIR's form"),
+    "BEIR's documents alone": ({"corpus_jsonl_gz": '{"_id": "1", "text": "b"}'}, "corpus.jsonl.gz: BEIR format"),
     "BEIR's documents beside topics": (
         {"topics_xml": TOPICS.format(1), "corpus_jsonl": '{"_id": "1", "text": "b"}'},
-        "corpus.jsonl: BEIR's form",
+        "corpus.jsonl: BEIR format",
     ),
     "documents beside Touché's topics": (
         {"topics_xml": TOPICS.format(1), "corpus_jsonl": DOCUMENTS},
-        "whose topics are in queries.jsonl",
+        "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl",
     ),
     "two ids": (
         tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'),
-        "documents.jsonl, line 1: docno holds 'a' and doc_id holds 'b'; expected the same in both",
+        "documents.jsonl, line 1: docno is 'a' and doc_id is 'b'; remove one",
     ),
     "two topic ids": (
         tirex('{"qid": 1, "query_id": 2, "query": "x"}'),
-        "queries.jsonl, line 1: qid holds '1' and query_id holds '2'",
+        "queries.jsonl, line 1: qid is '1' and query_id is '2'",
     ),
     "two texts": (
         tirex(documents='{"docno": "a", "text": "x", "default_text": "y"}'),
-        "line 1 (docno a): text holds 'x' and default_text holds 'y'",
+        "line 1 (docno a): text is 'x' and default_text is 'y'",
     ),
-    "two queries": (tirex('{"qid": 1, "query": "x", "text": "y"}'), "line 1 (qid 1): query holds 'x' and text holds 'y'"),
+    "two queries": (tirex('{"qid": 1, "query": "x", "text": "y"}'), "line 1 (qid 1): query is 'x' and text is 'y'"),
     "a fraction as id": (
         tirex(documents='\n{"docno": 1.0, "text": "x"}'),
-        "documents.jsonl, line 2: docno holds 1.0; expected an id",
+        "documents.jsonl, line 2: docno is 1.0; expected an id",
     ),
-    "a truth value as id": (tirex('{"qid": true, "query": "x"}'), "queries.jsonl, line 1: qid holds true; expected an id"),
+    "a truth value as id": (tirex('{"qid": true, "query": "x"}'), "queries.jsonl, line 1: qid is true; expected an id"),
     "null as id": (
         tirex(documents='{"docid": null, "text": "x"}'),
-        "documents.jsonl, line 1: docid holds null; expected an id",
+        "documents.jsonl, line 1: docid is null; expected an id",
     ),
-    "an object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1 (docno d): text holds {}; expected a text"),
-    "no id": (tirex(documents='{"text": "x"}'), "documents.jsonl, line 1: no docno (or doc_id, docid); expected {docno, text}"),
+    "an object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1 (docno d): text is {}; expected a string"),
+    "no id": (
+        tirex(documents='{"text": "x"}'),
+        "documents.jsonl, line 1: missing docno (or doc_id, docid); expected a JSON object",
+    ),
     "a repeated document": (
         tirex(documents=DOCUMENTS * 2 + DOCUMENTS.replace("cruel", "fun")),
-        "documents.jsonl, line 3: docno d occurs again with another text, first in line 1",
+        "documents.jsonl, line 3: docno d repeated with different text (first in line 1)",
     ),
     "a repeated query": (
         tirex(QUERIES + '{"qid": "1", "query": "ox"}'),
-        "queries.jsonl, line 2: qid 1 occurs again with another query",
+        "queries.jsonl, line 2: qid 1 repeated with different query",
     ),
     "NaN as text": (
         tirex(documents='{"docno": "d", "text": NaN}'),
-        "documents.jsonl, line 1 (docno d): text is NaN; JSON has no NaN",
+        "documents.jsonl, line 1 (docno d): text is NaN; NaN and Infinity",
     ),
     "NaN in an original document": (
         tirex(documents='{"docno": 4, "text": "x", "original_document": {"year": NaN}}'),
         "line 1 (docno 4): original_document.year is NaN",
     ),
-    "no documents": (tirex(documents=""), "none of 0 documents has a text"),
-    "no texts": (tirex(documents='{"docno": "d", "text": " "}'), "none of 1 documents has a text"),
+    "no documents": (tirex(documents=""), "all 0 documents are empty"),
+    "no texts": (tirex(documents='{"docno": "d", "text": " "}'), "all 1 documents are empty"),
     "a comment for a topic": (
         {**touche(argument("a")), "topics_xml": TOPICS.format("#1")},
-        "topics.xml, line 1: number '#1'; expected",
+        "topics.xml, line 1: invalid number '#1'; ids must not start with #",
     ),
     "a comment for a query": (
         tirex('{"query_id": "#", "query": "x"}'),
-        "queries.jsonl, line 1: query_id holds '#'; expected one that",
+        "queries.jsonl, line 1: query_id is '#'; ids must not",
     ),
     "a comment in a list": (
         listed({"qid": "#1"}),
-        "rerank.jsonl, line 1 (docno d1): qid holds '#1'; expected one that does not begin",
+        "rerank.jsonl, line 1 (docno d1): qid is '#1'; ids must not start with #",
     ),
     "a blank in a topic's number": (
         tirex('{"qid": "1 2", "query": "x"}'),
-        "queries.jsonl, line 1: qid holds '1 2'; expected one",
+        "queries.jsonl, line 1: qid is '1 2'; ids must be",
     ),
     "a rank in some lines": (
         listed({"rank": 1}, {"rank": 2}, {}),
@@ -287,21 +293,24 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
         listed({}, {"score": 1}),
         "rerank.jsonl, line 2 (qid 1, docno d2): line 2 has a score and line 1 has none",
     ),
-    "a score that is NaN": (listed({"score": NAN}), "rerank.jsonl, line 1 (qid 1, docno d1): score is NaN; JSON has no NaN"),
-    "a score that is NaN in a text": (listed({"score": "nan"}), "rerank.jsonl, line 1 (qid 1, docno d1): score holds 'nan'"),
-    "a score in words": (listed({"score": "high"}), "rerank.jsonl, line 1 (qid 1, docno d1): score holds 'high'"),
-    "a score of Python's": (listed({"score": "1_0"}), "rerank.jsonl, line 1 (qid 1, docno d1): score holds '1_0'"),
+    "a score that is NaN": (
+        listed({"score": NAN}),
+        "rerank.jsonl, line 1 (qid 1, docno d1): score is NaN; NaN and Infinity",
+    ),
+    "a score that is NaN in a text": (listed({"score": "nan"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'nan'"),
+    "a score in words": (listed({"score": "high"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'high'"),
+    "a score of Python's": (listed({"score": "1_0"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is '1_0'"),
     "a score of null": (
         listed({"score": None}),
-        "rerank.jsonl, line 1 (qid 1, docno d1): score holds null; expected a finite number",
+        "rerank.jsonl, line 1 (qid 1, docno d1): score is null; expected a finite number",
     ),
     "a rank of a half": (
         listed({"rank": 1.5}),
-        "rerank.jsonl, line 1 (qid 1, docno d1): rank holds 1.5; expected a whole number",
+        "rerank.jsonl, line 1 (qid 1, docno d1): rank is 1.5; expected a non-negative integer",
     ),
-    "a rank below 0": (listed({"rank": -1}), "rank holds -1; expected a whole number from 0"),
-    "a rank that is true": (listed({"rank": True}), "rank holds true; expected a whole number from 0"),
-    "a score of many digits": (listed({"score": 10**400}), "(qid 1, docno d1): score holds 1000"),
+    "a rank below 0": (listed({"rank": -1}), "rank is -1; expected a non-negative integer"),
+    "a rank that is true": (listed({"rank": True}), "rank is true; expected a non-negative integer"),
+    "a score of many digits": (listed({"score": 10**400}), "(qid 1, docno d1): score is 1000"),
 }
 
 NUMBERS: dict[str, tuple[dict[str, str], list[float], list[float]]] = {  # files, ranks and scores in the order of the lines
@@ -387,7 +396,7 @@ def test_each_system_refuses_a_collection_without_words(
     flags = ["-i", place, "--checkpoints", str(all_checkpoints), "--system", system, "--device", "cpu"]
     for work in ([], ["--work", str(tmp_path / "work")], ["--work", str(tmp_path / "work")]):
         assert main(["rank", *flags, *work, "-o", str(tmp_path / "runs")]) == 3
-        assert "none of 2 documents has a text" in capsys.readouterr().err
+        assert "all 2 documents are empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -419,16 +428,16 @@ def test_check_says_how_much_is_in_the_collection(
         ),
         (
             touche({**argument("a"), "x": [INFINITE, NAN]}, argument("c"), {"id": "b"}),
-            ["number 1 (id a): x[0] is Infinity", "number 1 (id a): x[1] is NaN", "number 3 (id b): Object missing"],
+            ["argument 1 (id a): x[0] is Infinity", "argument 1 (id a): x[1] is NaN", "argument 3 (id b): Object missing"],
         ),
-        (touche(argument("a"), {**argument("b"), "id": NAN}), ["number 2: id is NaN"]),
+        (touche(argument("a"), {**argument("b"), "id": NAN}), ["argument 2: id is NaN"]),
         (
             {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": "a"x", "conclusion": "b, NaN, c"}]}'},
-            ["number 1, line 1, column 26: malformed JSON"],
+            ["argument 1, line 1, column 26: malformed JSON"],
         ),
         (
             {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": NaN}, {"id": "b", "conclusion": "NaN, '},
-            ["number 1: id is NaN", "number 2, line 1, column 61: malformed JSON"],
+            ["argument 1: id is NaN", "argument 2, line 1, column 61: malformed JSON"],
         ),
     ],
 )

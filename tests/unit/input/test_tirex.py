@@ -74,7 +74,7 @@ def test_bm25_over_the_texts_of_the_collection(full: Path, execute: Callable[...
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
     assert execute(full).documents.docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
     assert ("10", "d3", 1) in candidates(execute(full))
-    assert data.note.endswith("that is ranked; documents ranked: those that each system retrieves")
+    assert data.note.endswith("conclusion and premise; each system retrieves from the collection")
 
 
 def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, execute: Callable[..., Execution]) -> None:
@@ -82,7 +82,7 @@ def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, exec
     assert data.topics["qid"].tolist() == ["2", "10"]
     assert data.documents["premise"].tolist() == [d["text"] for d in sorted(DOCUMENTS, key=lambda d: d["docno"])]
     assert candidates(execute(reranking)) == [("2", "d2", 1), ("2", "d1", 2), ("10", "d3", 1), ("10", "d4", 2), ("10", "d2", 3)]
-    assert data.note.endswith(f"documents ranked: exactly those of {reranking / 'rerank.jsonl.gz'}")
+    assert data.note.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
 
 
 def test_the_list_beside_queries_and_documents_decides(full: Path, execute: Callable[..., Execution]) -> None:
@@ -99,7 +99,7 @@ def test_a_run_of_an_earlier_stage_decides_over_all(
     for path in (tmp_path, tmp_path / name):
         data = Input(reranking, path)
         assert candidates(execute(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
-        assert data.note.endswith(f"exactly those of {tmp_path / name}")
+        assert data.note.endswith(f"re-ranking the documents of {tmp_path / name}")
     assert data.fingerprint != Input(reranking).fingerprint
     assert data.corpus_fingerprint == Input(reranking).corpus_fingerprint
 
@@ -113,24 +113,24 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("queries.jsonl", '{"qid": "1", "query": "a"}\n{"qid": "2"}\n', r"queries.jsonl, line 2 \(qid 2\): no query"),
+        ("queries.jsonl", '{"qid": "1", "query": "a"}\n{"qid": "2"}\n', r"queries.jsonl, line 2 \(qid 2\): missing query"),
         (
             "queries.jsonl",
             '{"qid": "1", "query": "a"}\n{"qid": "1", "query": "b"}\n',
-            "line 2: qid 1 occurs again with another query, first in line 1",
+            "line 2: qid 1 repeated with different query \\(first in line 1\\)",
         ),
         ("queries.jsonl", '{"qid": "1", "query": " "}\n', "line 1: topic 1 has an empty query"),
-        ("queries.jsonl", "", "no query"),
-        ("queries.jsonl", '{"qid": "1 2", "query": "a"}\n', "line 1: qid holds '1 2'"),
+        ("queries.jsonl", "", "no queries"),
+        ("queries.jsonl", '{"qid": "1 2", "query": "a"}\n', "line 1: qid is '1 2'"),
         ("queries.jsonl", "\udcff", "line 1"),
         ("documents.jsonl.gz", "not gzip", "damaged gzip file"),
         (
             "documents.jsonl",
             '{"docno": "d", "text": "a"}\n{"docno": "d", "text": "b"}\n',
-            "line 2: docno d occurs again with another text",
+            "line 2: docno d repeated with different text",
         ),
-        ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "document d1 occurs twice in topic 2"),
-        ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), "1 of its 4 documents is not in the input, the first is d9"),
+        ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "duplicate document d1 in topic 2"),
+        ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), r"1 of 4 documents is not in the input \(first: d9\)"),
         ("rerank.jsonl", lines(listed()).replace("9.5", "1e999"), "line 2: Number out of range"),
     ],
 )
@@ -170,7 +170,7 @@ def test_the_same_rankers_rank_it(
     assert main(["rank", *flags, "-o", str(tmp_path / "o")]) == 0
     run = read_run(tmp_path / "o" / "aragorn-knrm.txt")
     assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(execute(directory))}
-    assert "premises and conclusion are one text" in caplog.text
+    assert "text is used as conclusion and premise" in caplog.text
     monkeypatch.setenv("inputRun", str(tmp_path))
     assert main(["rank", *flags, "-o", str(tmp_path / "of-run")]) == 0
     found = read_run(tmp_path / "of-run" / "aragorn-bm25.txt")
@@ -189,9 +189,9 @@ def test_empty_texts_are_ranked_where_they_are_listed_and_refused_where_they_are
     kept = ["--work", str(tmp_path / "work")] if work else []
     rank = ["rank", *flags, "--device", "cpu", *kept]
     assert main([*rank, "-o", str(tmp_path / "none")]) == 3
-    assert "none of 4 documents has a text" in capsys.readouterr().err
+    assert "all 4 documents are empty" in capsys.readouterr().err
     assert main(["check", *flags]) == 3
-    assert "ERROR  none of 4 documents has a text" in capsys.readouterr().out
+    assert "ERROR  all 4 documents are empty" in capsys.readouterr().out
     (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in listed()]))
     for output in ("first", "second"):
         assert main([*rank, "-o", str(tmp_path / output)]) == 0

@@ -25,10 +25,10 @@ def test_numbers_sorted_titles_collapsed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("topics", "words"),
     [
-        ([TOPIC.format(1, "A"), TOPIC.format(1, "B")], ["line 3", "topic 1 occurs again", "line 2"]),
+        ([TOPIC.format(1, "A"), TOPIC.format(1, "B")], ["line 3", "duplicate topic 1 (first at", "line 2"]),
         ([TOPIC.format(1, " ")], ["line 2", "topic 1 has no title"]),
-        ([TOPIC.format("", "A")], ["line 2", "without a number"]),
-        ([TOPIC.format("1 2", "A")], ["line 2", "without blanks"]),
+        ([TOPIC.format("", "A")], ["line 2", "topic without number"]),
+        ([TOPIC.format("1 2", "A")], ["line 2", "without whitespace"]),
         (["<topic><number>1</number><title>A</topic>"], ["topics.xml, line 2", "malformed XML"]),
         (["<topic>"], ["malformed XML"]),
         ([], ["no <topic> element"]),

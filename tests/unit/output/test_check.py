@@ -36,27 +36,27 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("level", "number", "line", "words"),
     [
-        (OURS, 1, "1 Q0 a1 1 nan me-knrm", "score 'nan'; expected a finite number"),
-        (TIRA, 1, "1 Q0 a1 1 high me-knrm", "score 'high'; expected a finite number"),
+        (OURS, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
+        (TIRA, 1, "1 Q0 a1 1 high me-knrm", "invalid score 'high'; expected a finite number"),
         (OURS, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
         (OURS, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 follows 3.5; evaluators break ties"),
         (OURS, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
         (TIRA, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
-        (TIRA, 2, "1 Q0 a2 second 1.0 me-knrm", "rank 'second'; expected a whole number"),
-        (TIRA, 2, "1 Q0 a1 2 1.0 me-knrm", "document a1 is in topic 1 twice, first in line 1"),
+        (TIRA, 2, "1 Q0 a2 second 1.0 me-knrm", "invalid rank 'second'; expected an integer"),
+        (TIRA, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
         (OURS, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
         (OURS, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"),
         (OURS, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
         (OURS, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
         (OURS, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
-        (TIRA, 1, "1 Q0 a1 1 3.5", "5 fields; expected six"),
-        (TIRA, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected six"),
+        (TIRA, 1, "1 Q0 a1 1 3.5", "5 fields; expected 6"),
+        (TIRA, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected 6"),
         (TIRA, 1, "# a comment", "'# a comment'; delete it before submitting"),
         (TIRA, 2, "", "''; delete it before submitting"),
         (OURS, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one space between fields"),
         (OURS, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
-        (OURS, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "expected one without blanks and characters that cannot be seen"),
-        (TIRA, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "expected one without blanks and characters that cannot be seen"),
+        (OURS, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
+        (TIRA, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
     ],
 )
 def test_faults_of_a_line(tmp_path: Path, level: str, number: int, line: str, words: str) -> None:
@@ -71,17 +71,17 @@ def test_faults_of_a_line(tmp_path: Path, level: str, number: int, line: str, wo
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     found = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
     assert [(fault.level, fault.kind) for fault in found] == [
-        (TIRA, "another number of fields than six"),
+        (TIRA, "wrong number of fields"),
         (TIRA, "too few lines"),
         (TIRA, "too few topics"),
-        (OURS, "a score that is no finite number"),
+        (OURS, "non-finite score"),
         (OURS, "unknown document"),
         (OURS, "ranks not consecutive from 1"),
     ]
     found = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
     assert [fault.kind for fault in found] == ["topics not in input order"]
     found = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
-    assert "1.1 without what follows the first `.` would be 1" in found[-1].words
+    assert "1.1 without the part after the first `.` equals 1" in found[-1].words
 
 
 def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
@@ -123,10 +123,10 @@ def test_all_faults_of_an_input(make_input: Callable[..., Path], checkpoints: Pa
     (directory / "idebate.json").write_text(json.dumps({"arguments": arguments[:3]}))
     assert main(["check", "-i", str(directory), "--checkpoints", str(checkpoints)]) == 3
     out, err = capsys.readouterr()
-    for words in ("without a number", "topic 2 has no title", "topic 3 occurs again", "argument number 4 (id a3): ",
-                  "argument number 5 (id a4): ", "argument a1 occurs 2 times", "argument number 3: id 'a b'"):  # fmt: skip
+    for words in ("topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 4 (id a3): ",
+                  "argument 5 (id a4): ", "argument a1 occurs 4 times", "argument 3: invalid id 'a b'"):  # fmt: skip
         assert words in out
-    assert "error: 7 errors, see above" in err
+    assert "error: 8 errors, see above" in err
 
 
 def test_checkpoints_are_probed(make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:

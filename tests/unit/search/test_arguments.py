@@ -46,7 +46,7 @@ def test_the_fingerprint_is_of_all_texts() -> None:
         (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
         (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: invalid docno 'a b'; use a string without whitespace"),
         (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: invalid docno 7; use a string"),
-        (Path("/nonexistent"), "/nonexistent: no such input directory"),
+        (Path("/nonexistent"), "/nonexistent: input directory not found"),
     ],
 )
 def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
@@ -95,7 +95,9 @@ def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
 
 
 def test_only_short_premises_and_unknown_systems_raise() -> None:
-    with pytest.raises(InputError, match="no argument is left of 1; expected some with a conclusion and a premise of 15 words"):
+    with pytest.raises(
+        InputError, match="no usable argument among 1; expected a conclusion and a premise of at least 15 words"
+    ):
         open_system("dirichlet").search(["too short"], "zoos")
     with pytest.raises(UsageError, match="unknown system 'dirichle'; did you mean 'dirichlet'"):
         open_system("dirichle")

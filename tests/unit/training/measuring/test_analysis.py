@@ -47,7 +47,7 @@ def test_runs_must_share_a_topic_and_what_they_lack_is_said(tmp_path: Path, capl
     assert analyse(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
     assert "1 common topics; of 2 topics in any run, missing: {'knrm': 1}" in caplog.text
     (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
-    with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros would be 1"):
+    with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
         analyse(tmp_path, tmp_path / "analysis")
     (tmp_path / "you-knrm.txt").write_text("1 Q0 a 1 1.0 you\n")
     with pytest.raises(InputError, match="several runs of the same system"):

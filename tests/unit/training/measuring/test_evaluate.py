@@ -129,14 +129,14 @@ def test_one_list_whatever_the_lines_look_like(tmp_path: Path, data: st.DataObje
 @pytest.mark.parametrize(
     ("qrels", "words"),
     [
-        ("1 0 a 1\n1 0 b\n", "line 2: 3 fields; expected four.*BEIR"),
-        ("1 0 a high\n", "line 1: grade 'high'; expected a number"),
-        ("1 0 a nan\n", "line 1: grade 'nan'; expected a number"),
-        ("1 0 a 1 2020\n", "line 1: 5 fields.*remove '2020' behind the grade"),
-        ("1 0 a b 1\n", "line 1: 5 fields.*docno 'a b' has blanks"),
-        ("1 0 a\u00a0b 1\n", "line 1: docno"),
-        ("1 0 a 1\n1 0 a 0\n", "line 2: document a is judged twice for topic 1, first in line 1"),
-        ("1 0 a 0\n", "no document with a grade above 0"),
+        ("1 0 a 1\n1 0 b\n", "line 2: 3 fields; expected 4.*BEIR"),
+        ("1 0 a high\n", "line 1: invalid grade 'high'; expected a number"),
+        ("1 0 a nan\n", "line 1: invalid grade 'nan'; expected a number"),
+        ("1 0 a 1 2020\n", "line 1: 5 fields.*remove '2020' after the grade"),
+        ("1 0 a b 1\n", "line 1: 5 fields.*docno 'a b' contains spaces"),
+        ("1 0 a\u00a0b 1\n", "line 1: invalid docno"),
+        ("1 0 a 1\n1 0 a 0\n", "line 2: duplicate judgment of document a for topic 1 \\(first in line 1\\)"),
+        ("1 0 a 0\n", "no relevant document"),
     ],
 )
 def test_bad_qrels(tmp_path: Path, qrels: str, words: str) -> None:
