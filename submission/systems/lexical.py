@@ -159,11 +159,11 @@ def _made(execution: Execution, settings: Settings, enrichment: Enrichment | Non
     code = code_fingerprint(term_index.__module__, shallow=(__name__,))
     with execution.stopwatch.stage("term index"):
         if enrichment is None:
-            place = execution.place("terms", code, repr(settings))
-            return term_index(collection, documents.texts, settings, place, engine=engine)
-        place = execution.place(f"terms-{enrichment.checkpoint}", code, repr(settings), *enrichment.decided_by(execution))
+            cache = execution.place("terms", code, repr(settings))
+            return term_index(collection, documents.texts, settings, cache, engine=engine)
+        cache = execution.place(f"terms-{enrichment.checkpoint}", code, repr(settings), *enrichment.decided_by(execution))
         enrich = partial(enrichment.collection, execution, settings.fields, collection)
-        return term_index(collection, documents.texts, settings, place, enrich, engine)
+        return term_index(collection, documents.texts, settings, cache, enrich, engine)
 
 
 def _words(enrichment: str | None) -> str:

@@ -100,7 +100,7 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     assert rank_all() == 6
     runs = {name for name in contents(tmp_path / "out") if name.startswith("aragorn-")}
     assert runs == {f"aragorn-{name}.txt" for name in SYSTEMS if name not in ("drmm", "ensemble")}
-    assert "ensemble failed" in caplog.text
+    assert "ensemble: failed" in caplog.text
     probe.write_bytes(whole)
     write_tiny(all_checkpoints, "gru", seed=99)
     assert rank_all("newer", "--system", "gru", "--system", "ensemble") == 6
