@@ -6,17 +6,15 @@ import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 import numpy as np
-import xxhash
 
-from submission.disk.files import make_directory, read_regular, remove_leftovers, write_whole
-from submission.disk.kept import array_of, npy
+from submission.disk.files import remove_leftovers
+from submission.disk.kept import Kept, append, array_of, npy
 from submission.progress import progress_of
 from training.side_by_side import side_by_side
 
@@ -70,9 +68,14 @@ def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, proce
     Raises:
         OutputError: If a result cannot be written. Errors of `compute` propagate; finished results stay cached.
     """
-    cache = Results(directory / f"{experiment.name}-results", experiment.result)
-    cache.prepare()
-    results = {cell: cached for cell in cells if (cached := cache.read(experiment.key(cell))) is not None}
+    cache = Kept(directory / f"{experiment.name}-results", {})
+    remove_leftovers(cache.directory)
+    files = {cell: _file(cache.directory, experiment.key(cell)) for cell in cells}
+    cached = {cell: encoded for cell, file in files.items() if (encoded := cache.read(file.name)) is not None}
+    results = {
+        cell: msgspec.msgpack.decode(encoded, type=experiment.result, dec_hook=_decode_array)
+        for cell, encoded in cached.items()
+    }
     if results:
         log.info("%s: %d of %d results cached", experiment.name, len(results), len(cells))
     groups: dict[Hashable, list[C]] = {}
@@ -83,7 +86,7 @@ def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, proce
     batches = sorted(groups.values(), key=lambda group: -sum(costs[cell] for cell in group))
     if processes is None or processes == 1:
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
-    compute = partial(_computed, experiment, cache)
+    compute = partial(_computed, experiment, cache.directory)
     done = side_by_side(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
     with_cost = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in done)
     if batches:
@@ -92,50 +95,18 @@ def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, proce
     return {cell: results[cell] for cell in cells}
 
 
-def _computed(experiment: Experiment[C, R], results: Results[R], cells: Sequence[C]) -> dict[C, R]:
+def _computed(experiment: Experiment[C, R], directory: Path, cells: Sequence[C]) -> dict[C, R]:
     """Compute a batch of cells and cache each result as soon as it is finished."""
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)
-        results.write(experiment.key(cell), batch_results[cell])
+        append(_file(directory, experiment.key(cell)), msgspec.msgpack.encode(batch_results[cell], enc_hook=npy))
     return batch_results
 
 
-@dataclass(frozen=True)
-class Results(Generic[R]):
-    """A directory of results, a file each. A file begins with the hash of its content, so that processes need no record."""
-
-    directory: Path
-    result: type[R]
-
-    def prepare(self) -> None:
-        """Make the directory, and remove what killed processes left half-written. Raises OutputError."""
-        make_directory(self.directory)
-        remove_leftovers(self.directory)
-
-    def read(self, key: object) -> R | None:
-        """Read a result; None where there is none, or a damaged one."""
-        file = self._file(key)
-        try:
-            content = read_regular(file)
-        except FileNotFoundError:
-            return None
-        except OSError:  # something else has its place
-            content = b""
-        digest, encoded = content[:16], content[16:]
-        if digest != xxhash.xxh3_128_digest(encoded):
-            log.warning("%s: not as it was written; computed again", file)
-            return None
-        return msgspec.msgpack.decode(encoded, type=self.result, dec_hook=_array)
-
-    def write(self, key: object, result: R) -> None:
-        """Write a result. Raises OutputError."""
-        encoded = msgspec.msgpack.encode(result, enc_hook=npy)
-        write_whole(self._file(key), xxhash.xxh3_128_digest(encoded) + encoded)
-
-    def _file(self, key: object) -> Path:
-        return self.directory / hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+def _file(directory: Path, key: object) -> Path:
+    return directory / hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
 
-def _array(of: type[Any], encoded: Any) -> np.ndarray:
+def _decode_array(expected_type: type[Any], encoded: bytes) -> np.ndarray:
     return array_of(encoded)

@@ -1,3 +1,3 @@
-"""Files that are whole, known again, and held by one process at a time."""
+"""Cached artifacts, atomic files, locks and provenance."""
 
 from __future__ import annotations

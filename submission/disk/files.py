@@ -1,7 +1,8 @@
-"""Files that are whole or not there: written under a temporary name, synced, renamed."""
+"""Write files atomically: temporary name, fsync, rename."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -9,6 +10,7 @@ import re
 import shutil
 import stat
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,21 +20,37 @@ LEFT = re.compile(r"\.(.+)\.[0-9]+\.part")
 KINDS = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2)
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and its parents where they are not there. Raises OutputError."""
+    """Create a directory and its parents.
+
+    Raises:
+        OutputError: If that fails.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{directory}: not a directory to write to ({error.strerror}); choose another") from None
+        raise unwritable_directory(directory, error) from None
+
+
+def unwritable_directory(directory: Path, error: OSError) -> OutputError:
+    """Return the error for a directory that cannot be created or opened."""
+    return OutputError(f"{directory}: not a writable directory ({error.strerror}); choose another directory")
+
+
+def unwritable(path: Path, error: OSError) -> OutputError:
+    """Return the error for a file or directory that cannot be written."""
+    reason = error.strerror or error
+    return OutputError(f"{path}: cannot be written ({reason}); free disk space or choose another directory")
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file so that at any moment it has its old content or all of the new one.
+    """Write a file so that it always has its complete old or new content.
 
     Raises:
-        OutputError: the disk is full, the directory cannot be written; the old content is still there.
+        OutputError: If writing fails (disk full, no permission); the old content remains.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     temporary = temporary_name(file)
@@ -44,30 +62,30 @@ def write_whole(file: Path, content: str | bytes) -> None:
         temporary.replace(file)
     except OSError as error:
         try_remove(temporary)
-        raise OutputError(f"{file}: cannot be written ({error.strerror}); free space or choose another directory") from None
+        raise unwritable(file, error) from None
 
 
 def file_name(file: Path) -> str:
-    """A file's name as text: what is not UTF-8 in it escaped."""
+    """Return a file's name as text, with undecodable bytes escaped."""
     return os.fsencode(file.name).decode("utf-8", "backslashreplace")
 
 
 def temporary_name(file: Path) -> Path:
-    """Where a file is written before it gets its name."""
+    """Return the temporary path of a file that is being written."""
     return file.with_name(f".{file.name}.{os.getpid()}.part")
 
 
 def leftovers(directory: Path) -> dict[str, list[Path]]:
-    """List what killed processes left half-written in a directory, by the name of the file that it was to become."""
-    found: dict[str, list[Path]] = {}
+    """Return the temporary files of killed processes in a directory, by final name."""
+    paths: dict[str, list[Path]] = {}
     for path in directory.iterdir():
         if match := LEFT.fullmatch(path.name):
-            found.setdefault(match[1], []).append(path)
-    return found
+            paths.setdefault(match[1], []).append(path)
+    return paths
 
 
 def remove_leftovers(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove what killed processes left half-written in a directory, of files of some names or of all."""
+    """Remove temporary files of killed processes, of the given final names or all."""
     for name, paths in leftovers(directory).items():
         if names is None or name in names:
             for path in paths:
@@ -75,61 +93,84 @@ def remove_leftovers(directory: Path, names: Collection[str] | None = None) -> N
 
 
 def write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a directory of files so that an older one in its place stays whole until the new one is complete.
+    """Write a directory of files; at any moment its name has the complete older or the complete new one.
+
+    Where the file system cannot exchange two directories, a kill between two renames leaves the older one under another name,
+    from which `restore_directory` recovers it.
 
     Raises:
-        OutputError: it cannot be written; the older one is still there.
+        OutputError: If writing fails; the older directory remains.
     """
-    new, old = (directory.with_name(f".{directory.name}.{end}") for end in ("new", "old"))
+    staging, backup = (directory.with_name(f".{directory.name}.{suffix}") for suffix in ("new", "old"))
     try:
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
         for name, content in contents.items():
-            write_whole(new / name, content)
-        if directory.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            directory.replace(old)
-        new.replace(directory)
+            write_whole(staging / name, content)
+        if not directory.exists():
+            staging.replace(directory)
+        elif not _exchange(staging, directory):
+            shutil.rmtree(backup, ignore_errors=True)
+            directory.replace(backup)
+            staging.replace(directory)
     except OSError as error:
-        raise OutputError(f"{directory}: cannot be written ({error.strerror}); free space or choose another one") from None
+        raise unwritable(directory, error) from None
     finally:
-        shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two directories atomically; return False if the system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    paths = os.fsencode(first), os.fsencode(second)
+    return renameat2 is not None and renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0
 
 
 def restore_directory(directory: Path) -> None:
-    """Put back the older directory where write_directory was killed between its two renamings."""
-    old = directory.with_name(f".{directory.name}.old")
-    if old.exists() and not directory.exists():
-        old.replace(directory)
+    """Restore the older directory if write_directory was killed between its two renames."""
+    backup = directory.with_name(f".{directory.name}.old")
+    if backup.exists() and not directory.exists():
+        with suppress(OSError):  # read-only, or another process was faster
+            backup.replace(directory)
 
 
 def open_regular(file: Path) -> BinaryIO:
-    """Open a file for reading. Raises OSError: that cannot be done, or it is none (a FIFO would let us wait for ever)."""
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: If that fails or it is not a regular file (a FIFO would block).
+    """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    kind = next((name for name, is_that in KINDS.items() if is_that(mode)), "no regular file")
-    raise OSError(errno.EINVAL, f"{kind}; expected a regular file", str(file))
+    file_type = next((name for name, has_type in KINDS.items() if has_type(mode)), "not a regular file")
+    raise OSError(errno.EINVAL, f"{file_type}; expected a regular file", str(file))
 
 
 def read_regular(file: Path) -> bytes:
-    """The bytes of a regular file. Raises OSError as `open_regular` does."""
+    """Return the bytes of a regular file.
+
+    Raises:
+        OSError: As `open_regular` does.
+    """
     with open_regular(file) as stream:
         return stream.read()
 
 
 def try_remove(file: Path) -> None:
-    """Remove a file if that is possible."""
-    try:
+    """Remove a file; ignore failure."""
+    with suppress(OSError):
         file.unlink(missing_ok=True)
-    except OSError:
-        return
 
 
 def sha256(file: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal. Raises OSError."""
+    """Return the SHA-256 of a file in hexadecimal.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
     with open_regular(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed asks for less than BinaryIO

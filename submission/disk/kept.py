@@ -1,4 +1,4 @@
-"""Files that are made once, and made again when what decides them changes or their bytes are damaged."""
+"""Store files that are built once and rebuilt if their inputs change or they are damaged."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from submission.disk.files import (
     read_regular,
     temporary_name,
     try_remove,
+    unwritable,
     write_whole,
 )
 from submission.errors import OutputError
@@ -30,34 +31,34 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECORD = "kept.json"
-WHOLE = 100  # files up to which a record is rewritten with each new one; beyond, entries are appended to its journal
+WHOLE = 100  # up to this many files the record is rewritten for each new one; beyond, entries are appended to a journal
 
 
 class KeptFile(msgspec.Struct):
-    """A file in a record: what decides it alone, and the XXH3 (128 bits) of its bytes."""
+    """Key and XXH3 checksum (128 bits) of a file."""
 
     key: str
     xxh3: str
 
 
 class Entry(msgspec.Struct):
-    """A line of a journal."""
+    """Line of a journal."""
 
     name: str
     file: KeptFile
 
 
 class Record(msgspec.Struct):
-    """The record of a directory: the key of all its files, and each file by its name."""
+    """Inputs of a directory's files, and each file by name."""
 
     decided_by: dict[str, Any] = msgspec.field(default_factory=dict)
     files: dict[str, KeptFile] = msgspec.field(default_factory=dict)
 
 
 class Kept:
-    """A directory of such files, with a record beside them. A file without an entry in the record counts as absent.
+    """Directory of built files with a record; a file without an entry counts as missing.
 
-    With more than WHOLE files, new entries are appended to a journal beside the record, and merged into it now and then.
+    With more than WHOLE files, new entries are appended to a journal, which is merged into the record from time to time.
     """
 
     def __init__(
@@ -68,78 +69,103 @@ class Kept:
         record: str = RECORD,
         names: Iterable[str] = (),
     ) -> None:
-        """Resume from existing files or start fresh.
+        """Reuse existing files or start empty.
 
         Args:
-            directory: made where it is not there.
-            decided_by: what decides all files; JSON can hold it.
-            overwrite: replace files that something else decided: they are removed when the first new one comes.
-            record: the name of the record's file.
-            names: files that are going to be written; without a record, what is there under these names is somebody else's.
+            directory: Directory; created if missing.
+            decided_by: Cache key of all files, JSON-serialisable.
+            overwrite: Replace files of other inputs; they are removed when the first new file is written.
+            record: File name of the record.
+            names: Files to be written. Without a record, existing files of these names count as foreign.
 
         Raises:
-            OutputError: the directory cannot be made, or holds other files and overwrite is false.
+            OutputError: If the directory cannot be created, or has other files and overwrite is false.
         """
         make_directory(directory)
         self.directory, self._file = directory, directory / record
-        old = read_record(self._file)
-        names = {*names, *old.files}
-        found = sorted(names & {file.name for file in directory.iterdir()})
-        differing = [name for name, value in decided_by.items() if old.decided_by.get(name) != value]
-        if found and differing and not overwrite:
-            other = f"another {' and '.join(differing)}" if old.files else "unknown origin"
-            raise OutputError(f"{directory}: holds files of {other} ({', '.join(found)}); choose another or give --overwrite")
-        self._left = leftovers(directory)  # listed once, so that the time to write a file does not grow with their number
+        previous = read_record(self._file)
+        names = {*names, *previous.files}
+        existing = sorted(names & {file.name for file in directory.iterdir()})
+        changed = [name for name, value in decided_by.items() if previous.decided_by.get(name) != value]
+        if existing and changed and not overwrite:
+            origin = f"made from another {' and '.join(changed)}" if previous.files else "of unknown origin"
+            advice = "choose another directory or use --overwrite"
+            raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing)}); {advice}")
+        self._left = leftovers(directory)  # listed once, so that the cost of a write does not grow with the number of files
         for name in {*names, record}:
             self._clear(name)
-        self._stale = found if differing else []
+        self._stale = existing if changed else []
         self._journal = _journal(self._file)
-        # A journal that was found is merged into the record by the first entry.
-        self._appended = len(old.files) if self._journal.exists() else 0
-        self._record = Record(dict(decided_by), {} if differing else old.files)
+        # The first update merges an existing journal into the record.
+        self._appended = len(previous.files) if self._journal.exists() else 0
+        self._record = Record(dict(decided_by), {} if changed else previous.files)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the record has a file of that name."""
+        """Return whether the record has a file."""
         return name in self._record.files
 
     def key(self, name: str) -> str | None:
-        """Return the key of a file; None where the file is missing or damaged."""
+        """Return the key of a file; None if missing or damaged."""
         return self._record.files[name].key if self._sound(name, file_hash, str) else None
 
+    def read(self, name: str) -> bytes | None:
+        """Return the bytes of a file; None if missing or damaged."""
+        return self._sound(name, read_regular, xxhash.xxh3_128_hexdigest)
+
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
-        """Write a file as a whole. Raises OutputError: that cannot be done; an older one is still there."""
+        """Write a file atomically.
+
+        Raises:
+            OutputError: If that fails; an older file remains.
+        """
         self._make([name], lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content), key)
 
     def enter(self, name: str, xxh3: str) -> None:
-        """Enter a file that another process has written here, by the hash that it gave. Raises OutputError."""
+        """Register a file written by another process, with its checksum.
+
+        Raises:
+            OutputError: If that fails.
+        """
         try:
             self._clear(name)
             self._enter(name, KeptFile("", xxh3))
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise unwritable(self.directory, error) from None
 
     def content(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """The bytes of a file, made unless it is there. Raises OutputError as `write` does."""
-        data = self._sound(name, read_regular, xxhash.xxh3_128_hexdigest)
-        if data is not None:
-            return data
-        data = make()
-        self.write(name, data)
+        """Return the bytes of a file; build it if missing or damaged.
+
+        Raises:
+            OutputError: As `write` does.
+        """
+        data = self.read(name)
+        if data is None:
+            data = make()
+            self.write(name, data)
         return data
 
     def array(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array in a .npy file, made unless it is there. Raises OutputError as `write` does."""
+        """Return the array of a .npy file; build it if missing or damaged.
+
+        Raises:
+            OutputError: As `write` does.
+        """
         return array_of(self.content(name, lambda: npy(make())))
 
     def make(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
-        """Files, made together unless all of them are there: `write` gets a temporary path for each. Raises OutputError."""
+        """Return the paths of files that are built together; `write` receives a temporary path for each.
+
+        Raises:
+            OutputError: As `write` does.
+        """
         if not all(self.key(name) is not None for name in names):
             self._make(names, write, "")
         return [self.directory / name for name in names]
 
     def _make(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
-        """Each file under a temporary name, then its record, then its name: killed in between, it differs from the record
-        and is made again; where it cannot be written, nothing has changed.
+        """Write files under temporary names, update the record, rename.
+
+        If killed in between, the checksum differs and the file is rebuilt; if writing fails, nothing changes.
         """
         for name in names:
             self._clear(name)
@@ -152,51 +178,44 @@ class Kept:
                 self._enter(name, KeptFile(key, file_hash(file)))
                 file.replace(self.directory / name)
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise unwritable(self.directory, error) from None
         finally:
             for file in temporary:
                 try_remove(file)
 
-    def _unwritable(self, error: OSError) -> OutputError:
-        why = error.strerror or error
-        return OutputError(f"{self.directory}: cannot be written ({why}); free space or choose another place")
-
     def _clear(self, name: str) -> None:
-        """Remove what killed processes left of a file."""
+        """Remove temporary files of killed processes for a name."""
         for path in self._left.pop(name, []):
             try_remove(path)
 
     def _sound(self, name: str, read: Callable[[Path], T], hash_of: Callable[[T], str]) -> T | None:
-        """Read a file of the record with `read`; None where it is missing or damaged."""
+        """Read a file of the record; None if missing or damaged."""
         if name not in self._record.files:
             return None
         try:
-            found = read(self.directory / name)
-            if hash_of(found) == self._record.files[name].xxh3:
-                return found
+            value = read(self.directory / name)
+            if hash_of(value) == self._record.files[name].xxh3:
+                return value
         except FileNotFoundError:
             return None
-        except OSError:  # something else has its place
+        except OSError:  # not a readable regular file
             pass
-        log.warning("%s: not as it was written; made again", self.directory / name)
+        log.warning("%s: checksum mismatch, rebuilding", self.directory / name)
         return None
 
     def _enter(self, name: str, file: KeptFile) -> None:
-        """Enter a file in the record: the record is written whole, or an entry appended, so that n files cost O(n)."""
+        """Add an entry: rewrite the record or append to the journal, so that n files cost O(n)."""
         if self._stale:
             try_remove(self._journal)
-            for stale in self._stale:
-                try_remove(self.directory / stale)
+            for outdated in self._stale:
+                try_remove(self.directory / outdated)
         self._stale = []
         self._record.files[name] = file
-        number, appended = len(self._record.files), self._appended
-        if number > max(WHOLE, 2 * appended):
-            self._appended = number  # if this fails half-way, the next entry makes the record whole
-            with self._journal.open("ab") as stream:
-                stream.write(msgspec.json.encode(Entry(name, file)) + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            self._appended = appended + 1
+        entry_count, journal_length = len(self._record.files), self._appended
+        if entry_count > max(WHOLE, 2 * journal_length):
+            self._appended = entry_count  # if appending fails, the next update rewrites the record
+            _append(self._journal, Entry(name, file))
+            self._appended = journal_length + 1
         else:
             write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._record, order="sorted"), indent=1) + b"\n")
             try_remove(self._journal)
@@ -204,9 +223,33 @@ class Kept:
 
 
 def written(file: Path, content: bytes) -> str:
-    """Write a file that another process will enter in its record; the hash of it. Raises OutputError."""
+    """Write a file for another process to register; return its checksum.
+
+    Raises:
+        OutputError: If writing fails.
+    """
     write_whole(file, content)
     return xxhash.xxh3_128_hexdigest(content)
+
+
+def append(file: Path, content: bytes) -> None:
+    """Write a file and register it in the journal of its directory, to which several processes may append at a time.
+
+    Raises:
+        OutputError: If writing fails.
+    """
+    xxh3 = written(file, content)
+    try:
+        _append(_journal(file.with_name(RECORD)), Entry(file.name, KeptFile("", xxh3)))
+    except OSError as error:
+        raise unwritable(file, error) from None
+
+
+def _append(journal: Path, entry: Entry) -> None:
+    """Append a line; it begins with a line break, so that what a killed process has left of another one stays apart."""
+    with journal.open("ab", buffering=0) as stream:
+        stream.write(b"\n" + msgspec.json.encode(entry) + b"\n")
+        os.fsync(stream.fileno())
 
 
 def _journal(record: Path) -> Path:
@@ -214,17 +257,20 @@ def _journal(record: Path) -> Path:
 
 
 def read_record(file: Path) -> Record:
-    """Read a record and its journal; return an empty one where there is none, or a damaged one."""
+    """Read a record and its journal; return an empty one if missing or damaged."""
     try:
-        record = msgspec.json.decode(read_regular(file), type=Record)
-        *lines, _ = _content(_journal(file)).split(b"\n")  # what follows the last line break was cut off
-        record.files |= {entry.name: entry.file for entry in (msgspec.json.decode(line, type=Entry) for line in lines)}
-        return record
-    except FileNotFoundError:
-        return Record()
+        record = msgspec.json.decode(_content(file) or b"{}", type=Record)
+        *lines, _ = _content(_journal(file)).split(b"\n")  # without an incomplete last line
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        log.warning("%s is damaged: the files beside it are made again", file)
+        log.warning("%s: damaged, rebuilding the files of its directory", file)
         return Record()
+    for line in filter(None, lines):
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+            record.files[entry.name] = entry.file
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            log.warning("%s: damaged entry, rebuilding its file", _journal(file))
+    return record
 
 
 def _content(file: Path) -> bytes:
@@ -232,19 +278,23 @@ def _content(file: Path) -> bytes:
 
 
 def file_hash(file: Path) -> str:
-    """The XXH3 (128 bits) of a file's bytes. Raises OSError."""
+    """Return the XXH3 checksum (128 bits) of a file.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
     with open_regular(file) as stream:
         return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # as in `sha256`
 
 
 def npy(array: np.ndarray) -> bytes:
-    """An array as the content of a .npy file."""
+    """Serialise an array in .npy format."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
 def array_of(content: bytes) -> np.ndarray:
-    """The array in the content of a .npy file."""
+    """Deserialise an array in .npy format."""
     array: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
     return array

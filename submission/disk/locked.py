@@ -1,4 +1,4 @@
-"""A directory that one process works in at a time, or that several share."""
+"""Lock directories against concurrent processes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from submission.disk.files import unwritable_directory
 from submission.errors import OutputError
 
 
 @contextmanager
 def locked(directory: Path, shared: bool = False) -> Iterator[None]:
-    """Hold a directory, alone or with others that share it.
+    """Lock a directory, exclusively or shared.
 
     Raises:
-        OutputError: another process holds it otherwise, or it cannot be opened.
+        OutputError: If another process holds a conflicting lock, or locking fails.
     """
     try:
-        lock = os.open(directory, os.O_RDONLY)
+        descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
-        raise OutputError(f"{directory}: not a directory to write to ({error.strerror}); choose another") from None
+        raise unwritable_directory(directory, error) from None
     try:
         try:
-            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OutputError(f"{directory}: another process works there; wait for it or choose another directory") from None
-        except OSError as error:  # a mount without locks
-            raise OutputError(f"{directory}: cannot be held ({error.strerror}); choose another directory") from None
+            raise OutputError(f"{directory}: in use by another process; wait or choose another directory") from None
+        except OSError as error:  # file system without locks
+            raise OutputError(f"{directory}: cannot be locked ({error.strerror}); choose another directory") from None
         yield
     finally:
-        os.close(lock)
+        os.close(descriptor)

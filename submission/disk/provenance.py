@@ -1,4 +1,4 @@
-"""Directories with a provenance.json: the hashes of all other files, and what these were made from."""
+"""Read and write directories with provenance.json: hashes of all files, and the training data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from submission import __version__
-from submission.disk.files import read_regular, sha256, write_directory
+from submission.disk.files import read_regular, restore_directory, sha256, write_directory
 from submission.errors import CheckpointError
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.j
 
 
 class Source(msgspec.Struct):
-    """The files that something was made from, with their hashes; and whose data they are."""
+    """Input files with their hashes, name and licence of the data."""
 
     input: dict[str, str] = {}
     data: str = "args.me"
@@ -28,62 +28,83 @@ class Source(msgspec.Struct):
 
 
 class Provenance(msgspec.Struct, rename={"trained_on": "trained on"}):
-    """The keys that every provenance.json has; those of networks and fusions have more."""
+    """Keys of every provenance.json; networks and fusions have more."""
 
     files: dict[str, str]
     trained_on: Source = msgspec.field(default_factory=Source)
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
-    """Write such a directory as a whole. Raises OutputError: it cannot be written; an older one is still there."""
+    """Write a directory with provenance.json atomically.
+
+    Raises:
+        OutputError: If writing fails; an older directory remains.
+    """
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     write_directory(directory, {**contents, PROVENANCE: dump_json({**provenance, "files": hashes})})
 
 
 def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
-    """The hashes of a directory's files as provenance.json has them, after comparing; it must have those of `files`.
+    """Verify the files of a directory and return their hashes; `files` must be among them.
 
     Raises:
-        CheckpointError: there is no such directory, files are missing (all of them named), or one is damaged.
+        CheckpointError: If the directory or files are missing (all are named), or a file is damaged.
     """
+    restore_directory(directory)
     if not directory.is_dir():
         present = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
-        raise CheckpointError(f"{directory}: no such checkpoint; present: {present}. `python -m training` makes them (README)")
+        raise CheckpointError(
+            f"{directory}: checkpoint not found; available: {present}. Train it with `python -m training fit` (README)"
+        )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     refuse_unnamed(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
-        raise CheckpointError(f"{directory / PROVENANCE}: damaged (it names files elsewhere); restore the file")
+        raise _damaged(directory / PROVENANCE, "lists files outside the directory")
     expected = [*hashes, PROVENANCE]
     missing = [name for name in expected if not (directory / name).is_file()]
     if missing:
-        raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint's directory")
-    for name, value in hashes.items():
+        raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint from the release")
+    for name, expected_hash in hashes.items():
         try:
-            found = sha256(directory / name)
+            actual = sha256(directory / name)
         except OSError as error:
-            raise CheckpointError(f"{directory / name}: cannot be read ({error.strerror}); restore the file") from None
-        if found != value:
-            raise CheckpointError(f"{directory / name}: damaged, its SHA-256 is not {value[:12]}…; restore the file")
+            message = f"{directory / name}: cannot be read ({error.strerror}); restore it from the release"
+            raise CheckpointError(message) from None
+        if actual != expected_hash:
+            raise _damaged(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
     return hashes
 
 
 def refuse_unnamed(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
-    """Raises CheckpointError: a directory's provenance.json has no hash of one of these files."""
-    unnamed = sorted({*files} - {*hashes})
-    if unnamed:
-        raise CheckpointError(f"{directory / PROVENANCE}: damaged (no hash of {', '.join(unnamed)}); restore the file")
+    """Raise CheckpointError if provenance.json lacks a hash of a file."""
+    unlisted = sorted({*files} - {*hashes})
+    if unlisted:
+        raise _damaged(directory / PROVENANCE, f"no hash of {', '.join(unlisted)}")
 
 
 def read_provenance(directory: Path) -> Provenance:
-    """Read a directory's provenance.json. Raises CheckpointError: it cannot be read, or is of another form."""
+    """Read provenance.json.
+
+    Raises:
+        CheckpointError: If it is unreadable or malformed.
+    """
+    restore_directory(directory)
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{directory / PROVENANCE}: damaged ({error}); restore the file") from None
+        raise _damaged(directory / PROVENANCE, error) from None
+
+
+def _damaged(file: Path, reason: object) -> CheckpointError:
+    return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")
 
 
 def read_config(directory: Path, form: type[T]) -> T:
-    """Read the config.json of such a directory, `version` included. Raises CheckpointError: it is missing or damaged."""
+    """Read config.json as the given type; `version` is a required key.
+
+    Raises:
+        CheckpointError: If it is missing, damaged or does not fit the type.
+    """
     verified_hashes(directory, (CONFIG,))
     version: object = "unknown"
     try:
@@ -95,17 +116,22 @@ def read_config(directory: Path, form: type[T]) -> T:
 
 
 def other_version(directory: Path, error: Exception, version: object) -> CheckpointError:
-    """Return the error to raise where a directory's files do not fit this code."""
+    """Return the error for files that do not fit this code."""
     return CheckpointError(
-        f"{directory}: written by version {version} of the code, does not fit this one, {__version__} ({error}); make it again"
+        f"{directory}: written by version {version}, incompatible with {__version__} ({error}); train it again"
     )
 
 
 def load_json(file: Path) -> Any:
-    """The content of a JSON file. Raises OSError, ValueError."""
+    """Read a JSON file.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it is not JSON.
+    """
     return json.loads(read_regular(file).decode())
 
 
 def dump_json(value: object) -> bytes:
-    """A JSON file's content."""
+    """Encode a value as an indented JSON file."""
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

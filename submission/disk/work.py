@@ -1,4 +1,4 @@
-"""The working directory: lists, scores of finished parts, indexes and texts, each under the hash of all that decides it."""
+"""Cache directory: rankings, batch scores, indexes and documents, each under the hash of its key."""
 
 from __future__ import annotations
 
@@ -19,23 +19,27 @@ from submission.interrupted import when_stopped
 log = logging.getLogger(__name__)
 
 TEMPORARY = ".aragorn-work-"
-MARK = "made-by-aragorn"  # a file that tells such a directory from another of a like name
+MARK = "made-by-aragorn"  # marks directories that may be deleted
 
 
 class Work:
-    """A directory that outlives the process, or a temporary one; held while in use. A context manager."""
+    """Persistent or temporary cache directory, locked while in use (context manager)."""
 
     def __init__(self, directory: Path | None, last_resort: Path) -> None:
-        """Nothing is made before it is entered.
+        """Create nothing before entering.
 
         Args:
-            directory: None: a temporary directory, removed at the end.
-            last_resort: a directory for the temporary one where the machine has no place for such.
+            directory: Cache directory; None: a temporary one, removed on exit.
+            last_resort: Parent of the temporary directory if the system has none.
         """
         self._given, self._last_resort = directory, last_resort
 
     def __enter__(self) -> Work:
-        """Raises OutputError: the directory cannot be made or written, or another process has it."""
+        """Create and lock the directory.
+
+        Raises:
+            OutputError: If it cannot be created or written, or is in use.
+        """
         with ExitStack() as stack:
             self.directory = self._given or Path(stack.enter_context(_temporary(self._last_resort)))
             make_directory(self.directory)
@@ -51,33 +55,37 @@ class Work:
         self._open.close()
 
     def place(self, name: str, key: str) -> Kept:
-        """The place for what `key` decides. Raises OutputError."""
-        place = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        make_directory(place)
-        remove_leftovers(place)  # the place is ours: whatever they are of
-        return Kept(place, {"key": key}, overwrite=True)
+        """Open the artifact store of a cache key.
+
+        Raises:
+            OutputError: If it cannot be created.
+        """
+        path = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        make_directory(path)
+        remove_leftovers(path)  # only this process uses the store
+        return Kept(path, {"key": key}, overwrite=True)
 
 
 def remove_left(directory: Path) -> None:
-    """Remove the temporary directories that processes left which were killed."""
-    for work in directory.glob(f"{TEMPORARY}*"):
-        if (work / MARK).is_file():
-            shutil.rmtree(work, ignore_errors=True)
+    """Remove temporary directories of killed processes."""
+    for path in directory.glob(f"{TEMPORARY}*"):
+        if (path / MARK).is_file():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _temporary(last_resort: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True)
-    except OSError:  # a container with a read-only root and nothing writable but its output
-        log.info("no place for temporary files but %s", last_resort)
+    except OSError:  # e.g. a container with a read-only root
+        log.info("no temporary directory on this system, using %s", last_resort)
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=last_resort, ignore_cleanup_errors=True)
     except OSError as error:
-        raise OutputError(f"{last_resort}: no place for temporary files ({error.strerror}); give --work DIR") from None
+        raise OutputError(f"{last_resort}: no writable temporary directory ({error.strerror}); set --work") from None
 
 
 def _lend_to_libraries(directory: Path) -> None:
-    """Where the machine has no place for temporary files, let libraries use this one: torch looks for one when it is loaded."""
+    """Let libraries use this directory for temporary files if the system has none (torch needs one on import)."""
     try:
         tempfile.gettempdir()
     except OSError:

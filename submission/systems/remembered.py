@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from submission.disk.files import restore_directory
 from submission.disk.provenance import read_config
 from submission.scoring.stored import LoadedNetwork, in_precision
 
@@ -52,6 +53,7 @@ class Checkpoints:
 
     def has(self, name: str) -> bool:
         """Return whether a checkpoint of that name exists, intact or damaged."""
+        restore_directory(self.directory / name)
         return (self.directory / name).is_dir()
 
     def opened(self, name: str, how: Callable[[Path], T]) -> T:

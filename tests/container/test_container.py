@@ -153,7 +153,7 @@ def test_of_two_containers_on_one_output_the_second_is_refused(image: Image, dir
         assert first.poll() is None
         time.sleep(0.1)
     code, said = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
-    assert (code, "another process works there" in said) == (5, True)
+    assert (code, "in use by another process" in said) == (5, True)
     first.kill()
     first.communicate()
 

@@ -184,7 +184,7 @@ def test_without_its_checkpoints_it_says_which(
         pytest.skip("it needs none")
     shutil.rmtree(all_checkpoints / needed[0])
     assert rank_all("out", "--system", name) == 4
-    assert f"{all_checkpoints / needed[0]}: no such checkpoint" in capsys.readouterr().err
+    assert f"{all_checkpoints / needed[0]}: checkpoint not found" in capsys.readouterr().err
 
 
 def test_the_checkpoints_are_those_of_the_catalogue() -> None:

@@ -142,7 +142,7 @@ def test_a_work_is_of_one_process_and_mixes_no_inputs(rank_all: RankAll, topics:
     work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     with Work(tmp_path / "work", tmp_path):
         assert rank_all("first", *work) == 5
-    assert "another process works there" in capsys.readouterr().err
+    assert "in use by another process" in capsys.readouterr().err
     assert rank_all("first", *work) == 0
     file = topics / "args-me.json"
     file.write_text(file.read_text().replace("topicaa", "topicab"))
@@ -225,7 +225,7 @@ def test_a_disk_that_fills_up_ends_in_an_error_and_goes_on_when_there_is_room(
         if codes[-1]:
             error = capsys.readouterr().err.splitlines()[-1]
             assert "cannot be written" in error
-            assert "free space or choose another" in error
+            assert "free disk space or choose another" in error
         finished.append({name for name in contents(tmp_path / "out") if name.startswith("aragorn-")})
         assert finished[-2] <= finished[-1]
     assert codes == [5, 5, 5, 0]

@@ -140,7 +140,7 @@ def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
     monkeypatch.setattr(neural, "score", damaged)
     assert rank_all("out", *flags) == 4
     said = capsys.readouterr().err
-    assert f"{all_checkpoints / 'knrm' / 'model.safetensors'}: damaged, its SHA-256 is not" in said
+    assert f"{all_checkpoints / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in said
     assert "node 1" in said
 
 

@@ -110,7 +110,7 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
         ["unpooled", "both", "2", "0.0", "23.9"],
     ]  # fmt: skip
     assert main(flags) == 5
-    assert "holds files of another qrels and runs" in capsys.readouterr().err
+    assert "contains files made from another qrels and runs" in capsys.readouterr().err
     assert main([*flags, "--overwrite"]) == 0
     assert main(["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "again")]) == 0
     assert contents(tmp_path / "again") == contents(tmp_path / "work")

@@ -122,7 +122,7 @@ def test_a_grid_over_the_words_of_an_enrichment(
     write_deepct(checkpoints, "one", 5)  # trained anew: what was kept is not used
     assert main(tuned("one", 'enrichment = "one"')) == 0
     assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
-    refused(4, "no such checkpoint; present: one, two", *tuned("three", 'enrichment = "three"'))
+    refused(4, "checkpoint not found; available: one, two", *tuned("three", 'enrichment = "three"'))
     refused(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tuned("four", "enrichment = 4"))
 
 

@@ -327,7 +327,7 @@ def test_a_failed_member_fails_it_by_name(execute: Execute, topics: Path, small:
     with pytest.raises(CheckpointError, match=r"member knrm failed: .*vocabulary.txt: damaged"):
         execute(topics, checkpoints=small).lists(STAGE)
     shutil.rmtree(small / "sbert")
-    with pytest.raises(CheckpointError, match=r"member sbert_conclusions failed: .*no such checkpoint"):
+    with pytest.raises(CheckpointError, match=r"member sbert_conclusions failed: .*checkpoint not found"):
         LearnedFusion(STAGE.members[2:], "mine").made_with(Checkpoints(small))
 
 

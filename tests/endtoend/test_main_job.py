@@ -137,7 +137,7 @@ def test_an_output_of_another_input_or_process_is_exit_code_5(rank: Rank, make_i
     assert rank(first)[0] == 0
     before = contents(tmp_path / "out")
     code, said = rank(second)
-    assert (code, "holds files of another input" in said) == (5, True)
+    assert (code, "contains files made from another input" in said) == (5, True)
     assert contents(tmp_path / "out") == before
     assert rank(second, "--overwrite", "--system", "bm25")[0] == 0
     assert set(contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}

@@ -50,7 +50,7 @@ def test_the_ensemble(corpus: Path, everything: Path, tmp_path: Path, capsys: Ca
 
 def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, refused: Refused) -> None:
     flags = ["-i", corpus, "--work", tmp_path, "--checkpoints", tmp_path]
-    refused(4, "no such checkpoint; present:", "reproduce", "knrm", *flags)
+    refused(4, "checkpoint not found; available:", "reproduce", "knrm", *flags)
 
 
 def shift(checkpoint: Path, points: float) -> None:

@@ -116,7 +116,7 @@ def test_errors_and_empty_results(search: Any, tmp_path: Path) -> None:
     code, _, err = search("-i", str(tmp_path), "zoos")
     assert (code, "no corpus found" in err) == (3, True)
     code, _, err = search("--system", "dirichlet", "--checkpoints", str(tmp_path), "zoos")
-    assert (code, "no such checkpoint" in err) == (4, True)
+    assert (code, "checkpoint not found" in err) == (4, True)
     code, out, _ = search("--system", "dirichlet", "xyzzyx")
     assert (code, "no results: no argument contains a query term" in out) == (0, True)
 

@@ -165,7 +165,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, resumed: Cal
             2,
             "targer cannot be trained on pairs",
         ),
-        (('start = "words"', 'start = "speech"'), 4, "speech: no such checkpoint"),
+        (('start = "words"', 'start = "speech"'), 4, "speech: checkpoint not found"),
         (("hidden = 12", "hidden = 13"), 2, "tags.start: 'words' has another vocabulary or other sizes"),
         (("terms = 40", "terms = 39"), 2, "other sizes than the recipe; use the same vectors and [network]"),
         (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a recipe has at most one task table; remove the others"),
@@ -278,4 +278,4 @@ def test_lengths_are_those_of_what_is_kept(
         assert table.loc[name, [*COLUMNS, "empty"]].tolist() == pytest.approx(expected, abs=0.01)
         assert 0 < sizes.mean() < table.loc["args.me", "mean"]
     assert table.loc["targer_essays", "mean"] != table.loc["targer_webd", "mean"]
-    refused(4, "none: no such checkpoint", *command[:2], "none", *command[3:])
+    refused(4, "none: checkpoint not found", *command[:2], "none", *command[3:])

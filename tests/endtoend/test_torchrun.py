@@ -150,7 +150,7 @@ def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
     for name in ("knrm", "other"):
         (work / "fit" / name).mkdir(parents=True)
     with locked(work, shared=True), locked(work / "fit" / "knrm"):
-        refused(5, f"{work / 'fit' / 'knrm'}: another process works there", *arguments)
+        refused(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with locked(work, shared=True), locked(work / "fit" / "other"):
         assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0

@@ -96,7 +96,7 @@ def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_
     assert main([*prepare, str(work)]) == 0
     assert {name: data for name, data in contents(work).items() if "/" not in name} == first
     assert (work / "train.pieces.parquet").stat().st_mtime_ns == kept
-    refused(5, "holds files of another seed", *prepare, work, "--seed", 1)
+    refused(5, "contains files made from another seed", *prepare, work, "--seed", 1)
     assert main([*prepare, str(work), "--seed", "1", "--overwrite"]) == 0
 
 
@@ -429,4 +429,4 @@ def test_a_second_process_at_the_same_work_is_refused(
     commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", recipe()], ["fuse", "ensemble"]]
     for command in (*commands, ["reproduce", "knrm", *source]):
         with locked(work):
-            refused(5, f"{work}: another process works there", *command, "--work", work)
+            refused(5, f"{work}: in use by another process", *command, "--work", work)

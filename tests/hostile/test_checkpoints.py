@@ -175,8 +175,8 @@ FUSIONS: dict[str, tuple[Change, str]] = {
         "other checkpoints of dirichlet",
     ),
     "checkpoints that are a list": (fields("config.json", ("members", 1, "checkpoints"), ["dirichlet"]), "Expected `object`"),
-    "an empty file": (text("config.json", ""), "does not fit this one"),
-    "a hash that is not the file's": (lambda folder: (folder / "config.json").write_text("{}"), "its SHA-256 is not"),
+    "an empty file": (text("config.json", ""), "incompatible with"),
+    "a hash that is not the file's": (lambda folder: (folder / "config.json").write_text("{}"), "SHA-256 is not"),
     "nothing": (lambda folder: (shutil.rmtree(folder), folder.mkdir()), "missing config.json"),
 }
 MEMBERS: dict[str, tuple[Change, str]] = {

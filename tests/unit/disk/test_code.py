@@ -207,7 +207,7 @@ KEPT = {  # what keeps results, with modules that decide them far from where the
         "submission/retrieval/lexical.py", "submission/retrieval/terms.py", "submission/retrieval/weighting.py",
     },
     "training.augmented.trial": {"training/fitting/frozen_layers.py", "submission/text/normalise.py"},
-    "training.fusing.trial": {"training/measuring/touche.py", "training/fusing/ridge.py", "submission/fusion/zscores.py"},
+    "training.fusing.trial": {"training/measuring/trec.py", "training/fusing/ridge.py", "submission/fusion/zscores.py"},
     "training.tune": {"training/measuring/evaluate.py", "submission/retrieval/weighting.py"},
 }  # fmt: skip
 

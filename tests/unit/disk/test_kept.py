@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from submission.disk import kept as module
-from submission.disk.kept import RECORD, Kept, read_record
+from submission.disk.kept import RECORD, Kept, append, read_record
 from submission.disk.locked import locked
 from submission.errors import OutputError
 
@@ -50,7 +51,7 @@ def test_made_again_where_its_bytes_are_others(tmp_path: Path, damage: str, capl
     file.unlink() if damage == "gone" else file.write_bytes(contents[damage])
     assert Kept(tmp_path, {}).array("a.npy", lambda: np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
     assert file.read_bytes() == whole
-    assert ("a.npy: not as it was written; made again" in caplog.text) == (damage != "gone")
+    assert ("a.npy: checksum mismatch, rebuilding" in caplog.text) == (damage != "gone")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,9 @@ def test_killed_between_record_and_file(tmp_path: Path, monkeypatch: pytest.Monk
 def test_other_files_are_refused_and_replaced_only_when_asked(tmp_path: Path) -> None:
     Kept(tmp_path, {"input": "a", "seed": 1}).write("x", "old")
     Kept(tmp_path, {"input": "a", "seed": 1}).write("y", "old")
-    with pytest.raises(OutputError, match=r"files of another seed \(x, y\); choose another or give --overwrite"):
+    with pytest.raises(
+        OutputError, match=r"files made from another seed \(x, y\); choose another directory or use --overwrite"
+    ):
         Kept(tmp_path, {"input": "a", "seed": 2})
     other = Kept(tmp_path, {"input": "a", "seed": 2}, overwrite=True)
     assert (tmp_path / "y").exists()
@@ -146,7 +149,7 @@ def test_a_long_record_is_appended_to(tmp_path: Path, monkeypatch: pytest.Monkey
         kept.write(f"{number:02}", str(number))
         assert [*read_record(tmp_path / RECORD).files] == [f"{one:02}" for one in range(number + 1)]
     assert whole == [1, 2, 3, 4, 10, 22]  # of n files no more than about 2 n entries are written
-    assert len((tmp_path / JOURNAL).read_bytes().splitlines()) == 18
+    assert len((tmp_path / JOURNAL).read_bytes().split()) == 18
     again = Kept(tmp_path, {"key": 1})
     assert [again.content(f"{one:02}", lambda: b"made again") for one in range(40)] == [b"%d" % one for one in range(40)]
     again.write("00", "other")  # a process that finds a journal makes the record whole
@@ -166,8 +169,38 @@ def test_a_journal_that_was_cut_loses_its_last_entry_alone(tmp_path: Path) -> No
     assert [str(number) in again for number in range(7)] == [True] * 6 + [False]
     again.write("6", "y")
     assert [str(number) in Kept(tmp_path, {"key": 1}) for number in range(7)] == [True] * 7
-    journal.write_bytes(b"[]\n")
-    assert "0" not in Kept(tmp_path, {"key": 1})  # damaged: nothing is known
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_damaged_entry_of_a_journal_loses_its_file_alone(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, {"key": 1})
+    for number in range(7):
+        kept.write(str(number), "x")
+    journal = tmp_path / JOURNAL
+    first, *others = filter(None, journal.read_bytes().split(b"\n"))
+    for damaged in (b"[]", b"\xff", first[:-3], b"{}" * 9):
+        journal.write_bytes(b"\n".join([damaged, *others, b""]))
+        assert [str(number) in Kept(tmp_path, {"key": 1}) for number in range(7)] == [True] * 4 + [False] + [True] * 2
+
+
+def test_several_processes_append_to_a_journal(tmp_path: Path) -> None:
+    Kept(tmp_path, {})
+    append(tmp_path / "a", b"1")
+    with (tmp_path / JOURNAL).open("ab") as stream:
+        stream.write(b'\n{"name": "b", "fi')  # a process was killed here
+    append(tmp_path / "c", b"2")
+    with ProcessPoolExecutor(4) as pool:
+        list(pool.map(append, [tmp_path / f"{number}" for number in range(40)], [b"%d" % number for number in range(40)]))
+    kept = Kept(tmp_path, {})
+    assert [kept.read(name) for name in ("a", "b", "c", *map(str, range(40)))] == [
+        b"1",
+        None,
+        b"2",
+        *(b"%d" % n for n in range(40)),
+    ]
+    kept.write("d", "3")
+    assert not (tmp_path / JOURNAL).exists()
+    assert Kept(tmp_path, {}).read("39") == b"39"
 
 
 @pytest.mark.usefixtures("_small")
@@ -207,11 +240,11 @@ def test_the_journal_of_other_files_goes_with_them(tmp_path: Path) -> None:
 
 
 def test_a_held_directory(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(OutputError, match="another process works there; wait"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(OutputError, match="in use by another process; wait"), locked(tmp_path):
         pass
     with locked(tmp_path), pytest.raises(BlockingIOError), locked(tmp_path.parent):
         raise BlockingIOError  # somebody else's
-    with pytest.raises(OutputError, match="not a directory to write to"), locked(tmp_path / "nowhere"):
+    with pytest.raises(OutputError, match="not a writable directory"), locked(tmp_path / "nowhere"):
         pass
 
 
@@ -220,7 +253,7 @@ def test_a_mount_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("submission.disk.locked.fcntl.flock", refuse)
-    with pytest.raises(OutputError, match="cannot be held"), locked(tmp_path):
+    with pytest.raises(OutputError, match="cannot be locked"), locked(tmp_path):
         pass
 
 

@@ -43,7 +43,7 @@ def test_a_given_directory_serves_libraries_too(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_no_place_at_all(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="no place for temporary files"), Work(None, tmp_path / "missing"):
+    with pytest.raises(OutputError, match="no writable temporary directory"), Work(None, tmp_path / "missing"):
         pass
 
 

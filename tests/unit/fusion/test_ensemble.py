@@ -52,7 +52,7 @@ def test_written_and_read(tmp_path: Path) -> None:
 
 
 def test_faults(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no such checkpoint"):
+    with pytest.raises(CheckpointError, match="checkpoint not found"):
         read_config(tmp_path / "nowhere", Regression)
     write_regression(tmp_path / "ensemble", REGRESSION, {}, {"trained on": {"input": {}}})
     config = tmp_path / "ensemble" / "config.json"
@@ -62,5 +62,5 @@ def test_faults(tmp_path: Path) -> None:
     for content, version in (({"intercept": "much"}, "unknown"), ({"version": "0.9", "intercept": "much"}, "0.9")):
         config.write_text(json.dumps(content))
         seal(tmp_path / "ensemble", "config.json")
-        with pytest.raises(CheckpointError, match=f"written by version {version} of the code, does not fit this one"):
+        with pytest.raises(CheckpointError, match=f"written by version {version}, incompatible with"):
             read_config(tmp_path / "ensemble", Regression)

@@ -137,10 +137,10 @@ def test_damaged_files_are_made_again(directory: Path, tmp_path: Path, name: str
         file.write_bytes(damaged)
         caplog.clear()
         assert told(directory, tmp_path / "work") == EXPECTED
-        assert f"{name}: not as it was written; made again" in caplog.text
+        assert f"{name}: checksum mismatch, rebuilding" in caplog.text
         caplog.clear()
         assert told(directory, tmp_path / "work") == EXPECTED
-        assert "made again" not in caplog.text
+        assert "rebuilding" not in caplog.text
 
 
 def test_killed_before_the_last_file_was_written(
@@ -157,5 +157,5 @@ def test_killed_before_the_last_file_was_written(
 
 def test_a_disk_that_cannot_be_written(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DOCUMENTS", "absent/documents.sqlite")
-    with pytest.raises(OutputError, match=r"cannot be written .*; free space or choose another"):
+    with pytest.raises(OutputError, match=r"cannot be written .*; free disk space or choose another"):
         told(directory, tmp_path / "work")

@@ -42,7 +42,10 @@ def test_a_changed_or_lost_file_is_not_finished(tmp_path: Path) -> None:
 
 def test_another_input_is_refused_by_what_differs(tmp_path: Path) -> None:
     write(tmp_path)
-    with Output(tmp_path) as output, pytest.raises(OutputError, match=r"files of another input \(a-x\.txt\).*--overwrite"):
+    with (
+        Output(tmp_path) as output,
+        pytest.raises(OutputError, match=r"files made from another input \(a-x\.txt\).*--overwrite"),
+    ):
         output.begin({**PRINT, "input": "other"}, NAMES, overwrite=False)
     assert (tmp_path / "a-x.txt").read_text() == "x\n"
 
@@ -105,7 +108,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(OutputError, match="not a directory to write to"), Output(tmp_path / "out"):
+    with pytest.raises(OutputError, match="not a writable directory"), Output(tmp_path / "out"):
         pass
 
 

@@ -87,7 +87,7 @@ def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
     assert first["docno"].tolist() == ["1"]
     with pytest.raises(UsageError, match="depth 0; expected an integer from 1 to 1000"):
         index.search("zoos", depth=0)
-    with pytest.raises(SubmissionError, match="another process works there"):
+    with pytest.raises(SubmissionError, match="in use by another process"):
         open_system("dirichlet").over(TEXTS, tmp_path / "work")
     index.close()
     with open_system("bm25_arguments").over(TEXTS, tmp_path / "work") as again:

@@ -91,7 +91,7 @@ def test_a_damaged_state_is_made_again(encoder: Path, tmp_path: Path, caplog: py
     again = Measure(run.pairs)
     assert trained(optimised(run, SEEDS[:2], 0.2, again, tmp_path)) == expected
     assert len(again.found) == 1
-    assert "not as it was written" in caplog.text
+    assert "checksum mismatch" in caplog.text
 
 
 def test_the_first_of_equal_seeds_goes_on_and_the_rate_is_that_of_a_whole_run(

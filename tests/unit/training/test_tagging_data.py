@@ -74,7 +74,7 @@ def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Pa
     assert contents(work) == before
     (data / "es.txt").write_text(ESSAYS)
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 5
-    assert "holds files of another input" in capsys.readouterr().err
+    assert "contains files made from another input" in capsys.readouterr().err
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work), "--overwrite"]) == 0
     assert len(documents_of(work, "essays")) == 2
     (work / "tagging" / "essays.parquet").write_bytes(b"x")
