@@ -29,7 +29,7 @@ from training import fuse
 from training.__main__ import main
 from training.fusing import recipe, trial
 from training.fusing.fitting import Fitting
-from training.fusing.lambdamart import lambdamart
+from training.fusing.ridge import lambdamart
 from training.measuring.evaluate import evaluate
 
 QRELS = SAMPLE.parent / "sample.qrels"

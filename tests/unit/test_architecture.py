@@ -80,7 +80,7 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission/disk", "submission/fusion", "submission/scoring", "submission/systems", "training",
         "training/cards", "training/data", "training/fitting", "training/measuring",
     },
-    "training/studies": set(),
+    "training/studies": {"training", "training/augmented", "training/fitting"},
     "training/studies/argument_quality": {
         "submission", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
         "submission/retrieval", "submission/scoring", "submission/systems", "submission/text", "training",
@@ -90,7 +90,8 @@ ALLOWED: dict[str, set[str]] = {
         "submission", "submission's commands", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
         "submission/retrieval", "submission/scoring", "submission/systems", "training", "training/augmented",
         "training/cards", "training/data", "training/deepct", "training/distilling", "training/fitting",
-        "training/fusing", "training/measuring", "training/quality", "training/studies/argument_quality",
+        "training/fusing", "training/measuring", "training/quality", "training/studies",
+        "training/studies/argument_quality",
         "training/tagging", "training/tasks",
     },
 }  # fmt: skip

@@ -1,3 +1,3 @@
-"""Augmented SBERT (Thakur et al. 2021): a cross-encoder labels more pairs for a bi-encoder; on the paper's data."""
+"""Train sentence-transformers teachers and students (Augmented SBERT, Thakur et al. 2021)."""
 
 from __future__ import annotations

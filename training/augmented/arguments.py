@@ -1,6 +1,6 @@
-"""args.me as pairs of conclusion and premise: gold by distant supervision, and what the teacher is asked to label.
+"""Build gold and unlabelled conclusion-premise pairs from args.me.
 
-Texts are those that the ranker reads: conclusions cut to its query's pieces, premises without addresses.
+Texts are as the ranker reads them: conclusions truncated to the query length in word pieces, premises without URLs.
 """
 
 from __future__ import annotations
@@ -20,39 +20,49 @@ from training.data.work import table_rows
 
 
 def arguments(work: Path, split: str, tokeniser: PieceTokeniser) -> pd.DataFrame:
-    """The arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`.
+    """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`.
 
     Raises:
-        InputError: `prepare pairs` has not been run.
+        InputError: If `prepare pairs` has not been run.
     """
-    found = pd.DataFrame(table_rows(work / f"{split}.pieces.parquet", None))
-    cut = {text: tokeniser.cut(drop_urls(text), tokeniser.lengths.query) for text in found["conclusion"].unique()}
-    return found.assign(conclusion=found["conclusion"].map(cut))
+    table = pd.DataFrame(table_rows(work / f"{split}.pieces.parquet", None))
+    truncated = {text: tokeniser.cut(drop_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()}
+    return table.assign(conclusion=table["conclusion"].map(truncated))
 
 
 def gold(train: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Pairs `first second label`: so many random conclusions with their own premise, 1, and with an unrelated one, 0."""
-    chosen = train.iloc[np.sort(rng.permutation(len(train))[:number])]
-    others = train.set_index("docno")["premise"].loc[[docnos[0] for docnos in chosen["unrelated_docnos"]]]
-    own = pd.DataFrame({"first": chosen["conclusion"], "second": chosen["premise"], "label": 1.0})
-    return pd.concat([own, own.assign(second=others.to_numpy(), label=0.0)], ignore_index=True)
+    """Sample at most `number` arguments and pair each conclusion with its premise (label 1) and a negative premise (label 0).
+
+    Returns:
+        Pairs `first second label`, the positives first.
+    """
+    selected = train.iloc[thinned(np.arange(len(train)), number, rng)]
+    negatives = train.set_index("docno")["premise"].loc[[docnos[0] for docnos in selected["unrelated_docnos"]]]
+    positives = pd.DataFrame({"first": selected["conclusion"], "second": selected["premise"], "label": 1.0})
+    return pd.concat([positives, positives.assign(second=negatives.to_numpy(), label=0.0)], ignore_index=True)
 
 
 def sampled(train: pd.DataFrame, labelled: pd.DataFrame, k: int, kept: Kept) -> pd.DataFrame:
-    """Pairs `first second` that distant labels cannot label: each conclusion with the k premises that answer it best by BM25
-    of all those of other conclusions, less what is labelled already.
+    """Pair each conclusion with its top `k` BM25 premises of other conclusions, excluding labelled pairs.
+
+    Distant supervision has no label for these pairs `first second`.
 
     Args:
-        train: as `arguments` gives it.
-        labelled: pairs `first second`.
-        k: how many at most.
-        kept: of these very arguments; the index of the premises is kept there.
+        train: Training arguments from `arguments`.
+        labelled: Labelled pairs `first second`.
+        k: Maximum premises per conclusion.
+        kept: Cache of these arguments; stores the premise index.
     """
-    pairs = [
-        (train["conclusion"].iloc[own[0]], train["premise"].iloc[row])
-        for own, others in answers(train, Settings(fields="premise"), BM25(), k, kept)
-        for row in others
+    rows = [
+        (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])
+        for group, hits in answers(train, Settings(fields="premise"), BM25(), k, kept)
+        for row in hits
     ]
-    found = pd.DataFrame(pairs, columns=["first", "second"]).drop_duplicates(ignore_index=True)
-    known = pd.MultiIndex.from_frame(labelled[["first", "second"]])
-    return found[~pd.MultiIndex.from_frame(found).isin(known)].reset_index(drop=True)
+    pairs = pd.DataFrame(rows, columns=["first", "second"]).drop_duplicates(ignore_index=True)
+    labelled_index = pd.MultiIndex.from_frame(labelled[["first", "second"]])
+    return pairs[~pd.MultiIndex.from_frame(pairs).isin(labelled_index)].reset_index(drop=True)
+
+
+def thinned(sample: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Subsample at most `number` pairs uniformly, keeping their order."""
+    return sample[np.sort(rng.permutation(len(sample))[:number])]

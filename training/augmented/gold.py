@@ -1,4 +1,4 @@
-"""The labelled sentence pairs of the paper (Thakur et al. 2021, section 4.1) and their division into training, dev and test."""
+"""Read the labelled sentence pairs of BWS and MRPC and split them as Thakur et al. (2021, section 4.1)."""
 
 from __future__ import annotations
 
@@ -20,86 +20,105 @@ COLUMNS = ["first", "second", "label", "topic"]
 BWS_HEADER = ["id", "argument1", "argument2", "topic", "score"]
 MRPC_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 
-# Which topics train, choose and test across topics.
+# train, dev and test topics of the cross-topic split
 TOPICS = (
     ("Cloning", "Abortion", "Minimum wage", "Marijuana legalization", "Nuclear energy"),
     ("Death penalty",),
     ("Gun control", "School uniforms"),
 )
-IN_TOPIC = (2471, 478, 451)  # pairs that train, choose and test
+IN_TOPIC = (2471, 478, 451)  # train, dev and test pairs
 PARAPHRASES = (4340, 731, 730)
 
 
 @dataclass(frozen=True)
 class Gold:
-    """Labelled pairs, `first second label topic` each; no sentence of one part is in another where the paper had it so."""
+    """Labelled pairs `first second label topic`, split into train, dev and test."""
 
     name: str
-    classes: bool  # whether labels are 0 and 1, and no degrees of likeness from 0 to 1
+    classes: bool  # labels are 0 or 1, not graded similarities in [0, 1]
     train: pd.DataFrame
     dev: pd.DataFrame
     test: pd.DataFrame
 
 
 def bws_cross(directory: Path, seed: int) -> Gold:
-    """Arguments by their likeness; the topics that test are never seen before. Raises InputError."""
+    """Load BWS argument similarity, split by topic.
+
+    Raises:
+        InputError: If the data set is missing or malformed.
+    """
     pairs = read_bws(directory / BWS)
-    parts = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in TOPICS]
-    return Gold("bws_cross", False, *parts)
+    splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in TOPICS]
+    return Gold("bws_cross", False, *splits)
 
 
 def bws_in(directory: Path, seed: int) -> Gold:
-    """Arguments by their likeness; each part has random pairs of every topic, about as many of each. Raises InputError."""
+    """Load BWS argument similarity, split at random within topics.
+
+    Raises:
+        InputError: If the data set is missing or malformed.
+    """
     pairs = read_bws(directory / BWS).sample(frac=1.0, random_state=seed, ignore_index=True)
-    dealt = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # one of each topic in turn
+    interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
     ends = np.cumsum(_sizes(IN_TOPIC, len(pairs)))
-    return Gold("bws_in", False, *(part.reset_index(drop=True) for part in _cut(dealt, ends)))
+    return Gold("bws_in", False, *(split.reset_index(drop=True) for split in _cut(interleaved, ends)))
 
 
 def mrpc(directory: Path, seed: int) -> Gold:
-    """News sentences that say the same, or not; no sentence is in two parts. Raises InputError.
+    """Load MRPC paraphrases; no sentence occurs in two splits.
 
-    The paper's sizes are not those of the two published files: its training part has 264 pairs more, and 267 published test
-    pairs share a sentence with a training pair. So pairs that share a sentence stay together: with a published training pair
-    they train; the others are dev and test, at random. As this gives a few training pairs too many, random ones that share no
-    sentence go to dev and test too.
+    The paper's split sizes differ from the two published files: its training split has 264 more pairs, and 267 published test
+    pairs share a sentence with a training pair. Pairs that share a sentence therefore stay in one split: with any published
+    training pair, in training; else dev or test at random. Surplus training pairs without shared sentences move to dev and
+    test.
+
+    Raises:
+        InputError: If the data set is missing or malformed.
     """
-    published = [read_mrpc(directory / file) for file in MRPC]
-    pairs = pd.concat(published, ignore_index=True)
+    files = [read_mrpc(directory / file) for file in MRPC]
+    pairs = pd.concat(files, ignore_index=True)
     train, dev, _ = _sizes(PARAPHRASES, len(pairs))
     group = _groups(pairs)
     size = np.bincount(group)
     rng = np.random.default_rng(seed)
-    trains = np.isin(group, group[: len(published[0])])
-    single = np.flatnonzero(trains & (size[group] == 1))
-    trains[rng.permutation(single)[: max(0, trains.sum() - train)]] = False
-    chooses = np.zeros(len(pairs), dtype=bool)
-    others = rng.permutation(np.unique(group[~trains]))
-    for its in others[np.argsort(-size[others], kind="stable")]:  # single pairs last: they fill the part up
-        if chooses.sum() + size[its] <= dev:
-            chooses |= group == its
-    parts = (trains, chooses, ~trains & ~chooses)
-    return Gold("mrpc", True, *(pairs[part].reset_index(drop=True) for part in parts))
+    in_train = np.isin(group, group[: len(files[0])])
+    singletons = np.flatnonzero(in_train & (size[group] == 1))
+    in_train[rng.permutation(singletons)[: max(0, in_train.sum() - train)]] = False
+    in_dev = np.zeros(len(pairs), dtype=bool)
+    remaining = rng.permutation(np.unique(group[~in_train]))
+    for group_id in remaining[np.argsort(-size[remaining], kind="stable")]:  # singletons last, to fill the split exactly
+        if in_dev.sum() + size[group_id] <= dev:
+            in_dev |= group == group_id
+    masks = (in_train, in_dev, ~in_train & ~in_dev)
+    return Gold("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
 
 
 TASKS: dict[str, Callable[[Path, int], Gold]] = {"bws_cross": bws_cross, "bws_in": bws_in, "mrpc": mrpc}
 
 
 def read_bws(file: Path) -> pd.DataFrame:
-    """BWS Argument Similarity: pairs of arguments with a likeness from 0 to 1. Raises InputError."""
-    known = [topic for topics in TOPICS for topic in topics]
+    """Read BWS argument pairs with a similarity in [0, 1].
+
+    Raises:
+        InputError: If the file is missing or a row is malformed.
+    """
+    topics = [topic for split in TOPICS for topic in split]
     pairs = []
     for line, row in rows(file, BWS_HEADER, ",", quoted=True):
         _, first, second, topic, score = row
-        if topic not in known:
-            raise InputError(f"{file}, line {line}: topic '{short(topic)}'; expected one of {', '.join(known)}")
+        if topic not in topics:
+            raise InputError(f"{file}, line {line}: topic '{short(topic)}'; expected one of {', '.join(topics)}")
         label = number(file, line, "score", score, 0, 1)
         pairs.append((words(file, line, first), words(file, line, second), label, topic))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
-    """The Microsoft Research Paraphrase Corpus: pairs of sentences with 1 (paraphrases) or 0. Raises InputError."""
+    """Read MRPC sentence pairs with label 1 (paraphrase) or 0.
+
+    Raises:
+        InputError: If the file is missing or a row is malformed.
+    """
     pairs = []
     for line, row in rows(file, MRPC_HEADER, "\t", quoted=False):
         quality, _, _, first, second = row
@@ -110,8 +129,8 @@ def read_mrpc(file: Path) -> pd.DataFrame:
 
 
 def _sizes(paper: Sequence[int], pairs: int) -> list[int]:
-    """The paper's sizes; of another number of pairs, in their proportion."""
-    train, dev = (round(pairs * part / sum(paper)) for part in paper[:2])
+    """Scale the published split sizes to a number of pairs."""
+    train, dev = (round(pairs * size / sum(paper)) for size in paper[:2])
     return [train, dev, pairs - train - dev]
 
 
@@ -120,8 +139,8 @@ def _cut(pairs: pd.DataFrame, ends: np.ndarray) -> list[pd.DataFrame]:
 
 
 def _groups(pairs: pd.DataFrame) -> np.ndarray:
-    """A number for each pair, the same for pairs that share a sentence, directly or by others."""
-    numbers, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
-    first, second = np.split(numbers, 2)
-    graph = coo_array((np.ones(len(pairs)), (first, second)), shape=(numbers.max() + 1,) * 2)
+    """Label each pair with its connected component of pairs that share sentences."""
+    indices, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
+    first, second = np.split(indices, 2)
+    graph = coo_array((np.ones(len(pairs)), (first, second)), shape=(indices.max() + 1,) * 2)
     return np.asarray(connected_components(graph, directed=False)[1][first])

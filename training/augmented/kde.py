@@ -1,4 +1,4 @@
-"""Thins randomly drawn pairs until their labels are distributed as gold's (Thakur et al. 2021, section 3.1, KDE sampling)."""
+"""Subsample random pairs to the label distribution of gold (KDE sampling, Thakur et al. 2021, section 3.1)."""
 
 from __future__ import annotations
 
@@ -7,56 +7,57 @@ from scipy.stats import gaussian_kde
 
 from submission.errors import TrainingError
 
-GRID = np.linspace(0, 1, 1001)  # where the densities are computed
-POSITIVE = 0.5  # a silver label from here on says: a pair of the class
+GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities
+POSITIVE = 0.5  # silver labels at or above are positive
 
 
 def by_density(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Which pairs to keep, of labels that are degrees: each with the probability `retention` gives it.
+    """Return which graded pairs to keep, each with its retention probability.
 
     Args:
-        scores: (pairs,) the teacher's, from 0 to 1.
-        gold: (gold pairs,) labels.
-        rng: for the draws.
+        scores: Teacher scores (pairs,) in [0, 1].
+        gold: Gold labels (gold pairs,).
+        rng: Random number generator.
 
     Returns:
-        (pairs,) bool.
+        Boolean mask (pairs,).
 
     Raises:
-        TrainingError: all scores or all labels are the same.
+        TrainingError: If all scores or all labels are equal.
     """
     return np.asarray(rng.random(len(scores)) < retention(scores, gold))
 
 
 def retention(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Q(s) = min(1, F_gold(s) / F_silver(s)), (pairs,): kernel density estimates (Gaussian, Scott's bandwidth) of both.
+    """Return Q(s) = min(1, F_gold(s) / F_silver(s)) per pair, with Gaussian kernel density estimates (Scott's bandwidth).
 
     Raises:
-        TrainingError: all scores or all labels are the same.
+        TrainingError: If all scores or all labels are equal.
     """
-    for values, whose in ((scores, "the teacher's scores of random pairs"), (gold, "the gold labels")):
+    for values, description in ((scores, "the teacher's scores of random pairs"), (gold, "the gold labels")):
         if np.ptp(values) < 1e-6:
             raise TrainingError(
-                f"{whose} are all {values[0]:.6f}, they have no density; look at its learning rate and its data"
+                f"{description} are all {values[0]:.6f}: no density can be estimated; "
+                "check the teacher's learning rate and training data"
             )
-    wanted, found = (gaussian_kde(values)(GRID) for values in (gold, scores))
+    gold_density, silver_density = (gaussian_kde(values)(GRID) for values in (gold, scores))
     ratio = np.ones(len(GRID))
-    np.divide(wanted, found, out=ratio, where=wanted < found)
+    np.divide(gold_density, silver_density, out=ratio, where=gold_density < silver_density)
     return np.asarray(np.interp(scores, GRID, ratio))
 
 
 def by_class(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Which pairs to keep, of labels that are classes: all positive ones, and random negative ones in gold's ratio.
+    """Return which binary pairs to keep: all positives, and random negatives in gold's class ratio.
 
     Args:
-        scores: (pairs,) the teacher's, from 0 to 1; 0.5 and more is positive.
-        gold: (gold pairs,) labels, 0 or 1, both among them.
-        rng: for the draws.
+        scores: Teacher scores (pairs,) in [0, 1]; positive from POSITIVE on.
+        gold: Gold labels (gold pairs,), 0 and 1.
+        rng: Random number generator.
 
     Returns:
-        (pairs,) bool.
+        Boolean mask (pairs,).
     """
-    keep = scores >= POSITIVE
-    negatives = round(keep.sum() * np.sum(gold == 0) / np.sum(gold == 1))
-    keep[rng.permutation(np.flatnonzero(~keep))[:negatives]] = True
-    return np.asarray(keep)
+    mask = scores >= POSITIVE
+    negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
+    mask[rng.permutation(np.flatnonzero(~mask))[:negatives]] = True
+    return np.asarray(mask)

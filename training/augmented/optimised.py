@@ -1,4 +1,4 @@
-"""Seed optimisation (Thakur et al. 2021, section 3.3): many seeds begin, the best on dev after a fifth of the steps goes on."""
+"""Train from several seeds and continue with the best one on dev (seed optimisation, Thakur et al. 2021, section 3.3)."""
 
 from __future__ import annotations
 
@@ -13,41 +13,39 @@ from training.augmented.runs import STATE, Run
 log = logging.getLogger(__name__)
 
 DEV = "dev.txt"
-SCRATCH = "scratch"  # what the trainer writes before it is kept
+SCRATCH = "scratch"  # temporary trainer output
 
 
 def optimised(run: Run, seeds: Sequence[int], share: float, measure: Callable[[Model], float], directory: Path) -> Model:
-    """The network of the best seed, trained to its end. Its learning rate is at every step that of a whole run.
+    """Train the best seed's network to the end; the learning-rate schedule is that of an uninterrupted run.
 
-    The state of each seed is kept in the directory until the caller removes it; a process that was killed goes on there.
+    Each seed's state stays in the directory until the caller removes it, so that an interrupted call resumes.
 
     Args:
-        run: what is trained, and on what.
-        seeds: that begin; of equal ones the first goes on.
-        share: of the steps, after which they are compared.
-        measure: the larger the better, on dev.
-        directory: of this run alone.
+        run: Training run.
+        seeds: Candidate seeds; ties go to the first.
+        share: Fraction of the steps after which seeds are compared.
+        measure: Dev metric; larger is better.
+        directory: Directory of this run only.
 
     Raises:
-        OutputError: it cannot be written; and what `measure` raises.
+        OutputError: If a file cannot be written. Errors of `measure` propagate.
     """
     steps = max(1, round(share * run.steps))
-    found = {seed: _begun(run, seed, steps, measure, directory / f"seed-{seed}") for seed in seeds}
-    best = max(found, key=lambda seed: found[seed])
-    log.info(
-        "after %d of %d steps: %s", steps, run.steps, ", ".join(f"seed {seed} {value:.2f}" for seed, value in found.items())
-    )
+    dev_scores = {seed: _begun(run, seed, steps, measure, directory / f"seed-{seed}") for seed in seeds}
+    best = max(dev_scores, key=lambda seed: dev_scores[seed])
+    shown = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
+    log.info("Dev metric after %d of %d steps: %s", steps, run.steps, shown)
     return run.rest(best, directory / f"seed-{best}", directory / SCRATCH)
 
 
 def _begun(run: Run, seed: int, steps: int, measure: Callable[[Model], float], place: Path) -> float:
-    """The measure of a seed after its first steps; the state is kept beside it."""
+    """Train a seed's first steps, cache its state and return its dev metric."""
 
     def write(*files: Path) -> None:
-        *state, dev = files
-        model = run.part(seed, steps, place / SCRATCH, dict(zip(STATE, state, strict=True)))
-        dev.write_text(repr(measure(model)))
+        *state_files, dev_file = files
+        model = run.part(seed, steps, place / SCRATCH, dict(zip(STATE, state_files, strict=True)))
+        dev_file.write_text(repr(measure(model)))
 
-    kept = Kept(place, {}, overwrite=True)
-    kept.make([*STATE, DEV], write)
+    Kept(place, {}, overwrite=True).make([*STATE, DEV], write)
     return float((place / DEV).read_text())

@@ -1,4 +1,4 @@
-"""The paper's own figures, of bert-base-uncased and ten repetitions (Thakur et al. 2021, tables 5, 11 and 12)."""
+"""Results published by Thakur et al. (2021, tables 5, 11 and 12): bert-base-uncased, ten repetitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A mean and its deviation on test, the same on dev; how many silver pairs."""
+    """Mean and standard deviation on test and dev, and number of silver pairs."""
 
     test: float
     test_deviation: float | None

@@ -1,4 +1,4 @@
-"""A training run of teacher or student by the trainers of sentence-transformers: started, stopped early, gone on with."""
+"""Train, stop and resume networks with sentence-transformers' trainers."""
 
 from __future__ import annotations
 
@@ -29,57 +29,57 @@ from training.augmented.models import Model, Training, built, restore, trained
 from training.fitting.frozen_layers import FrozenLayers
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
-POSITIVE = 0.5  # from this label on a pair is one of those that `multiple_negatives` learns from
+POSITIVE = 0.5  # pairs at or above are the positives of `multiple_negatives`
 WEIGHTS = "model.safetensors"
-STATE = (WEIGHTS, "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")  # of a run that was stopped
-TOGETHER = 64  # batches among whose pairs those of a batch are alike in length
+STATE = (WEIGHTS, "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")  # files of an interrupted run
+TOGETHER = 64  # batches are drawn from length-sorted buckets of this many batches
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training run, all but its seed."""
+    """A training run without its seed."""
 
-    encoder: Path  # a local folder in Hugging Face form
+    encoder: Path  # local directory in Hugging Face format
     training: Training
     pairs: pd.DataFrame  # first second label
     device: torch.device
-    lowest: FrozenLayers | None = None  # of bi-encoders, if they share it
+    lowest: FrozenLayers | None = None  # shared by bi-encoders
 
     def start(self, seed: int) -> Model:
-        """The network as it begins."""
+        """Build the initial network."""
         return built(self.encoder, self.training, seed, self.device, self.lowest)
 
     @property
     def steps(self) -> int:
-        """The number of steps of a whole run."""
+        """Number of optimiser steps of the full run."""
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch)
 
     def part(self, seed: int, steps: int, scratch: Path, state: dict[str, Path]) -> Model:
-        """The network after the first steps of a whole run, and the state of the run.
+        """Train the first steps of the full run; return the network and move the state files.
 
         Args:
-            seed: of head, order and dropout.
-            steps: how many.
-            scratch: a directory that is made, and removed again.
-            state: where each file of STATE goes.
+            seed: Seed of head, data order and dropout.
+            steps: Number of steps.
+            scratch: Temporary directory; created and removed.
+            state: Destination of each file of STATE.
         """
         model = self.start(seed)
         trainer = self._trainer(model, seed, scratch)
         trainer.add_callback(_Stop(steps))
         _train(trainer)
-        for name, place in state.items():
-            (scratch / f"checkpoint-{steps}" / name).replace(place)
+        for name, path in state.items():
+            (scratch / f"checkpoint-{steps}" / name).replace(path)
         shutil.rmtree(scratch)
         return model
 
     def whole(self, seed: int, scratch: Path) -> Model:
-        """The network at the end of a run; it writes nothing to the directory."""
+        """Train the full run; nothing is written to the scratch directory."""
         model = self.start(seed)
         _train(self._trainer(model, seed, scratch))
         return model
 
     def rest(self, seed: int, state: Path, scratch: Path) -> Model:
-        """The network at the end of a run whose state is in a directory."""
+        """Resume a run from a state directory and train it to the end."""
         model = self.start(seed)
         _train(self._trainer(model, seed, scratch), resume_from_checkpoint=str(state))
         return model
@@ -89,20 +89,20 @@ class Run:
         if self.training.loss == "multiple_negatives":
             pairs = pairs.loc[pairs["label"] >= POSITIVE, ["first", "second"]]
         if self.training.both_orders:
-            turned = pairs.rename(columns={"first": "second", "second": "first"})
-            pairs = pd.concat([pairs, turned[pairs.columns]])
+            swapped = pairs.rename(columns={"first": "second", "second": "first"})
+            pairs = pd.concat([pairs, swapped[pairs.columns]])
         return Dataset.from_pandas(pairs, preserve_index=False)
 
     def _trainer(self, model: Model, seed: int, scratch: Path) -> Any:
-        """Its trainer: says nothing, reports to nobody, saves only when it is told to."""
-        in_batch = self.training.loss == "multiple_negatives"  # whose other texts are negatives: none may be there twice
-        given: dict[str, Any] = {
+        """Build a silent trainer that saves only on request."""
+        uses_in_batch_negatives = self.training.loss == "multiple_negatives"  # a duplicate would be a false negative
+        kwargs: dict[str, Any] = {
             "output_dir": str(scratch),
             "num_train_epochs": self.training.epochs,
             "per_device_train_batch_size": self.training.batch,
             "learning_rate": self.training.learning_rate,
             "warmup_steps": self.training.warm_up,
-            "batch_sampler": BatchSamplers.NO_DUPLICATES if in_batch else ByLength,
+            "batch_sampler": BatchSamplers.NO_DUPLICATES if uses_in_batch_negatives else ByLength,
             "bf16": self.training.bfloat16,
             "seed": seed,
             "use_cpu": self.device.type == "cpu",
@@ -114,57 +114,57 @@ class Run:
         }
         data = self._dataset()
         if isinstance(model, CrossEncoder):
-            arguments = CrossEncoderTrainingArguments(**given)
+            arguments = CrossEncoderTrainingArguments(**kwargs)
             trainer: Any = _CrossEncoderTrainer(model, arguments, data, loss=BinaryCrossEntropyLoss(model))
         else:
             bi_encoder: Any = model
             loss = LOSSES[self.training.loss](bi_encoder)
-            trainer = _BiEncoderTrainer(bi_encoder, SentenceTransformerTrainingArguments(**given), data, loss=loss)
+            trainer = _BiEncoderTrainer(bi_encoder, SentenceTransformerTrainingArguments(**kwargs), data, loss=loss)
         trainer.remove_callback(PrinterCallback)
         return trainer
 
 
-def _train(trainer: Any, **how: Any) -> None:
-    """Train, and let the network compute in float32 again."""
-    trainer.train(**how)
+def _train(trainer: Any, **kwargs: Any) -> None:
+    """Train and restore float32 inference."""
+    trainer.train(**kwargs)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
 
 class ByLength(DefaultBatchSampler):
-    """Batches of pairs that are alike in length, in random order: half of what is computed would be padding otherwise."""
+    """Batch sampler that groups pairs of similar length; random batches would be half padding."""
 
-    def __init__(self, dataset: Dataset, *arguments: Any, **named: Any) -> None:
-        """As the library's own; the longer text of a pair (in characters) counts."""
-        super().__init__(dataset, *arguments, **named)
+    def __init__(self, dataset: Dataset, *args: Any, **kwargs: Any) -> None:
+        """Create the sampler; a pair's length is that of its longer text in characters."""
+        super().__init__(dataset, *args, **kwargs)
         pairs = zip(dataset["first"], dataset["second"], strict=True)
         self._lengths = np.array([max(len(first), len(second)) for first, second in pairs])
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Another order in each epoch; the pairs of so many batches together are sorted."""
+        """Yield batches in a new order per epoch; pairs are sorted by length within each bucket."""
         rng = np.random.default_rng([self.seed, self.epoch])
         order = rng.permutation(len(self._lengths))
         batches: list[list[int]] = []
         for start in range(0, len(order), TOGETHER * self.batch_size):
             group = order[start : start + TOGETHER * self.batch_size]
-            alike = group[self._lengths[group].argsort(kind="stable")].tolist()
-            batches += [alike[first : first + self.batch_size] for first in range(0, len(alike), self.batch_size)]
-        for number in rng.permutation(len(batches)):
-            yield batches[number]
+            bucket = group[self._lengths[group].argsort(kind="stable")].tolist()
+            batches += [bucket[first : first + self.batch_size] for first in range(0, len(bucket), self.batch_size)]
+        for index in rng.permutation(len(batches)):
+            yield batches[index]
 
 
 class _Stop(TrainerCallback):
-    """Saves a run after so many steps, and ends it."""
+    """Callback that saves and stops training after a number of steps."""
 
     def __init__(self, step: int) -> None:
         self._step = step
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == self._step:
             control.should_save = control.should_training_stop = True
 
 
 class _Lean(BaseTrainer):
-    """A trainer that saves what is trained of a network, and writes no card: the library's own asks a hub about the encoder."""
+    """Trainer that saves trainable weights only and writes no model card (the library's card queries the Hub)."""
 
     model: Any
 
@@ -172,17 +172,17 @@ class _Lean(BaseTrainer):
         pass
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        place = Path(str(output_dir))  # of a checkpoint: nothing else is saved
-        place.mkdir(parents=True, exist_ok=True)
-        (place / WEIGHTS).write_bytes(trained(self.model))
+        checkpoint_dir = Path(str(output_dir))
+        checkpoint_dir.mkdir(parents=True, exist_ok=True)
+        (checkpoint_dir / WEIGHTS).write_bytes(trained(self.model))
 
-    def _load_from_checkpoint(self, checkpoint: str) -> None:  # type: ignore[override]  # as in the library
+    def _load_from_checkpoint(self, checkpoint: str) -> None:  # type: ignore[override]  # the library's signature
         restore(self.model, (Path(checkpoint) / WEIGHTS).read_bytes())
 
 
 class _CrossEncoderTrainer(_Lean, CrossEncoderTrainer):
-    """The trainer of cross-encoders (teachers)."""
+    """Trainer of cross-encoders (teachers)."""
 
 
 class _BiEncoderTrainer(_Lean, SentenceTransformerTrainer):
-    """The trainer of bi-encoders (students)."""
+    """Trainer of bi-encoders (students)."""

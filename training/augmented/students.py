@@ -1,4 +1,4 @@
-"""Augmented SBERT on args.me: students by three losses, on gold, on silver and on both, beside the encoder as it comes."""
+"""Train Augmented SBERT students (Thakur et al. 2021) on args.me, on gold, silver or gold+silver pairs."""
 
 from __future__ import annotations
 
@@ -20,86 +20,82 @@ from submission.disk.code import code_fingerprint
 from submission.disk.kept import Kept
 from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import PieceTokeniser
-from training.augmented.arguments import arguments, gold, sampled
+from training.augmented.arguments import arguments, gold, sampled, thinned
 from training.augmented.collection import Dev
 from training.augmented.models import Loss, Model, Training, built, encoder_of, labels, restore, trained
 from training.augmented.runs import Run
-from training.augmented.sampling import thinned
 from training.data.split import TRAIN, VALIDATION
 from training.data.work import hash_of, made
-from training.experiment import Experiment, run
+from training.experiment import Experiment
 from training.fitting.recipe import Recipe
 
 log = logging.getLogger(__name__)
 
 GOLD, SILVER, BOTH = "gold", "silver", "gold and silver"
-LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
-DRAWS = (GOLD, SILVER)  # what is drawn; a number must stay what it is
-
-
-TEACHING = 1e-4  # the teacher's rate
+DRAWS = (GOLD, SILVER)  # RNG stream index = position; append only
+TEACHING = 1e-4
 
 
 class Pairs(Protocol):
-    """The numbers of pairs, of which those that the students learn from are drawn."""
+    """Sizes and teacher of the training pairs."""
 
     @property
     def arguments(self) -> int:
-        """Arguments; each gives gold two pairs: with its own conclusion, and a premise of another."""
+        """Number of arguments; each yields a positive and a negative gold pair."""
 
     @property
     def k(self) -> int:
-        """Premises that BM25 finds for a conclusion among those of others."""
+        """BM25 premises of other conclusions per conclusion."""
 
     @property
     def silver(self) -> int:
-        """Pairs of these that the teacher labels, at most."""
+        """Maximum number of silver pairs."""
 
     @property
     def teacher(self) -> str:
-        """The encoder where the teacher starts; empty: where students do."""
+        """Initial encoder of the teacher; empty: the students' encoder."""
 
     @property
     def taught(self) -> bool:
-        """Whether the teacher is trained on gold before it labels."""
+        """Whether to fine-tune the teacher on gold."""
 
 
 class Network(NamedTuple):
-    """A row of the table; without a loss the encoder as it comes."""
+    """A trained network; without a loss, the pretrained encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH
 
 
 UNTRAINED, TEACHER = Network(), Network("cross_entropy", GOLD)
-NETWORKS = (UNTRAINED, TEACHER, *(Network(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in LOSSES))
 
 
 class Result(msgspec.Struct):
     """The results of a network."""
 
     trained_on: int  # pairs
-    map: float  # at 20, in percent, over the 105 premises of each validation conclusion
-    found: dict[str, float]  # in the whole collection; of a teacher, which has no vectors, nothing
+    map: float  # MAP@20 (percent) over 105 candidates per validation conclusion
+    found: dict[str, float]  # retrieval metrics over all premises; empty for a cross-encoder
     seconds: float
 
 
 class Students(Experiment[Network, Result]):
-    """The networks of a working directory, trained when they are needed and kept; and the experiment that measures them."""
+    """Experiment over networks, which are trained on demand and cached in the working directory."""
 
     name, unit, result = "students", "networks", Result
 
     def __init__(self, work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> None:
-        """Read the arguments; nothing else before it is asked for.
+        """Load the arguments; everything else is computed lazily.
 
         Args:
-            work: what `prepare pairs` wrote; what is finished is kept there.
-            recipe: the encoder, its training, the lengths of texts and the seed.
-            pairs: how many of them there are.
-            device: where to compute.
+            work: Working directory prepared by `prepare pairs`; also caches results.
+            recipe: Encoder, training settings, text lengths and seed.
+            pairs: Sizes and teacher of the training pairs.
+            device: Device to compute on.
 
         Raises:
-            InputError: nothing prepared. CheckpointError: no encoder.
+            InputError: If the working directory is not prepared.
+            CheckpointError: If an encoder is missing.
         """
         pretrained = Pretrained(recipe.encoder.name)
         tokeniser = PieceTokeniser.load(pretrained.folder, recipe.lengths)
@@ -107,31 +103,35 @@ class Students(Experiment[Network, Result]):
         self._dev = Dev(self._train, validation, work, tokeniser)
         self._recipe, self._settings, self._encoder, self._device = recipe, pairs, pretrained.folder, device
         self._teacher = Pretrained(pairs.teacher) if pairs.teacher else pretrained
-        numbers = [pairs.arguments, pairs.k, pairs.silver, self._teacher.sha256, pairs.taught]
-        settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, numbers]
-        prepared = {name: file.xxh3 for name, file in made(work).files.items()}
+        pair_settings = [pairs.arguments, pairs.k, pairs.silver, self._teacher.sha256, pairs.taught]
+        settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings]
+        table_hashes = {name: file.xxh3 for name, file in made(work).files.items()}
         self._key = hash_of(
-            [msgspec.to_builtins(settings), pretrained.sha256, code_fingerprint(__name__), device.type, prepared]
+            [msgspec.to_builtins(settings), pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes]
         )
         self._kept = Kept(work / "students" / self._key[:16], {})
 
     def key(self, network: Network) -> object:
-        """Return all that decides the results of a network."""
+        """Return the cache key of a network."""
         return self._key, network
 
     def compute(self, network: Network) -> Result:
-        """Train and measure a network. Raises OutputError: its weights cannot be kept."""
+        """Train and evaluate a network.
+
+        Raises:
+            OutputError: If a file cannot be written.
+        """
         start = time.monotonic()
         training = self._training(network)
         model, pairs = self.model(network), len(self._run(network).pairs) if network.loss else 0
-        found = self._dev.found(model, training.bfloat16) if isinstance(model, SentenceTransformer) else {}
-        mean = self._dev.validated(model, training.bfloat16)
-        measures = {"MAP@20": mean, **found}
+        retrieval = self._dev.found(model, training.bfloat16) if isinstance(model, SentenceTransformer) else {}
+        map_at_20 = self._dev.validated(model, training.bfloat16)
+        measures = {"MAP@20": map_at_20, **retrieval}
         log.info("%s: %s", _name(network), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
-        return Result(pairs, mean, found, round(time.monotonic() - start, 1))
+        return Result(pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
     def model(self, network: Network) -> Model:
-        """A network; its weights are kept."""
+        """Load a network, training it if its weights are not cached."""
         model = built(self._start(network), self._training(network), self._recipe.seed, self._device)
         if network.loss and (network != TEACHER or self._settings.taught):
             restore(model, self._kept.content(f"{_name(network)}.safetensors", lambda: self._learned(network)))
@@ -149,7 +149,7 @@ class Students(Experiment[Network, Result]):
         return self._teacher.folder if network == TEACHER else self._encoder
 
     def _training(self, network: Network) -> Training:
-        """Without dropout in the attention: texts are long."""
+        """Return the training settings; no attention dropout, as texts are long."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
         student = Training(
             network.loss or "cosine",
@@ -169,57 +169,37 @@ class Students(Experiment[Network, Result]):
 
     @cached_property
     def gold(self) -> pd.DataFrame:
-        """Pairs `first second label` by distant supervision."""
+        """Gold pairs `first second label` by distant supervision."""
         return gold(self._train, self._settings.arguments, self._rng(GOLD))
 
     @cached_property
     def silver(self) -> pd.DataFrame:
-        """Pairs `first second label` of other conclusions, as the teacher labels them."""
-        found = sampled(self._train, self.gold, self._settings.k, self._kept)
-        found = found.iloc[thinned(np.arange(len(found)), self._settings.silver, self._rng(SILVER))].reset_index(drop=True)
+        """Silver pairs `first second label`, labelled by the teacher."""
+        pairs = sampled(self._train, self.gold, self._settings.k, self._kept)
+        pairs = pairs.iloc[thinned(np.arange(len(pairs)), self._settings.silver, self._rng(SILVER))].reset_index(drop=True)
 
-        def labelled() -> np.ndarray:
-            return labels(self.model(TEACHER), found, self._training(TEACHER))
+        def label_pairs() -> np.ndarray:
+            return labels(self.model(TEACHER), pairs, self._training(TEACHER))
 
-        return found.assign(label=self._kept.array("silver.npy", labelled))
+        return pairs.assign(label=self._kept.array("silver.npy", label_pairs))
 
     def _rng(self, draw: str) -> np.random.Generator:
         return np.random.default_rng([self._recipe.seed, DRAWS.index(draw)])
 
 
-def students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> pd.DataFrame:
-    """Train and measure everything that is not kept.
-
-    Args:
-        work: what `prepare pairs` wrote; what is finished is kept there.
-        recipe: the encoder, its training, the lengths of texts and the seed.
-        pairs: how many of them there are.
-        device: where to compute.
-
-    Returns:
-        A row for each of NETWORKS, in percent: MAP at 20 of the thesis' validation; recall, MRR and nDCG in the whole
-        collection.
+def teach(ranker: Module, recipe: Recipe, pairs: Pairs, student: Network, work: Path, device: torch.device) -> None:
+    """Load a student's weights into a ranker built from its recipe.
 
     Raises:
-        InputError: nothing prepared. CheckpointError: no encoder.
-        OutputError: something cannot be kept.
+        InputError: If the working directory is not prepared.
+        CheckpointError: If an encoder is missing.
+        OutputError: If a file cannot be written.
     """
-    results = run(Students(work, recipe, pairs, device), NETWORKS, work)
-    return pd.DataFrame(
-        {
-            "loss": network.loss or "", "pairs": network.pairs, "trained on": result.trained_on,
-            "MAP@20": result.map, **result.found, "seconds": result.seconds,
-        }
-        for network, result in results.items()
-    )  # fmt: skip
-
-
-def teach(ranker: Module, recipe: Recipe, pairs: Pairs, student: Network, work: Path, device: torch.device) -> None:
-    """Give a ranker, as its recipe builds it, the weights of a student. Raises as `study students` does."""
-    learned = encoder_of(Students(work, recipe, pairs, device).model(student))
-    own = ranker.state_dict()
-    weights = {f"encoder.bert.{name}": value for name, value in learned.state_dict().items()}
-    ranker.load_state_dict({**own, **{name: value for name, value in weights.items() if name in own}})  # it has no pooler
+    student_encoder = encoder_of(Students(work, recipe, pairs, device).model(student))
+    state = ranker.state_dict()
+    weights = {f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()}
+    # the ranker has no pooler
+    ranker.load_state_dict({**state, **{name: value for name, value in weights.items() if name in state}})
 
 
 def _name(network: Network) -> str:

@@ -1,4 +1,4 @@
-"""The paper's table: every network of every task, repeated with other seeds, beside the paper's own figures."""
+"""Reproduce the table of Thakur et al. (2021): every network of every task, with the published results."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from training.experiment import Experiment, run
 
 log = logging.getLogger(__name__)
 
-ONCE = (BASELINE, UNTRAINED)  # rows that no seed changes
+ONCE = (BASELINE, UNTRAINED)  # independent of the seed
 REPEATED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
-ADAPTATIONS = (("bws_cross", "mrpc"), ("mrpc", "bws_cross"))  # from, to
+ADAPTATIONS = (("bws_cross", "mrpc"), ("mrpc", "bws_cross"))  # (source, target)
 
 
 class Cell(NamedTuple):
-    """A network of one task, once."""
+    """One repetition of a network on a task."""
 
     task: str
     repetition: int
     row: str
-    source: str = ""  # the other task of an adaptation
+    source: str = ""  # source task of a domain adaptation
 
 
 class Networks(Experiment[Cell, Result]):
-    """The networks of all trials as an experiment. A new one is made to see what worker processes have kept."""
+    """Experiment over all networks. Create a new instance to see results cached by worker processes."""
 
     name, unit, result = "augmented", "pairs", Result
 
@@ -64,49 +64,53 @@ class Networks(Experiment[Cell, Result]):
         work: Work,
         device: torch.device,
     ) -> None:
-        """Open the trials of all tasks, whose networks start from these encoders.
+        """Create the trials of all tasks.
 
         Raises:
-            OutputError: nothing can be kept.
+            OutputError: If the cache directory cannot be written.
         """
         code = code_fingerprint(Trial.__module__)
         self._settings = settings
-        starts = Starts(teacher.folder, student.folder)
+        encoders = Starts(teacher.folder, student.folder)
         self._trials: dict[tuple[str, int], Trial] = {}
-        for task, own in gold.items():
-            data = [part.to_csv(index=False) for part in (own.train, own.dev, own.test)]
+        for task, dataset in gold.items():
+            data = [split.to_csv(index=False) for split in (dataset.train, dataset.dev, dataset.test)]
             for repetition in range(repetitions):
                 key = repr((astuple(settings), repetition, teacher.sha256, student.sha256, code, device.type, data))
-                kept = work.place(f"augmented-{task}-{repetition}", key)
-                self._trials[task, repetition] = Trial(own, repetition, settings, starts, kept, device)
+                cache = work.place(f"augmented-{task}-{repetition}", key)
+                self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, cache, device)
 
     def key(self, cell: Cell) -> object:
-        """Return the names of the trials, which have the hashes of all that decides them, and the row."""
+        """Return the network and the trials' names, which contain hashes of data and settings."""
         return cell.row, [trial.name for trial in self._of(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
-        """Return the trial: its networks build on each other."""
+        """Return the trial; its networks depend on each other."""
         return cell.task, cell.repetition
 
     def size(self, cell: Cell) -> int:
-        """Return about how many pairs are trained on."""
-        shares = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
+        """Estimate the number of training pairs."""
+        relative_costs = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
         factor = 2 if cell.row == STRATEGIES[-1] else 1
         gold = self._trials[self.group(cell)].gold
-        return 1 + round(len(gold.train) * shares.get(cell.row, 1.0 + factor * self._settings.silver))
+        return 1 + round(len(gold.train) * relative_costs.get(cell.row, 1.0 + factor * self._settings.silver))
 
     def compute(self, cell: Cell) -> Result:
-        """Train and measure a network. Raises TrainingError: it gives all pairs the same score."""
+        """Train and evaluate a network.
+
+        Raises:
+            TrainingError: If all pairs get the same score.
+        """
         trial, source = self._of(cell)
-        found = trial.result(cell.row, source)
+        result = trial.result(cell.row, source)
         log.info(
             "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
-            cell.task, cell.repetition + 1, _name(cell), found.test, found.dev, found.silver, found.seconds,
+            cell.task, cell.repetition + 1, _name(cell), result.test, result.dev, result.silver, result.seconds,
         )  # fmt: skip
-        return found
+        return result
 
     def _of(self, cell: Cell) -> tuple[Trial, Trial | None]:
-        """Return the trial of a cell, and that of the task from which it is adapted."""
+        """Return the trials of a cell's task and source task."""
         return self._trials[self.group(cell)], self._trials[cell.source, cell.repetition] if cell.source else None
 
 
@@ -121,42 +125,44 @@ def table(
     device: torch.device,
     processes: int,
 ) -> pd.DataFrame:
-    """Train and measure everything that is not kept.
+    """Train and evaluate all networks; results are cached.
 
     Args:
-        directory: the published data sets, a folder each.
-        tasks: names of TASKS. Of a task from which one of them is adapted, teacher and student are made too.
-        repetitions: with other seeds.
-        settings: sizes, learning rates.
-        teacher: the encoder where teachers start.
-        student: the encoder where students start.
-        work: what is finished is kept there.
-        device: where to compute.
-        processes: so many repetitions of tasks at a time; each result has the seconds of its process.
+        directory: Published data sets, one directory each.
+        tasks: Task names. Source tasks of adaptations are trained too.
+        repetitions: Number of repetitions with different seeds.
+        settings: Sizes and learning rates.
+        teacher: Initial encoder of the teachers.
+        student: Initial encoder of the students.
+        work: Working directory; caches results.
+        device: Device to compute on.
+        processes: Trials run in parallel; times are per process.
 
     Returns:
-        A row for each network of each task: measures times 100 on test and dev (mean and deviation over the repetitions),
-        silver pairs, seconds (means), and the paper's.
+        One row per task and network: mean and standard deviation on test and dev (percent), mean silver pairs and seconds, and
+        the published results.
 
     Raises:
-        UsageError: no such task. InputError: no such data, or a bad row.
-        TrainingError: a network that learns nothing. OutputError: something cannot be kept.
+        UsageError: If a task is unknown.
+        InputError: If data are missing or malformed.
+        TrainingError: If a network does not learn.
+        OutputError: If a file cannot be written.
     """
     unknown = [task for task in tasks if task not in TASKS]
     if unknown:
-        raise UsageError(f"no task '{unknown[0]}'; {nearest(unknown[0], TASKS)}")
+        raise UsageError(f"unknown task '{unknown[0]}'; {nearest(unknown[0], TASKS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: TASKS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
     cells = _cells(tasks, repetitions)
     results: dict[Cell, Result] = {}
-    for of_another in (False, True):  # in this order: what another task's networks teach, when these are there
-        some = [cell for cell in cells if bool(cell.source) == of_another]
-        results |= run(Networks(gold, repetitions, settings, teacher, student, work, device), some, work.directory, processes)
+    for is_adapted in (False, True):  # adaptations last: they need the source task's networks
+        batch = [cell for cell in cells if bool(cell.source) == is_adapted]
+        results |= run(Networks(gold, repetitions, settings, teacher, student, work, device), batch, work.directory, processes)
     return _table(gold, {cell: results[cell] for cell in cells})
 
 
 def _cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
-    """In the order in which they are made: a whole repetition after the other."""
+    """List the cells, repetition by repetition."""
     cells = [Cell(task, 0, row) for task in tasks for row in ONCE]
     for repetition in range(repetitions):
         cells += [Cell(task, repetition, row) for task in tasks for row in REPEATED]
@@ -171,19 +177,18 @@ def _name(cell: Cell) -> str:
 
 
 def _table(gold: dict[str, Gold], results: dict[Cell, Result]) -> pd.DataFrame:
-    """Means and deviations over repetitions, the paper's figures beside."""
+    """Tabulate means and standard deviations over repetitions with the published results."""
     rows = []
     for task in dict.fromkeys(cell.task for cell in results):
-        own, names = gold[task], dict.fromkeys(_name(cell) for cell in results if cell.task == task)
-        for name in names:
-            found = [result for cell, result in results.items() if cell.task == task and _name(cell) == name]
-            values = pd.DataFrame([(one.test, one.dev, one.silver, one.seconds) for one in found])
+        for name in dict.fromkeys(_name(cell) for cell in results if cell.task == task):
+            group = [result for cell, result in results.items() if cell.task == task and _name(cell) == name]
+            values = pd.DataFrame([(result.test, result.dev, result.silver, result.seconds) for result in group])
             means, deviations = values.mean(), values.std()
             published = PAPER[task].get(name, Published(*[None] * 5))  # type: ignore[arg-type]  # an empty row
             rows.append({
-                "task": task, "measure": CLASSES if own.classes else DEGREES, "network": name,
+                "task": task, "measure": CLASSES if gold[task].classes else DEGREES, "network": name,
                 "test": means[0], "test deviation": deviations[0], "dev": means[1], "dev deviation": deviations[1],
-                "repetitions": len(found), "silver": means[2], "seconds": means[3],
-                **{f"paper {what.replace('_', ' ')}": value for what, value in published._asdict().items()},
+                "repetitions": len(group), "silver": means[2], "seconds": means[3],
+                **{f"paper {field.replace('_', ' ')}": value for field, value in published._asdict().items()},
             })  # fmt: skip
     return pd.DataFrame(rows)

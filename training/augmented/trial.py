@@ -1,4 +1,4 @@
-"""One repetition of one task of the paper: its networks and silver pairs, which are kept, and their results."""
+"""One repetition of one task: its cached networks, silver pairs and results."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import torch
 
 from submission.disk.kept import Kept
 from training.augmented import kde, sampling
+from training.augmented.arguments import thinned
 from training.augmented.gold import Gold
 from training.augmented.measures import baseline, on_both, on_dev
 from training.augmented.models import Model, Training, built, labels, lowest, restore, scores, trained, vectors
@@ -24,43 +25,43 @@ from training.fitting.frozen_layers import FrozenLayers
 BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = "baseline", "untrained", "cross_encoder", "bi_encoder"
 RANDOM, KDE, BM25, SEMANTIC, BOTH = "random", "kde", "bm25", "semantic", "bm25_semantic"
 STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BOTH)
-UNADAPTED, ADAPTED = "unadapted", "adapted"  # from another task's gold pairs
-DRAWS = (RANDOM, KDE, *(f"thinned {name}" for name in STRATEGIES))  # what is drawn; a number must stay what it is
+UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on another task's gold; adapted from its teacher
+DRAWS = (RANDOM, KDE, *(f"thinned {name}" for name in STRATEGIES))  # RNG stream index = position; append only
 
 LABELLED = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
 
-# The rates are for MiniLM, chosen on dev by seed 42 (BWS across topics, MRPC): teachers 5e-5 to 8e-4, of which the last learns
-# nothing and 4e-4 is no better on MRPC; students 2e-5 to 2e-4. A fourth frozen block costs a student less than a point.
+# Learning rates for MiniLM, tuned on dev with seed 42 (BWS cross-topic, MRPC): teachers 5e-5 to 8e-4 (8e-4 does not learn, 4e-4
+# is no better on MRPC), students 2e-5 to 2e-4. Freezing a fourth block costs a student less than one point.
 TEACHER = Training("cross_entropy", learning_rate=2e-4, pieces=96, both_orders=True)
 STUDENT = Training("cosine", learning_rate=1e-4, pieces=48, frozen=4)
-# Teachers by the name of what they start from; others are trained as MiniLM is. One that has read pairs before is
-# trained whole: 61.4 on dev (BWS across topics, seed 0, on a GPU), 57.5 with six blocks frozen; three epochs at 5e-5 give 62.7.
+# Teacher settings by initial encoder; default: MiniLM's. The pretrained cross-encoder is fine-tuned fully: dev 61.4 (BWS
+# cross-topic, seed 0, GPU), 57.5 with six blocks frozen, 62.7 with three epochs at 5e-5.
 TEACHERS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-4, frozen=-1)}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that the paper leaves open or has larger; sized for two hours on two cores."""
+    """Settings that Thakur et al. (2021) do not state or set larger; sized for two hours on two cores."""
 
     teacher: Training = TEACHER
     student: Training = STUDENT
-    seed: int = 0  # of splits and samples; networks have seeds of their own from here on
-    seeds: int = 5  # that begin
-    share: float = 0.2  # of the steps, after which one goes on
-    k: int = 3  # sentences that BM25 and the cosine find for one
-    silver: float = 0.8  # pairs that a strategy gives at most, for each gold pair
-    pool: float = 3.0  # random pairs that are labelled, for each gold pair; the paper: up to 10^6 in all
+    seed: int = 0  # of splits and samples; first seed of the networks
+    seeds: int = 5  # seeds per network
+    share: float = 0.2  # fraction of the steps before the best seed is selected
+    k: int = 3  # neighbours per sentence (BM25, semantic)
+    silver: float = 0.8  # maximum silver pairs per gold pair
+    pool: float = 3.0  # labelled random pairs per gold pair (Thakur et al.: up to 10^6 in total)
 
 
 @dataclass(frozen=True)
 class Starts:
-    """The encoders from which networks start: local folders in Hugging Face form."""
+    """Initial encoders (local Hugging Face directories)."""
 
     teacher: Path
     student: Path
 
     def of(self, training: Training) -> Path:
-        """Return the encoder of a network by its training."""
+        """Return the initial encoder for a training configuration."""
         return self.teacher if training.loss == "cross_entropy" else self.student
 
 
@@ -69,25 +70,25 @@ class Result(msgspec.Struct):
 
     dev: float
     test: float
-    silver: int  # pairs that it was trained on beside gold
-    seconds: float  # of the process that finished it, with what it made on the way
+    silver: int  # silver training pairs
+    seconds: float  # including dependencies trained in the same process
 
 
 class Trial:
-    """A task's networks and silver pairs, made when they are needed and kept; the result of each network."""
+    """One repetition of a task; networks and silver pairs are computed on demand and cached."""
 
     def __init__(
         self, gold: Gold, repetition: int, settings: Settings, starts: Starts, kept: Kept, device: torch.device
     ) -> None:
-        """Create a trial; networks are trained when their results are needed.
+        """Create a trial without training.
 
         Args:
-            gold: the task.
-            repetition: its number; each has other seeds.
-            settings: sizes, learning rates.
-            starts: of its networks.
-            kept: of exactly this trial.
-            device: where to compute.
+            gold: Labelled pairs of the task.
+            repetition: Index; determines the seeds.
+            settings: Sizes and learning rates.
+            starts: Initial encoders.
+            kept: Cache of this trial only.
+            device: Device to compute on.
         """
         self.gold, self._repetition, self._settings = gold, repetition, settings
         self._starts, self._kept, self._device = starts, kept, device
@@ -98,22 +99,23 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The name of the trial: its task, its repetition and the hash of its settings and data."""
+        """Unique name: task, repetition and hash of settings and data."""
         return self._kept.directory.name
 
     def result(self, row: str, source: Trial | None = None) -> Result:
-        """Measure a network on dev and test; `source` is the other task of UNADAPTED and ADAPTED.
+        """Evaluate a network on dev and test; `source` is the source task of a domain adaptation.
 
         Raises:
-            TrainingError: a network that gives all pairs the same score. OutputError: something cannot be kept.
+            TrainingError: If all pairs get the same score.
+            OutputError: If a file cannot be written.
         """
         start = time.monotonic()
         dev, test, silver = self._measured(row, source)
-        shutil.rmtree(self._kept.directory / _name(row, source), ignore_errors=True)  # the seeds' states
+        shutil.rmtree(self._kept.directory / _name(row, source), ignore_errors=True)  # state files of the seeds
         return Result(dev, test, silver, round(time.monotonic() - start, 1))
 
     def _measured(self, row: str, source: Trial | None) -> tuple[float, float, int]:
-        """Dev, test, silver pairs."""
+        """Return dev metric, test metric and number of silver pairs."""
         if row == BASELINE:
             return *baseline(self.gold), 0
         if row == UNTRAINED:
@@ -127,81 +129,81 @@ class Trial:
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
             return *self._on_both(self._trained(row, self._settings.student, pairs)), len(silver)
         if source is None:
-            raise ValueError(f"{row}: of which task?")
+            raise ValueError(f"{row}: expected a source task")
         if row == UNADAPTED:
             return *self._on_both(source.student()), 0
         silver = self._adapted(source)
         return *self._on_both(self._trained(_name(row, source), self._settings.student, silver)), len(silver)
 
     def teacher(self) -> Model:
-        """The cross-encoder, trained on gold."""
+        """Load or train the cross-encoder on gold."""
         return self._of_gold(CROSS_ENCODER, self._settings.teacher)
 
     def student(self) -> Model:
-        """The bi-encoder, trained on gold alone."""
+        """Load or train the bi-encoder on gold."""
         return self._of_gold(BI_ENCODER, self._settings.student)
 
     def labels(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the teacher's labels (pairs,) of pairs."""
+        """Label pairs (pairs,) with the teacher."""
         return labels(self.teacher(), pairs, self._settings.teacher)
 
     def silver(self, strategy: str) -> pd.DataFrame:
-        """Pairs `first second label` that the teacher labelled, no more than the settings allow; of BOTH, of each."""
+        """Return a strategy's silver pairs `first second label`, limited by `Settings.silver`; of BOTH, per strategy."""
         if strategy == BOTH:
-            either = pd.concat([self.silver(BM25), self.silver(SEMANTIC)], ignore_index=True)
-            return either.drop_duplicates(["first", "second"], ignore_index=True)
-        found = self._labelled(RANDOM if strategy == KDE else strategy)
+            union = pd.concat([self.silver(BM25), self.silver(SEMANTIC)], ignore_index=True)
+            return union.drop_duplicates(["first", "second"], ignore_index=True)
+        pairs = self._labelled(RANDOM if strategy == KDE else strategy)
         if strategy == KDE:
-            thin = kde.by_class if self.gold.classes else kde.by_density
-            found = found[thin(found["label"], self.gold.train["label"].to_numpy(), self._rng(KDE))]
-        found = self._thinned(found, strategy)
-        return self._sentences.pairs(np.stack([found["first"], found["second"]], axis=1)).assign(label=found["label"])
+            mask_of = kde.by_class if self.gold.classes else kde.by_density
+            pairs = pairs[mask_of(pairs["label"], self.gold.train["label"].to_numpy(), self._rng(KDE))]
+        pairs = self._thinned(pairs, strategy)
+        return self._sentences.pairs(np.stack([pairs["first"], pairs["second"]], axis=1)).assign(label=pairs["label"])
 
     def _labelled(self, strategy: str) -> np.ndarray:
-        """The pairs (pairs,) of LABELLED of a strategy; of RANDOM the whole pool, from which KDE chooses."""
+        """Sample and label a strategy's pairs; for RANDOM the whole pool, which KDE also samples from."""
         sentences, settings = self._sentences, self._settings
 
-        def sampled() -> np.ndarray:
+        def sample_pairs() -> np.ndarray:
             if strategy == RANDOM:
                 return sampling.random(sentences, round(settings.pool * len(self.gold.train)), self._rng(RANDOM))
             if strategy == BM25:
                 return self._thinned(sampling.bm25(sentences, settings.k), BM25)
-            found = sampling.semantic(sentences, vectors(self.student(), sentences.texts), settings.k)
-            return self._thinned(found, SEMANTIC)
+            embeddings = vectors(self.student(), sentences.texts)
+            return self._thinned(sampling.semantic(sentences, embeddings, settings.k), SEMANTIC)
 
-        def labelled() -> np.ndarray:
-            sample = sampled()
-            found = np.empty(len(sample), dtype=LABELLED)
-            found["first"], found["second"] = sample.T
-            found["label"] = self.labels(sentences.pairs(sample))
-            return found
+        def label_sample() -> np.ndarray:
+            sample = sample_pairs()
+            pairs = np.empty(len(sample), dtype=LABELLED)
+            pairs["first"], pairs["second"] = sample.T
+            pairs["label"] = self.labels(sentences.pairs(sample))
+            return pairs
 
-        return self._kept.array(f"labelled-{strategy}.npy", labelled)
+        return self._kept.array(f"labelled-{strategy}.npy", label_sample)
 
-    def _thinned(self, found: np.ndarray, strategy: str) -> np.ndarray:
-        """No more pairs than the settings allow, at random."""
-        most = round(self._settings.silver * len(self.gold.train))
-        return sampling.thinned(found, most, self._rng(f"thinned {strategy}"))
+    def _thinned(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
+        """Subsample pairs to the allowed maximum."""
+        maximum = round(self._settings.silver * len(self.gold.train))
+        return thinned(pairs, maximum, self._rng(f"thinned {strategy}"))
 
     def _adapted(self, source: Trial) -> pd.DataFrame:
-        """The own training pairs as another task's teacher labels them."""
-        found = self._kept.array(f"{_name('labelled', source)}.npy", lambda: source.labels(self.gold.train))
-        return self.gold.train.assign(label=found)
+        """Label the training pairs with the source task's teacher."""
+        scores = self._kept.array(f"{_name('labelled', source)}.npy", lambda: source.labels(self.gold.train))
+        return self.gold.train.assign(label=scores)
 
     def _of_gold(self, name: str, training: Training) -> Model:
-        """A network trained on gold; its weights are kept, as others need it."""
+        """Load or train a network on gold; weights are cached, as other networks depend on it."""
 
-        def learned() -> bytes:
+        def train() -> bytes:
             return trained(self._trained(name, training, self.gold.train))
 
-        weights = self._kept.content(f"{name}.safetensors", learned)
-        shutil.rmtree(self._kept.directory / name, ignore_errors=True)  # the seeds' states
+        weights = self._kept.content(f"{name}.safetensors", train)
+        shutil.rmtree(self._kept.directory / name, ignore_errors=True)  # state files of the seeds
         model = self._built(training)
         restore(model, weights)
         return model
 
     def _trained(self, name: str, training: Training, pairs: pd.DataFrame) -> Model:
-        """The network of the best seed; the states of all are in a directory of that name."""
+        """Train the best seed's network; seed states are in directory `name`."""
         run = Run(self._starts.of(training), training, pairs, self._device, self._shared(training))
 
         def measure(model: Model) -> float:
@@ -213,7 +215,7 @@ class Trial:
         return built(self._starts.of(training), training, self._seeds[0], self._device, self._shared(training))
 
     def _shared(self, training: Training) -> FrozenLayers | None:
-        """Return the cache of frozen layers that students share, as they read the same sentences; None for teachers."""
+        """Return the frozen layers shared by students, which cache activations per sentence; None for teachers."""
         if training != self._settings.student or training.frozen <= 0:
             return None
         self._lowest = self._lowest or lowest(self._starts.of(training), training, self._device)

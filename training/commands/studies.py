@@ -142,9 +142,9 @@ def _students(options: argparse.Namespace) -> None:
     from submission.disk.files import make_directory
     from submission.errors import UsageError
     from submission.scoring.device import choose_device
-    from training.augmented.students import students
     from training.data.work import held
     from training.measuring.results import write_csv
+    from training.studies.students import evaluate_students
     from training.tasks import read_recipe
     from training.tasks.student import Student
 
@@ -153,7 +153,7 @@ def _students(options: argparse.Namespace) -> None:
     if not isinstance(recipe.task, Student):
         raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [student] table; choose a recipe that has one")
     with held(options.work):
-        table = students(options.work, recipe, recipe.task, choose_device(options.device))
+        table = evaluate_students(options.work, recipe, recipe.task, choose_device(options.device))
     write_csv(options.output, table, 2)
     print(table.to_string(index=False, float_format="%.2f", na_rep=""))
 

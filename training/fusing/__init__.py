@@ -1,3 +1,3 @@
-"""The learned fusion: judgments → the weights of its features, and what they are worth."""
+"""Fit and evaluate fusions: learned fusion on judgments, ensemble regression on validation pairs."""
 
 from __future__ import annotations

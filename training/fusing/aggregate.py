@@ -1,4 +1,4 @@
-"""Networks' scores on validation pairs → a regression over them: least squares (thesis 3.6, 4.5)."""
+"""Fit an ensemble: linear regression over networks' scores of validation pairs (Entezari 2020, sections 3.6, 4.5)."""
 
 from __future__ import annotations
 
@@ -31,52 +31,42 @@ from training.measuring.folds import folds
 
 log = logging.getLogger(__name__)
 
-# Of a query's candidates: its related premises, and the first unrelated one of each.
+# Candidates used in the fit: a query's positives and the first negative of each.
 COLUMNS = np.concatenate([np.arange(RELATED), RELATED + np.arange(RELATED) * UNRELATED[VALIDATION]])
-TOGETHER = 10  # queries whose candidates are scored at a time
+TOGETHER = 10  # queries
 LABELS = np.repeat([1.0, 0.0], RELATED)
 
 
 def aggregate(
     system: System, work: Path, checkpoints: Checkpoints, output: Path, device: torch.device, positive: bool = False
 ) -> Regression:
-    """Fit a system's regression on validation pairs and write its directory.
+    """Fit an ensemble's regression on validation pairs and save its checkpoint.
 
-    Beside it stand MAP, MRR and nDCG over all candidates of the validation queries: of each member, and of the regression,
-    each query by weights that were fitted without its fold.
+    The metrics contain MAP, MRR and nDCG over all candidates of the validation queries, per member and cross-validated for the
+    regression.
 
     Args:
-        system: one that fuses; its members are networks.
-        work: what `prepare pairs` wrote.
-        checkpoints: where the networks' checkpoints are; all of them must be there.
-        output: the regression's directory.
-        device: where to compute.
-        positive: no weight may be below 0.
+        system: Ensemble system whose members are networks.
+        work: Working directory prepared by `prepare pairs`.
+        checkpoints: The members' checkpoints.
+        output: Checkpoint directory of the regression.
+        device: Device to compute on.
+        positive: Constrain the weights to be non-negative.
 
     Raises:
-        UsageError: the system fuses nothing, or something that does not score pairs of texts.
-        CheckpointError: networks without a checkpoint, all named. InputError: nothing prepared.
-        OutputError: it cannot be written.
+        UsageError: If the system is no ensemble or a member cannot score text pairs.
+        CheckpointError: If members have no checkpoint.
+        InputError: If the working directory is not prepared.
+        OutputError: If a file cannot be written.
     """
     stage = system.stage
     if not isinstance(stage, Ensemble):
-        raise UsageError(f"{system.name} is no fusion: it has no members to be weighed")
+        raise UsageError(f"{system.name} is not an ensemble: it has no members")
     missing = [name for name in system.missing(checkpoints) if name != stage.checkpoint]
     if missing:
         names = ", ".join(missing)
-        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {names}; `python -m training fit` makes one")
-    scores, ties = {}, np.empty(0)
-    for name, member in stage.members:
-        checkpoint = member.opened(checkpoints)
-        if not isinstance(checkpoint, Checkpoint):
-            raise UsageError(f"{name} is no network: it has no score for a pair of texts, which the fit needs")
-        queries = load_validation(work, checkpoint.ranker.reads, checkpoint.tokeniser)
-        ties = queries.ties[queries.candidates]
-        score = by_ranker(checkpoint.ranker.to(device), device)
-        parts = np.split(np.arange(len(ties)), range(TOGETHER, len(ties), TOGETHER))
-        scored = [score(queries, part) for part in progress(parts, name, f"times {TOGETHER} queries")]
-        scores[name] = np.concatenate(scored)  # (queries, 105)
-        log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measures(scores[name], ties)["MAP@20"])
+        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {names}; train with `python -m training fit`")
+    scores, ties = _score_validation(stage, work, checkpoints, device)
     regression, metrics = fitted(scores, stage.made_with(checkpoints), positive)
     metrics |= {
         "validation": measures(held_out(scores, positive), ties),
@@ -90,28 +80,48 @@ def aggregate(
     return regression
 
 
-def held_out(scores: Mapping[str, np.ndarray], positive: bool) -> np.ndarray:
-    """Compute the scores (queries, 105) of regressions, each query's by one that was fitted without its fold."""
-    fold_of = folds(len(next(iter(scores.values()))))
-    found = np.empty(next(iter(scores.values())).shape)
-    for fold in np.unique(fold_of):
-        test = fold_of == fold
-        regression, _ = fitted(
-            {name: values[~test] for name, values in scores.items()}, {name: {} for name in scores}, positive
+def _score_validation(
+    stage: Ensemble, work: Path, checkpoints: Checkpoints, device: torch.device
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Score the validation candidates with each member; return scores by member and tie breakers, (queries, 105) each."""
+    scores, ties = {}, np.empty(0)
+    for name, member in stage.members:
+        checkpoint = member.opened(checkpoints)
+        if not isinstance(checkpoint, Checkpoint):
+            raise UsageError(f"{name} is not a network: it cannot score a text pair, which the fit requires")
+        queries = load_validation(work, checkpoint.ranker.reads, checkpoint.tokeniser)
+        ties = queries.ties[queries.candidates]
+        score = by_ranker(checkpoint.ranker.to(device), device)
+        batches = np.split(np.arange(len(ties)), range(TOGETHER, len(ties), TOGETHER))
+        scores[name] = np.concatenate(
+            [score(queries, batch) for batch in progress(batches, name, f"batches of {TOGETHER} queries")]
         )
-        found[test] = regression.added({name: values[test] for name, values in scores.items()})
-    return found
+        log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measures(scores[name], ties)["MAP@20"])
+    return scores, ties
+
+
+def held_out(scores: Mapping[str, np.ndarray], positive: bool) -> np.ndarray:
+    """Compute cross-validated regression scores (queries, 105)."""
+    fold_of = folds(len(next(iter(scores.values()))))
+    fold_scores = np.empty(next(iter(scores.values())).shape)
+    for fold in np.unique(fold_of):
+        in_fold = fold_of == fold
+        regression, _ = fitted(
+            {name: values[~in_fold] for name, values in scores.items()}, {name: {} for name in scores}, positive
+        )
+        fold_scores[in_fold] = regression.added({name: values[in_fold] for name, values in scores.items()})
+    return fold_scores
 
 
 def fitted(
     scores: Mapping[str, np.ndarray], made_with: Mapping[str, dict[str, str]], positive: bool = False
 ) -> tuple[Regression, dict[str, Any]]:
-    """The regression, and how well it fits.
+    """Fit the regression and return it with its metrics.
 
     Args:
-        scores: (queries, 105) of each member, related premises first; it is fitted to ten of each query.
-        made_with: the fingerprints of each member's checkpoints.
-        positive: no weight may be below 0.
+        scores: Scores (queries, 105) by member, positives first; the fit uses ten candidates per query.
+        made_with: Checkpoint fingerprints by member.
+        positive: Constrain the weights to be non-negative.
     """
     scores = {name: values[:, COLUMNS] for name, values in scores.items()}
     ranges = {name: (float(values.min()), float(values.max())) for name, values in scores.items()}
@@ -127,7 +137,11 @@ def fitted(
 def write_regression(
     directory: Path, regression: Regression, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> None:
-    """Write a regression's directory as a whole. Raises OutputError."""
+    """Save a regression's checkpoint atomically.
+
+    Raises:
+        OutputError: If a file cannot be written.
+    """
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(regression)),
         METRICS: dump_json(metrics),

@@ -1,4 +1,4 @@
-"""A learned fusion's README: its weights, what they are worth, what they were fitted on."""
+"""Render the README of a learned fusion's checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def card(
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> str:
-    """Return the card as Markdown, from the tables `weights` and `models` of `training.fuse.fuse`."""
+    """Render the README as Markdown from the tables `weights` and `models` of `training.fuse.fuse`."""
     return cards.card(
         "fusion",
         name=name,
@@ -32,7 +32,7 @@ def card(
         weights=weights.to_dict("records"),
         pool_depths={member.name: member.best for member in model.members},
         checkpoints={member.name: member.checkpoints for member in model.members},
-        models={other: dict(_cells(own)) for other, own in models.groupby("model", sort=False)},
+        models={learner: dict(_cells(rows)) for learner, rows in models.groupby("model", sort=False)},
         metrics=metrics,
         evaluations=WAYS,
         measures=HEADLINES,
@@ -42,9 +42,9 @@ def card(
     )
 
 
-def _cells(of_model: pd.DataFrame) -> list[tuple[str, str]]:
-    """Write each measure's mean; except for the ridge regression itself, with the interval of the difference to it."""
+def _cells(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Format each measure's mean and, for learners other than ridge regression, the interval of the difference from it."""
     return [
         (str(row.measure), f"{row.mean:.3f}" + ("" if row.model == RIDGE else f" ({row.low:+.3f} to {row.high:+.3f})"))
-        for row in of_model.itertuples()
+        for row in rows.itertuples()
     ]

@@ -1,4 +1,4 @@
-"""A fusion's recipe: its members, and how their weights are fitted, read from a TOML file."""
+"""Read a learned fusion's recipe from TOML."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ from training.paths import FUSIONS
 
 Above0 = Annotated[float, Meta(gt=0, lt=LARGE)]
 Number = Annotated[int, Meta(ge=1, le=10_000)]
-DIGITS = 6  # of a weight: beyond them libraries and machines differ
-RIDGE = "ridge"  # the model of a fusion's checkpoint, by the name that others are compared with
+DIGITS = 6  # further digits differ between machines and library versions
+RIDGE = "ridge"  # the checkpoint's model
 
 
 class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of the ridge regression."""
+    """Settings of the ridge regression and its labels."""
 
-    alpha: Above0 = 1.0  # ridge's
-    unjudged: Annotated[int, Meta(ge=0)] = 20  # documents of a topic's pool that nobody judged, drawn to be fitted to as 0
-    share: Annotated[float, Meta(ge=0, le=1)] = 0.5  # of the second judgments in the labels, where there are any
+    alpha: Above0 = 1.0  # ridge penalty
+    unjudged: Annotated[int, Meta(ge=0)] = 20  # unjudged pool documents per topic, sampled and labelled 0
+    share: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if given
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
 
 class LambdaMART(msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True):
-    """Trees that are added up, see training/fusing/lambdamart.py."""
+    """Settings of LambdaMART."""
 
     trees: Number = 100
-    leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # of a tree, at most
-    least: Number = 20  # documents in a leaf
+    leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # maximum leaves per tree
+    least: Number = 20  # minimum documents per leaf
     learning_rate: Above0 = 0.05
 
 
 class RankNet(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
-    """A small network, see training/fusing/ranknet.py."""
+    """Settings of RankNet."""
 
-    hidden: Annotated[int, Meta(ge=0, le=1000)] = 8  # units of its hidden layer; 0: it has none and is a weighted sum
-    steps: Number = 300  # of Adam, each on all pairs
+    hidden: Annotated[int, Meta(ge=0, le=1000)] = 8  # hidden units; 0: linear model
+    steps: Number = 300  # full-batch Adam steps
     learning_rate: Above0 = 0.01
-    decay: Annotated[float, Meta(ge=0, lt=LARGE)] = 0.001  # of the weights, as Adam adds it to the gradient
+    decay: Annotated[float, Meta(ge=0, lt=LARGE)] = 0.001  # L2 penalty of Adam
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The recipe of a learned fusion."""
 
-    members: dict[str, Annotated[int, Meta(ge=0, le=DEEPEST)]]  # of each: its best documents that join the pool, a topic
-    baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # systems that it is compared with
-    tried: tuple[str, ...] = ()  # other members, which only score: what the fusion would be worth with each of them
-    length: Above0 | None = None  # so much of the logarithm of the number of words counts; None: it is no feature
+    members: dict[str, Annotated[int, Meta(ge=0, le=DEEPEST)]]  # member: pool depth per topic
+    baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # baseline systems
+    tried: tuple[str, ...] = ()  # candidate members: evaluated one at a time, scoring only
+    length: Above0 | None = None  # cap of the log-length feature; None: no such feature
     fit: Fit = Fit()
-    compared: dict[str, LambdaMART | RankNet] = {}  # models beside the ridge regression, by the same folds
+    compared: dict[str, LambdaMART | RankNet] = {}  # further learners, on the same folds
 
     def model(self, made_with: MadeWith, weights: Mapping[str, float], intercept: float) -> Linear:
-        """The model with such weights, features by their names' order; those without a weight are left out.
+        """Build the model from weights, features sorted by name; features without a weight are omitted.
 
         Raises:
-            ValueError: no member that is left proposes documents.
+            ValueError: If no remaining member contributes candidates.
         """
         rounded = {name: round(float(weight), DIGITS) for name, weight in weights.items()}
         members = tuple(
-            Member(name, dict(made_with[name]), best, rounded[name])
-            for name, best in sorted((dict.fromkeys(self.tried, 0) | self.members).items())
+            Member(name, dict(made_with[name]), pool_depth, rounded[name])
+            for name, pool_depth in sorted((dict.fromkeys(self.tried, 0) | self.members).items())
             if name in rounded
         )
         length = Length(self.length, rounded[LENGTH]) if self.length and LENGTH in rounded else None
@@ -78,34 +78,33 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def features(self) -> list[str]:
-        """The names of the features in their order."""
+        """Sorted feature names."""
         return sorted(self.members) + [LENGTH] * (self.length is not None)
 
 
 def read_recipe(name: str) -> Recipe:
-    """A recipe by its name in training/fusions, or a .toml file.
+    """Load a recipe by its name in training/fusions or from a .toml file.
 
     Raises:
-        UsageError: there is none, or it names what is not there.
+        UsageError: If the recipe is missing or names an unknown member or baseline.
     """
     file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
     try:
         recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Recipe)
         recipe.model({name: {} for name in recipe.members}, dict.fromkeys(recipe.features, 0.0), 0.0)
         if RIDGE in recipe.compared:
-            raise ValueError(f"compared.{RIDGE}: it is what others are compared with; expected another name")
+            raise ValueError(f"compared.{RIDGE}: this name is reserved for the checkpoint's model; choose another name")
         if len({*recipe.members, *recipe.tried}) < len(recipe.members) + len(recipe.tried):
-            raise ValueError(f"tried {', '.join(recipe.tried)}: expected different names, and none of a member")
+            raise ValueError(f"tried {', '.join(recipe.tried)}: names must be unique and differ from the members")
     except FileNotFoundError:
-        there = (path.stem for path in FUSIONS.glob("*.toml"))
-        raise UsageError(f"no fusion '{short(name)}'; {nearest(name, there)}") from None
+        available = (path.stem for path in FUSIONS.glob("*.toml"))
+        raise UsageError(f"unknown fusion '{short(name)}'; {nearest(name, available)}") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: no fusion ({error}); see training/fusions for examples") from None
-    for what, valid, given in (
+        raise UsageError(f"{file}: not a valid fusion recipe ({error}); see training/fusions for examples") from None
+    for kind, valid, names in (
         ("member", set(MEMBERS), [*recipe.members, *recipe.tried]),
         ("baseline", set(SYSTEMS), [*recipe.baselines]),
     ):
-        for one in given:
-            if one not in valid:
-                raise UsageError(f"{file}: unknown {what} '{short(one)}'; {nearest(one, valid)}")
+        for unknown in (name for name in names if name not in valid):
+            raise UsageError(f"{file}: unknown {kind} '{short(unknown)}'; {nearest(unknown, valid)}")
     return recipe

@@ -1,4 +1,4 @@
-"""The features of all pools, and the runs that come of fitting to them: on topics that were not fitted to."""
+"""Evaluate a learned fusion and its variants by cross-validation."""
 
 from __future__ import annotations
 
@@ -21,32 +21,30 @@ from submission.systems.execution import Execution
 from submission.systems.learned_fusion import PAIR, LearnedFusion
 from training.experiment import Experiment, run
 from training.fusing.fitting import Fitting, Model
-from training.fusing.lambdamart import lambdamart
-from training.fusing.ranknet import ranknet
 from training.fusing.recipe import RIDGE, Fit, LambdaMART, Recipe
-from training.fusing.ridge import Weights, ridge
+from training.fusing.ridge import Weights, lambdamart, ranknet, ridge
 from training.measuring.evaluate import HEADLINES, evaluate, judged_topics
 from training.measuring.folds import folds
 
 log = logging.getLogger(__name__)
 
-REPETITIONS = 10  # of the cross-validation, by other folds and other unjudged documents
+REPETITIONS = 10  # repeated cross-validation with new folds and unjudged samples
 JUDGED_ALONE = "fitted to judged documents alone"
 
 
 class Variant(NamedTuple):
-    """A fusion of some features, by a model, cross-validated once."""
+    """A feature subset and learner, cross-validated once."""
 
     features: tuple[str, ...]
-    draw: int = 0  # of folds and unjudged documents; 0: the fusion's own
+    draw: int = 0  # seed offset of folds and unjudged samples; 0: the fusion's own
     model: str = RIDGE
 
 
 class Trial:
-    """The features of all pools, and what comes of fitting to them, on topics that were not fitted to."""
+    """Features of the pools and cross-validated results of fusions fitted to them."""
 
     def __init__(self, name: str, recipe: Recipe, judged: Mapping[str, pd.DataFrame], execution: Execution) -> None:
-        """Compute the features, unless they are kept."""
+        """Load or compute the features."""
         self.name, self.recipe, self.judged, self.execution = name, recipe, judged, execution
         self.stage = LearnedFusion(
             tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name
@@ -58,87 +56,90 @@ class Trial:
         features, self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
 
         hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in judged.values()]
-        self.key = features, msgspec.json.encode(recipe, order="sorted"), hashes  # all that decides a variant's measures
+        self.key = features, msgspec.json.encode(recipe, order="sorted"), hashes  # inputs of a variant's results
 
     @property
     def ridge(self) -> partial[Weights]:
-        """The model of the checkpoint."""
+        """Learner of the checkpoint's model."""
         return partial(ridge, alpha=self.recipe.fit.alpha)
 
     def fitting(self, features: Collection[str], fit: Fit) -> Fitting:
-        """By some of the features, whose members have a pool of their own."""
+        """Label the pool of a feature subset's members."""
         pool = self.stage.pool(self.execution, self._unfitted(features))
         table = pool.merge(self.table[[*PAIR, *features]], on=PAIR)
         return Fitting(table, list(self.judged.values()), fit)
 
     def cross_validated(self, variant: Variant, unjudged: int | None = None) -> pd.DataFrame:
-        """Score `qid docno score`, each topic's documents by a model fitted without its fold.
+        """Return cross-validated scores `qid docno score` of a variant.
 
         Args:
-            variant: of the fusion.
-            unjudged: documents of a topic that are fitted to as 0; None: as many as the recipe says.
+            variant: Variant of the fusion.
+            unjudged: Unjudged documents per topic labelled 0; None: the recipe's setting.
         """
-        own = self.recipe.fit
-        number = own.unjudged if unjudged is None else unjudged
-        fit = msgspec.structs.replace(own, seed=own.seed + variant.draw, unjudged=number)
+        settings = self.recipe.fit
+        unjudged = settings.unjudged if unjudged is None else unjudged
+        fit = msgspec.structs.replace(settings, seed=settings.seed + variant.draw, unjudged=unjudged)
         return self.fitting(variant.features, fit).cross_validated(self._model(variant.model), self._folds(variant.draw))
 
     def runs(self) -> dict[str, pd.DataFrame]:
-        """The runs that are compared: the fusion, the same without unjudged documents in the fit, and the baselines."""
-        own = {
+        """Return the compared runs: the fusion, the fusion fitted to judged documents only, and the baselines."""
+        fusions = {
             self.name: self.ranked(self.cross_validated(self.own)),
             JUDGED_ALONE: self.ranked(self.cross_validated(self.own, unjudged=0)),
         }
         baselines = {name: self.execution.lists(SYSTEMS[name].stage) for name in self.recipe.baselines}
-        return own | {name: lists.cut(found, lists.DEPTH) for name, found in baselines.items()}
+        return fusions | {name: lists.cut(ranking, lists.DEPTH) for name, ranking in baselines.items()}
 
     def variants(self) -> dict[str, dict[str, pd.DataFrame]]:
-        """Measure the fusion's variants by topic, HEADLINES alone, and keep what is finished.
+        """Evaluate all variants per topic (HEADLINES only); results are cached.
 
         Returns:
-            By table and by the name in it: `ablation`, the fusion and without each feature, but for one without which no member
-            proposes documents; `repeated`, the same as means over REPETITIONS other folds and samples of unjudged documents;
-            `tried`, the fusion and with each member that is tried; `models`, all models, the ridge regression first.
+            By table and row: `ablation` (the fusion, and without each feature unless no candidate source remains); `repeated`
+            (the same, mean over REPETITIONS); `tried` (the fusion, and with each candidate member); `models` (all learners,
+            ridge first).
         """
         features, draws = self.recipe.features, range(1, REPETITIONS + 1)
-        without = {feature: self._with(name for name in features if name != feature) for feature in features}
-        ablated = {self.name: self.own} | {name: one for name, one in without.items() if self._proposes(one.features)}
+        leave_one_out = {feature: self._with(name for name in features if name != feature) for feature in features}
+        ablations = {self.name: self.own}
+        ablations |= {name: variant for name, variant in leave_one_out.items() if self._proposes(variant.features)}
         tables = {
-            "ablation": {name: [one] for name, one in ablated.items()},
-            "repeated": {name: [one._replace(draw=draw) for draw in draws] for name, one in ablated.items()},
+            "ablation": {name: [variant] for name, variant in ablations.items()},
+            "repeated": {name: [variant._replace(draw=draw) for draw in draws] for name, variant in ablations.items()},
             "tried": {self.name: [self.own], **{name: [self._with([*features, name])] for name in self.recipe.tried}},
             "models": {name: [self.own._replace(model=name)] for name in (RIDGE, *self.recipe.compared)},
         }
-        variants = list(dict.fromkeys(one for table in tables.values() for some in table.values() for one in some))
-        found = run(Variants(self), variants, self.execution.work.directory)
-        frames = {one: pd.DataFrame(values, self.topics, list(HEADLINES)) for one, values in found.items()}
+        variants = dict.fromkeys(variant for rows in tables.values() for group in rows.values() for variant in group)
+        results = run(Variants(self), list(variants), self.execution.work.directory)
+        frames = {variant: pd.DataFrame(values, self.topics, list(HEADLINES)) for variant, values in results.items()}
         return {
-            table: {name: pd.concat([frames[one] for one in some]).groupby(level=0).mean() for name, some in rows.items()}
+            table: {name: pd.concat([frames[item] for item in group]).groupby(level=0).mean() for name, group in rows.items()}
             for table, rows in tables.items()
         }
 
     def ranked(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """The lists of scores `qid docno score`, as deep as a run."""
+        """Convert scores `qid docno score` to a ranking cut at run depth."""
         return lists.cut(lists.ranked(scores, self.execution.topics), lists.DEPTH)
 
     def measured(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """The measures by topic of scores `qid docno score`, by the first judgments."""
+        """Evaluate scores `qid docno score` per topic with the first qrels."""
         return evaluate(self.ranked(scores), next(iter(self.judged.values())))
 
     def values(self, runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
-        """The measures by topic of runs, by all judgments."""
-        return {label: {run: evaluate(found, qrels) for run, found in runs.items()} for label, qrels in self.judged.items()}
+        """Evaluate runs per topic with all qrels."""
+        return {
+            label: {name: evaluate(ranking, qrels) for name, ranking in runs.items()} for label, qrels in self.judged.items()
+        }
 
     @property
     def own(self) -> Variant:
-        """The fusion itself."""
+        """The fusion with all its features."""
         return self._with(self.recipe.features)
 
     def _with(self, features: Iterable[str]) -> Variant:
         return Variant(tuple(features))
 
     def _proposes(self, features: Collection[str]) -> bool:
-        """Tell whether a member among some features proposes documents."""
+        """Return whether any of the features contributes candidates."""
         return any(self.recipe.members.get(name) for name in features)
 
     def _model(self, name: str) -> Model:
@@ -156,33 +157,33 @@ class Trial:
         return self.recipe.model(self.made_with, dict.fromkeys(features, 0.0), 0.0)
 
     def _features(self, model: Linear) -> tuple[str, pd.DataFrame]:
-        """Compute `qid docno` and a column a feature, and what decides them; members that take long keep their own parts."""
+        """Load or compute the feature table `qid docno FEATURE...`; return its cache key and the table."""
         pairs = self.stage.pool(self.execution, model)
-        decided_by = [model.fingerprint, code_fingerprint(__name__), *map(self.execution.key, self.stage.made_of())]
-        key = sha256("\n".join(decided_by).encode()).hexdigest()
-        kept = self.execution.work.place(f"features-{self.name}", key)
+        key_parts = [model.fingerprint, code_fingerprint(__name__), *map(self.execution.key, self.stage.made_of())]
+        key = sha256("\n".join(key_parts).encode()).hexdigest()
+        cache = self.execution.work.place(f"features-{self.name}", key)
         names = list(model.weights)
-        made = kept.array("features.npy", lambda: self.stage.features(self.execution, model, pairs)[names].to_numpy(float))
-        log.info("%d pairs in the pools of %d topics, %d features", len(pairs), pairs["qid"].nunique(), len(names))
-        return key, pairs.assign(**dict(zip(names, made.T, strict=True)))
+        values = cache.array("features.npy", lambda: self.stage.features(self.execution, model, pairs)[names].to_numpy(float))
+        log.info("Pooled %d pairs of %d topics, %d features", len(pairs), pairs["qid"].nunique(), len(names))
+        return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
 
 
 @dataclass(frozen=True)
 class Variants(Experiment[Variant, np.ndarray]):
-    """The variants of a fusion as an experiment: a result is the measures (topics, HEADLINES), by the first judgments."""
+    """Experiment over variants; a result has shape (topics, HEADLINES), by the first qrels."""
 
     unit, result = "variants", np.ndarray
     trial: Trial
 
     @property
     def name(self) -> str:
-        """The name of the fusion's results."""
+        """Name of the cache directory."""
         return f"fusion-{self.trial.name}"
 
     def key(self, variant: Variant) -> object:
-        """Return all that decides the measures of a variant."""
+        """Return the cache key of a variant."""
         return self.trial.key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:
-        """Fit a variant without each fold and measure what it ranks."""
+        """Cross-validate and evaluate a variant."""
         return self.trial.measured(self.trial.cross_validated(variant))[list(HEADLINES)].to_numpy()

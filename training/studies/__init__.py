@@ -1,3 +1,3 @@
-"""Studies: experiments that measure ways of training and write tables, but no checkpoint."""
+"""Experiments that compare training methods with published results; they write tables, no checkpoints."""
 
 from __future__ import annotations

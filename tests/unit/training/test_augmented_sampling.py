@@ -11,8 +11,9 @@ from rank_bm25 import BM25Okapi
 
 from submission.errors import TrainingError
 from submission.text.normalise import normalise
+from training.augmented.arguments import thinned
 from training.augmented.kde import by_class, by_density, retention
-from training.augmented.sampling import Sentences, bm25, random, semantic, thinned
+from training.augmented.sampling import Sentences, bm25, random, semantic
 
 WORDS = [f"{first}{second}ord" for first in "bcdfg" for second in "aeiou"]
 

@@ -28,9 +28,10 @@ from training.__main__ import main
 from training.augmented.arguments import arguments, gold, sampled
 from training.augmented.collection import Dev
 from training.augmented.models import Training, built, scores, trained, vectors
-from training.augmented.students import LOSSES, NETWORKS, TEACHER, UNTRAINED, Network, Students
+from training.augmented.students import TEACHER, UNTRAINED, Network, Students
 from training.data.tables import load_validation
 from training.fitting.validation import by_cosine, validate
+from training.studies.students import LOSSES, NETWORKS
 from training.tasks import read_recipe
 from training.tasks.student import Student
 

@@ -1,3 +1,3 @@
-"""Argument quality: networks trained on lists, by the protocol of the published work; its use for re-ranking."""
+"""Evaluate listwise argument-quality networks by the protocol of Favreau et al. (2022)."""
 
 from __future__ import annotations

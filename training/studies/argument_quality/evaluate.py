@@ -1,4 +1,4 @@
-"""The protocol carried out: each network of each part is trained once, kept, and measured beside what needs no training."""
+"""Train, cache and evaluate the networks of all settings, with baselines."""
 
 from __future__ import annotations
 
@@ -27,80 +27,86 @@ from training.studies.argument_quality.untrained import ridge, vectors
 from training.tasks.lists import Lists
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
-REORDERED = "both_to_webis"  # whose networks re-order the lists of Webis-ArgQuality-20
-ROWS = (*PARTS, table.LISTS)  # the parts that rows have, in their order
+REORDERED = "both_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
+ROWS = (*PARTS, table.LISTS)  # row order of the CSV
 
 
 def parts_of_rows(parts: Sequence[str]) -> list[str]:
-    """Return the parts of the rows that measuring some parts gives."""
+    """Return the settings whose rows a study of `parts` replaces."""
     return [*parts, table.LISTS] if REORDERED in parts else [*parts]
 
 
 @dataclass(frozen=True)
 class Networks(Experiment[Cell, np.ndarray]):
-    """The networks of some parts as an experiment: a cell's result is the scores (rows,) of a network."""
+    """Experiment over networks; a result is a network's scores (rows,)."""
 
     name, unit, result = "quality", "words", np.ndarray
-    trials: Mapping[str, Trial]  # by part
-    keys: Mapping[str, Any]  # by part, all that decides its results
+    trials: Mapping[str, Trial]  # by setting
+    keys: Mapping[str, Any]  # inputs of the results, by setting
     epochs: float
 
     def key(self, cell: Cell) -> object:
-        """Return all that decides a cell's scores."""
+        """Return the cache key of a cell."""
         return self.keys[cell.part], cell
 
     def size(self, cell: Cell) -> int:
-        """Return about how many words are read; one that is trained on counts twice."""
+        """Estimate the number of words processed; training words count twice."""
         trial = self.trials[cell.part]
-        length = lengths(trial.table)
-        train, dev = (length[trial.rows(cell.fold, which)].sum() for which in ("train", "dev"))
-        return int(self.epochs * (2 * train + dev) + length[trial.scored(cell.fold)].sum())
+        word_counts = lengths(trial.table)
+        train, dev = (word_counts[trial.rows(cell.fold, split)].sum() for split in ("train", "dev"))
+        return int(self.epochs * (2 * train + dev) + word_counts[trial.scored(cell.fold)].sum())
 
     def compute(self, cell: Cell) -> np.ndarray:
-        """Train a network and score the arguments. Raises TrainingError: it learns nothing."""
+        """Train a network and score the arguments.
+
+        Raises:
+            TrainingError: If the network does not learn.
+        """
         return self.trials[cell.part].computed(cell)
 
 
 def evaluate(
     parts: Sequence[str], seeds: int, recipe: Recipe, work: Path, device: torch.device, processes: int
 ) -> tuple[pd.DataFrame, bytes]:
-    """Train and measure everything that is not kept.
+    """Train and evaluate all networks; results are cached.
 
     Args:
-        parts: names of PARTS, each once.
-        seeds: of networks.
-        recipe: how they are trained.
-        work: the directory where `prepare lists` wrote; what is finished is kept there.
-        device: where to compute.
-        processes: so many networks at a time.
+        parts: Names of PARTS.
+        seeds: Seeds per network.
+        recipe: Training recipe.
+        work: Working directory prepared by `prepare lists`; also caches results.
+        device: Device to compute on.
+        processes: Networks trained in parallel.
 
     Returns:
-        The table, columns `table.COLUMNS`, and a picture (PNG) of the first seed's scores by length. A row of the table is a
-        measure of a network: the macro mean over lists, its 95 % interval over lists that are drawn anew, the deviation
-        between seeds, and the paper's figure. Of re-ordered lists means and intervals are over topics, and each measure also
-        has what it gained over the given order.
+        The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by length. One row per network
+        and measure: macro mean over topics, 95 % bootstrap interval, standard deviation over seeds, and the published value.
+        For re-ranked lists, each measure also has its gain over the original order.
 
     Raises:
-        UsageError: no such part, a recipe that does not learn from lists. InputError: no tables, or too few debates.
-        CheckpointError: no encoder. TrainingError: a network that learns nothing. OutputError: something cannot be kept.
+        UsageError: If a setting is unknown or the recipe is not listwise.
+        InputError: If tables are missing or have too few debates.
+        CheckpointError: If the encoder is missing.
+        TrainingError: If a network does not learn.
+        OutputError: If a file cannot be written.
     """
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
-        raise UsageError(f"no part '{unknown[0]}'; {nearest(unknown[0], PARTS)}")
+        raise UsageError(f"unknown setting '{unknown[0]}'; {nearest(unknown[0], PARTS)}")
     if not isinstance(recipe.task, Lists):
-        raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [lists] to learn from; take one of tfr_bert")
+        raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [lists] table; choose a tfr_bert recipe")
     tables = {name: quality_table(work, name) for name in ("ukp", "ibm")} | {"webis": judgments(work)}
     trials = {name: Trial(PARTS[name], tables, recipe, device) for name in parts}
     keys = {name: _key(trial.part, tables, recipe, device) for name, trial in trials.items()}
-    scored = run(Networks(trials, keys, recipe.training.epochs), cells(parts, recipe, seeds), work, processes)
-    needed = {data: None for trial in trials.values() for data in (*trial.part.trains, *trial.part.tests)}
-    untrained = {data: vectors(tables[data]["premise"].tolist(), recipe.encoder, device) for data in needed}
+    scores = run(Networks(trials, keys, recipe.training.epochs), cells(parts, recipe, seeds), work, processes)
+    data_sets = {data: None for trial in trials.values() for data in (*trial.part.trains, *trial.part.tests)}
+    embeddings = {data: vectors(tables[data]["premise"].tolist(), recipe.encoder, device) for data in data_sets}
     rows: list[dict[str, object]] = []
     panels: list[Panel] = []
     for name, trial in trials.items():
-        own, part = {cell: scores for cell, scores in scored.items() if cell.part == name}, trial.part
-        networks = _networks(trial, own, np.concatenate([untrained[data] for data in (*part.trains, *part.tests)]))
-        rows += [*table.measured(name, trial, networks), *table.on_dev(name, trial, own)]
+        cell_scores, part = {cell: values for cell, values in scores.items() if cell.part == name}, trial.part
+        networks = _networks(trial, cell_scores, np.concatenate([embeddings[data] for data in (*part.trains, *part.tests)]))
+        rows += [*table.measured(name, trial, networks), *table.on_dev(name, trial, cell_scores)]
         if name == REORDERED:
             rows += table.reordered(trial, networks)
         panels += table.panels(name, trial, networks[recipe.task.loss][0])
@@ -108,13 +114,14 @@ def evaluate(
 
 
 def _key(part: Part, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
-    data = [hashlib.sha256(tables[own].to_csv(index=False).encode()).hexdigest() for own in (*part.trains, *part.tests)]
+    names = (*part.trains, *part.tests)
+    data = [hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest() for name in names]
     code = code_fingerprint(Trial.__module__, recipe.task.network_class(recipe).__module__)
     return _settings(recipe), Pretrained(recipe.encoder.name).sha256, code, device.type, data
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    """Of a recipe what decides and is not a cell's own."""
+    """Return the recipe settings shared by all cells."""
     settings: dict[str, Any] = msgspec.to_builtins(recipe)
     settings["network"].pop("topic", None)
     for name in ("loss", "data"):
@@ -123,21 +130,21 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     return settings
 
 
-def _networks(trial: Trial, scored: Mapping[Cell, np.ndarray], found: np.ndarray) -> table.Networks:
-    """Return the scores of each network where it is tested, an array a seed, and those of the baselines."""
+def _networks(trial: Trial, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray) -> table.Networks:
+    """Collect test scores by network, one array per seed, including the baselines."""
     folds = range(trial.part.folds)
     networks: table.Networks = {
         LENGTH: [lengths(trial.table)],
-        UNTRAINED: [trial.tested([ridge(found, trial.table, trial.rows(fold, "train")) for fold in folds])],
+        UNTRAINED: [trial.tested([ridge(embeddings, trial.table, trial.rows(fold, "train")) for fold in folds])],
     }
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
-    for cell, scores in scored.items():  # folds come in their order
+    for cell, scores in cell_scores.items():  # cells are ordered by fold
         by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
     for members in by_seed.values():
-        for name, own in members.items():
-            networks.setdefault(name, []).append(trial.tested(own))
+        for name, fold_scores in members.items():
+            networks.setdefault(name, []).append(trial.tested(fold_scores))
         if trial.part.all_losses:
             for name, standardised in ((ENSEMBLE, False), (f"{ENSEMBLE}, standardised", True)):
-                together = [trial.tested(own, standardised) for own in members.values()]
-                networks.setdefault(name, []).append(np.mean(together, axis=0))
+                member_scores = [trial.tested(fold_scores, standardised) for fold_scores in members.values()]
+                networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
     return networks

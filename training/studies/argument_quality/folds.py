@@ -1,4 +1,4 @@
-"""Divide debates or lists into training, dev and test folds, never a part of one."""
+"""Assign debates or topics to training, dev and test folds."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Fold:
-    """A division of names, of debates or of lists."""
+    """Names of the train, dev and test debates (or topics)."""
 
     train: frozenset[str]
-    dev: frozenset[str]  # choose the epoch
+    dev: frozenset[str]  # for early stopping
     test: frozenset[str]
 
 
 def folds(names: Sequence[str], number: int, dev: int, seed: int) -> list[Fold]:
-    """Divide names so that each tests once: folds differ by one at most in what they test.
+    """Split names so that each is tested once; test sizes differ by at most 1.
 
     Args:
-        names: in any order, each once.
-        number: of folds; 1: nothing is tested.
-        dev: how many choose the epoch, of those that do not test.
-        seed: of the order in which names are dealt out.
+        names: Distinct names in any order.
+        number: Number of folds; 1: nothing is tested.
+        dev: Number of dev names per fold.
+        seed: Seed of the assignment.
 
     Raises:
-        ValueError: too few names for so many folds, or nothing left to train on.
+        ValueError: If there are too few names for the folds and for training.
     """
     ordered = sorted(names)
-    dealt = [ordered[place] for place in np.random.default_rng(seed).permutation(len(ordered))]
-    tests: list[list[str]] = [dealt[first::number] for first in range(number)] if number > 1 else [[]]
-    if number > len(dealt) or len(dealt) - max(map(len, tests)) <= dev:
-        raise ValueError(f"{len(dealt)} names: too few for {number} folds with {dev} to choose by")
-    found = []
-    for place, test in enumerate(tests):
-        others = [name for own in tests[place + 1 :] + tests[:place] for name in own] or dealt
-        found.append(Fold(frozenset(others[dev:]), frozenset(others[:dev]), frozenset(test)))
-    return found
+    shuffled = [ordered[index] for index in np.random.default_rng(seed).permutation(len(ordered))]
+    tests: list[list[str]] = [shuffled[first::number] for first in range(number)] if number > 1 else [[]]
+    if number > len(shuffled) or len(shuffled) - max(map(len, tests)) <= dev:
+        raise ValueError(f"{len(shuffled)} names: too few for {number} folds with {dev} for dev")
+    splits = []
+    for fold, test in enumerate(tests):
+        remaining = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled
+        splits.append(Fold(frozenset(remaining[dev:]), frozenset(remaining[:dev]), frozenset(test)))
+    return splits

@@ -1,7 +1,8 @@
-"""The paper's own figures, of bert-base-uncased (Favreau et al. 2022, table 5), macro means over its test lists.
+"""Results published by Favreau et al. (2022, table 5): bert-base-uncased, macro means over test topics.
 
-Of its measures those that compare: its nDCG has gains that it does not say, and on UKP they seem to be PageRanks as published,
-of which the largest are the worst arguments'. Its test lists are not known either; ours are all lists, each in its fold.
+Only correlations are comparable: Favreau et al. do not state their nDCG gains; on UKP they appear to be the published PageRank
+scores, whose largest values belong to the worst arguments. Their test topics are unknown; ours are all topics, each tested in
+its fold.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """Correlations."""
+    """Published correlations."""
 
     pearson: float
     spearman: float

@@ -11,11 +11,11 @@ from scipy.stats import spearmanr
 from training.pictures import figure, png
 
 COLUMNS = 3
-INCHES = 3.3  # a panel's width and height
+INCHES = 3.3  # width and height of a panel
 
 
 class Panel(NamedTuple):
-    """The arguments of a data set: words, scores and quality, (arguments,) each; quality up to 1, the best of its list."""
+    """Word counts, scores and quality percentiles (arguments,) of a data set."""
 
     title: str
     words: np.ndarray
@@ -24,10 +24,10 @@ class Panel(NamedTuple):
 
 
 def length_plot(panels: Sequence[Panel]) -> bytes:
-    """A panel a data set, a point an argument; the darker, the better it was judged."""
+    """Plot one panel per data set and one point per argument; darker is better."""
     rows = -(-len(panels) // COLUMNS)
-    drawn = figure(INCHES * COLUMNS, INCHES * rows)
-    grid = drawn.subplots(rows, COLUMNS, squeeze=False)
+    fig = figure(INCHES * COLUMNS, INCHES * rows)
+    grid = fig.subplots(rows, COLUMNS, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for axes, panel in zip(grid.flat, panels, strict=False):
@@ -37,4 +37,4 @@ def length_plot(panels: Sequence[Panel]) -> bytes:
         axes.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
         axes.set(xlabel="words", ylabel="score")
         axes.grid(alpha=0.3)
-    return png(drawn)
+    return png(fig)

@@ -1,8 +1,8 @@
-"""The training and test sets of all parts: leaving debates out, leaving lists out, and across data sets.
+"""Define the training and test data of all settings: held-out debates, held-out topics, cross-data-set transfer.
 
-The published work leaves some topics out whose other side it trains on; here a debate is left out with both its sides, and the
-other way stands beside it (ukp_32_folds). The parts that train most often, of 16 and 32 folds, have one seed; all parts but
-"ukp" have the recipe's loss alone.
+Favreau et al. (2022) hold out topics but train on the opposite side of the same debate. We hold out whole debates, and
+replicate the published split as ukp_32_folds. The 16- and 32-fold settings use one seed. Only "ukp" compares all losses; the
+others use the recipe's loss.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from training.studies.argument_quality.folds import Fold, folds
 from training.studies.argument_quality.training import scores, trained
 from training.tasks.lists import Lists
 
-DEV = {"ukp": 3, "ibm": 2}  # debates, or lists, of a data set that choose the epoch
-DIVISION = 0  # the seed of all divisions: networks of all seeds are tested on the same
+DEV = {"ukp": 3, "ibm": 2}  # dev debates (or topics) for early stopping, by data set
+DIVISION = 0  # one split for all network seeds
 
 
 @dataclass(frozen=True)
 class Part:
-    """Data sets that train, in folds of which each tests once, and those that test beside."""
+    """Training data sets, their folds, and further test data sets."""
 
     trains: tuple[str, ...]
     tests: tuple[str, ...] = ()
-    folds: int = 1  # 1: all of it trains
-    by: str = "debate"  # what is left out as a whole; or topic, a list
+    folds: int = 1  # 1: train on everything
+    by: str = "debate"  # held-out unit: debate or topic
     all_losses: bool = False
-    once: bool = False  # of several seeds the first alone
-    alone: bool = False  # also a network that sees the argument without its topic
+    once: bool = False  # first seed only
+    alone: bool = False  # also train a network without the topic
 
 
 PARTS = {
@@ -53,22 +53,22 @@ PARTS = {
 
 
 class Cell(NamedTuple):
-    """A network that is trained once."""
+    """One training: setting, seed, loss, input and fold."""
 
     part: str
     seed: int
     loss: str
-    topic: bool  # whether it sees the topic
+    topic: bool  # topic and argument, or argument only
     fold: int
 
     @property
     def network(self) -> str:
-        """Return the name of the network, the same for all folds and seeds."""
+        """Return the network's name, independent of fold and seed."""
         return self.loss if self.topic else f"{self.loss}, argument alone"
 
 
 def cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
-    """The networks of some parts, in the order in which they are trained: a whole seed after the other."""
+    """List the cells of settings in training order, seed by seed."""
     assert isinstance(recipe.task, Lists)
     return [
         Cell(name, seed, loss, topic, fold)
@@ -82,63 +82,67 @@ def cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
 
 
 class Trial:
-    """A part with its arguments and folds, and what trains a network on one of them."""
+    """Trains and scores the networks of a setting."""
 
     def __init__(self, part: Part, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
-        """Divide the data sets into folds; train nothing.
+        """Split the data sets into folds without training.
 
         Args:
-            part: of PARTS.
-            tables: of all data sets.
-            recipe: loss, seed and topic are the cells'.
-            device: where to compute.
+            part: Setting.
+            tables: Tables by data set.
+            recipe: Recipe; loss, seed and topic come from the cell.
+            device: Device to compute on.
 
         Raises:
-            InputError: too few debates.
+            InputError: If there are too few debates.
         """
         self.table = pd.concat([tables[name] for name in (*part.trains, *part.tests)], ignore_index=True)
         self.part, self._recipe, self._device = part, recipe, device
-        divided = [_divided(tables[name], name, part) for name in part.trains]
+        fold_splits = [_divided(tables[name], name, part) for name in part.trains]
         self.folds = [
-            Fold(*(frozenset[str]().union(*(getattr(own, which) for own in same)) for which in ("train", "dev", "test")))
-            for same in zip(*divided, strict=True)
+            Fold(*(frozenset[str]().union(*(getattr(fold, split) for fold in same)) for split in ("train", "dev", "test")))
+            for same in zip(*fold_splits, strict=True)
         ]
 
     def rows(self, fold: int, which: str) -> np.ndarray:
-        """Whether each argument is of a fold's `train`, `dev` or `test`, (rows,)."""
-        inside = self.table[self.part.by].isin(getattr(self.folds[fold], which))
-        trains = self.table["data"].isin(self.part.trains)
-        return (inside & trains | (~trains & (which == "test"))).to_numpy()
+        """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments."""
+        in_split = self.table[self.part.by].isin(getattr(self.folds[fold], which))
+        is_training_data = self.table["data"].isin(self.part.trains)
+        return (in_split & is_training_data | (~is_training_data & (which == "test"))).to_numpy()
 
     def scored(self, fold: int) -> np.ndarray:
-        """Whether a fold's network scores an argument, (rows,): to choose, to test, and where it is standardised by them."""
-        asked = ("train", "dev", "test") if self.part.all_losses else ("dev", "test")
-        found: np.ndarray = np.any([self.rows(fold, which) for which in asked], axis=0)
-        return found
+        """Return a mask (rows,) of the arguments that a fold's network scores: dev, test, and training if standardised."""
+        splits = ("train", "dev", "test") if self.part.all_losses else ("dev", "test")
+        mask: np.ndarray = np.any([self.rows(fold, split) for split in splits], axis=0)
+        return mask
 
     def computed(self, cell: Cell) -> np.ndarray:
-        """Train a network: its scores, (rows,) float32, NaN where it is not asked. Raises TrainingError: it learns nothing."""
+        """Train a network and return its scores (rows,) float32; NaN for arguments that it does not score.
+
+        Raises:
+            TrainingError: If the network does not learn.
+        """
         task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
-        train, dev = (self.table.loc[self.rows(cell.fold, which), COLUMNS] for which in ("train", "dev"))
+        train, dev = (self.table.loc[self.rows(cell.fold, split), COLUMNS] for split in ("train", "dev"))
         try:
-            learned = trained(recipe, train, dev, self._device)
+            trainee = trained(recipe, train, dev, self._device)
         except TrainingError as error:
             raise TrainingError(f"{cell.part}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}") from None
-        found, asked = np.full(len(self.table), np.nan, dtype=np.float32), self.scored(cell.fold)
-        found[asked] = scores(learned, self.table.loc[asked, COLUMNS], self._device)
-        return found
+        values, mask = np.full(len(self.table), np.nan, dtype=np.float32), self.scored(cell.fold)
+        values[mask] = scores(trainee, self.table.loc[mask, COLUMNS], self._device)
+        return values
 
-    def tested(self, found: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:
-        """One array (rows,) of what each fold's network, (rows,) each, scores where the fold tests; elsewhere NaN.
+    def tested(self, fold_scores: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:
+        """Combine the folds' test scores into one array (rows,); NaN for untested arguments.
 
-        Standardised: less the mean, divided by the deviation, of what the network scores where it was trained.
+        If `standardised`, scores are z-scores relative to the network's training scores.
         """
-        whole = np.full(len(self.table), np.nan)
-        for fold, own in enumerate(found):
-            test, train = (self.rows(fold, which) for which in ("test", "train"))
-            whole[test] = (own[test] - own[train].mean()) / own[train].std() if standardised else own[test]
-        return whole
+        combined = np.full(len(self.table), np.nan)
+        for fold, values in enumerate(fold_scores):
+            test, train = (self.rows(fold, split) for split in ("test", "train"))
+            combined[test] = (values[test] - values[train].mean()) / values[train].std() if standardised else values[test]
+        return combined
 
 
 def _divided(table: pd.DataFrame, name: str, part: Part) -> list[Fold]:
@@ -146,4 +150,4 @@ def _divided(table: pd.DataFrame, name: str, part: Part) -> list[Fold]:
     try:
         return folds(names, part.folds, DEV[name], DIVISION)
     except ValueError as error:
-        raise InputError(f"{name}, divided by {part.by}: {error}; take the whole data set") from None
+        raise InputError(f"{name}, split by {part.by}: {error}; use the full data set") from None

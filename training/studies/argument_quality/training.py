@@ -1,4 +1,4 @@
-"""A network trained on given topics and chosen on others, in memory: what an evaluation with folds needs many of."""
+"""Train and select a network in memory, for evaluations with many folds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from submission.rankers.bert import BERTNetwork, BlockForCls
 from submission.scoring.pairs import score_pairs
 from submission.text.tokenisers import Tokeniser
 from training.fitting.frozen_layers import FrozenLayers
-from training.fitting.loop import train as validations
+from training.fitting.loop import train as train_loop
 from training.fitting.network import build
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
@@ -25,21 +25,22 @@ from training.fitting.validation import evaluating
 from training.quality.listwise import read
 from training.tasks.lists import Lists, QualityLists
 
-_SHARED: dict[tuple[PretrainedEncoder, str], FrozenLayers] = {}  # of encoders on a device; a process trains many networks
+_SHARED: dict[tuple[PretrainedEncoder, str], FrozenLayers] = {}  # by encoder and device, shared by all networks of a process
 
 
 def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> Trainee[Ranker, Tokeniser]:
-    """The network of the validation that is best by Spearman, unrounded.
+    """Train a network and return the one with the best validation Spearman (unrounded).
 
     Args:
-        recipe: with lists; its seed, settings and loss decide, the names of its data do not.
-        train: the topics to learn from, see `quality_table`.
-        dev: the topics to choose on.
-        device: where to compute, and where the network is left.
+        recipe: Listwise recipe; its data names are ignored.
+        train: Training topics, see `quality_table`.
+        dev: Dev topics.
+        device: Device of the network.
 
     Raises:
-        InputError: a topic of dev has no order. TrainingError: a non-finite loss, or a dead network.
-        CheckpointError: no encoder, no start.
+        InputError: If a dev topic has no two different grades.
+        TrainingError: If the loss is not finite or the network is dead.
+        CheckpointError: If the encoder or initial checkpoint is missing.
     """
     trainee = build(recipe, Path(), CHECKPOINTS)  # without word vectors
     ranker = trainee.network.to(device)
@@ -48,7 +49,7 @@ def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torc
     task = QualityLists(train, dev, recipe.task, trainee.reader, device)
     schedule, state, optimiser = Schedule(recipe, task.size), State(""), trainee.optimiser(recipe.training, recipe.encoder)
     best = {}
-    for row in validations(ranker, optimiser, task, schedule, state, range(schedule.steps)):
+    for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.steps)):
         if recipe.task.curve.kept(state.rows) is row:
             best = {name: value.detach().clone() for name, value in ranker.named_parameters() if value.requires_grad}
     ranker.load_state_dict({**ranker.state_dict(), **best})
@@ -56,16 +57,16 @@ def trained(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torc
 
 
 def scores(trainee: Trainee[Ranker, Tokeniser], table: pd.DataFrame, device: torch.device) -> np.ndarray:
-    """The scores (rows,) float32 of a table's arguments for their topics, in its order."""
+    """Score a table's arguments for their topics (rows,) float32."""
     with evaluating(trainee.network):
         return score_pairs(trainee.network.to(device), read(table, trainee.reader), device)
 
 
 def _lighten(trainee: Trainee[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:
-    """Spare a BERT network in training what changes nothing but which numbers are drawn for dropout.
+    """Speed up BERT training without changing results except for dropout draws.
 
-    What its frozen blocks make of a pair is the same in all folds, losses and seeds, and computed once; of its last block
-    nothing but [CLS] is read.
+    Activations of frozen blocks are computed once per pair and shared by all folds, losses and seeds; the last block is
+    computed for [CLS] only.
     """
     frozen, network = recipe.encoder.frozen, trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:

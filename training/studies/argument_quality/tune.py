@@ -1,7 +1,7 @@
-"""Tune how many documents a system re-orders by quality and by how much; chosen on judged topics, measured on others.
+"""Tune a system's quality re-ranking: depth and weight.
 
-Judgments of relevance say what the new order costs, the lists of Webis-ArgQuality-20 what it costs and what it gains. The two
-share questions: such a question tests on both sides or on none.
+Relevance judgments measure the loss in relevance; Webis-ArgQuality-20 measures loss in relevance and gain in quality. Questions
+that occur in both are in the same fold.
 """
 
 from __future__ import annotations
@@ -47,59 +47,50 @@ GIVEN_ORDER = "given order"
 
 
 def tune_quality(system: System, qrels_file: Path, execution: Execution, output: Path) -> pd.DataFrame:
-    """Try all points, write the best as the system's checkpoint, which has the whole grid too, as grid.csv and grid.png.
+    """Evaluate all grid points and save the best as the system's checkpoint, with the full grid as grid.csv and grid.png.
 
     Args:
-        system: one that re-orders.
-        qrels_file: judgments of relevance.
-        execution: on the input that they judge; its working directory has what `prepare lists` wrote.
-        output: the checkpoint's directory.
+        system: Quality re-ranking system.
+        qrels_file: Relevance judgments.
+        execution: Execution on the judged input; its working directory was prepared by `prepare lists`.
+        output: Checkpoint directory.
 
     Returns:
-        The grid: a row a point with the means over all topics.
+        The grid: one row per grid point with the means over all topics.
 
     Raises:
-        UsageError: the system re-orders nothing. InputError: malformed files, no tables. CheckpointError: what it is made of is
-        missing. OutputError: something cannot be written.
+        UsageError: If the system does not re-rank by quality.
+        InputError: If files are malformed or tables are missing.
+        CheckpointError: If a required checkpoint is missing.
+        OutputError: If a file cannot be written.
     """
     stage = system.stage
     if not isinstance(stage, QualityReranking):
-        raise UsageError(f"{system.name} re-orders nothing; choose a system that does")
+        raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
     work = execution.work.directory
     judged = judgments(work)
     network = stage.quality.opened(execution.checkpoints)
     assert isinstance(network, Checkpoint)
     quality = network.scores(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
-    on_webis = rerank.values(judged, quality)[:, :ALONE]
+    webis_values = rerank.values(judged, quality)[:, :ALONE]
     qrels = read_qrels(qrels_file, execution.documents.all_docnos())
     require_overlap(execution.input, qrels, qrels_file.name)
-    on_topics, qids = _on_topics(stage, qrels, execution)
+    touche_values, qids = _on_topics(stage, qrels, execution)
 
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
-    of_topics = np.array([normalise(texts[qid]) for qid in qids])
-    of_webis = np.array([normalise(own["topic"].iloc[0]) for _, own in judged.groupby("qid")])
-    held_out = np.empty_like(on_topics[:, 0]), np.empty_like(on_webis[:, 0])
-    found = []
-    for fold in folds(sorted({*of_topics, *of_webis}), FOLDS, 0, 0):
-        tests = [np.isin(questions, list(fold.test)) for questions in (of_topics, of_webis)]
-        point = _chosen(on_topics[~tests[0]], on_webis[~tests[1]])
-        for measured, values, test in zip(held_out, (on_topics, on_webis), tests, strict=True):
-            measured[test] = values[test, point]
-        found.append(point)
-    best = _chosen(on_topics, on_webis)
+    touche_questions = np.array([normalise(texts[qid]) for qid in qids])
+    webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judged.groupby("qid")])
+    best = _chosen(touche_values, webis_values)
     metrics = {
-        "topics": {qrels_file.name: len(on_topics), "Webis-ArgQuality-20": len(on_webis)},
-        GIVEN_ORDER: _means(on_topics[:, GIVEN], on_webis[:, GIVEN]),
-        CROSS_VALIDATED: _means(*held_out),
-        "gained": _gained(held_out[0] - on_topics[:, GIVEN], held_out[1] - on_webis[:, GIVEN]),
-        "folds": [_axes(point) for point in found],
-        CHOSEN_ON: _means(on_topics[:, best], on_webis[:, best]),
+        "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
+        **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
+        CHOSEN_ON: _means(touche_values[:, best], webis_values[:, best]),
     }
     table = pd.DataFrame([_axes(point) for point in range(ALONE)])
-    table[[*MEASURES, *WEBIS]] = np.hstack([defined_mean(on_topics, 0), on_webis.mean(axis=0)])
+    table[[*MEASURES, *WEBIS]] = np.hstack([defined_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
     provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
-    text = card(
+    readme = card(
         "quality", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS), metrics=metrics,
         max_loss=rerank.LOSS, constrained_measures=(MEASURES[DECIDES], WEBIS[HELD]),
         evaluations=(GIVEN_ORDER, CROSS_VALIDATED, CHOSEN_ON),
@@ -107,7 +98,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     contents = {
         CONFIG: dump_json(msgspec.to_builtins(POINTS[best])),
         METRICS: dump_json(metrics),
-        CARD: text.encode(),
+        CARD: readme.encode(),
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
         "grid.png": grid_plot(table, AXES, WEBIS[RAISED]),
     }
@@ -116,43 +107,64 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     return table
 
 
+def _cross_validate(
+    touche_values: np.ndarray, webis_values: np.ndarray, touche_questions: np.ndarray, webis_questions: np.ndarray
+) -> dict[str, Any]:
+    """Return the metrics of the original order and, cross-validated over questions, of re-ranking."""
+    held_out = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
+    points = []
+    for fold in folds(sorted({*touche_questions, *webis_questions}), FOLDS, 0, 0):
+        test_masks = [np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)]
+        point = _chosen(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
+        for measured, values, mask in zip(held_out, (touche_values, webis_values), test_masks, strict=True):
+            measured[mask] = values[mask, point]
+        points.append(point)
+    original = touche_values[:, GIVEN], webis_values[:, GIVEN]
+    return {
+        GIVEN_ORDER: _means(*original),
+        CROSS_VALIDATED: _means(*held_out),
+        "gained": _gained(held_out[0] - original[0], held_out[1] - original[1]),
+        "folds": [_axes(point) for point in points],
+    }
+
+
 def _on_topics(stage: QualityReranking, qrels: pd.DataFrame, execution: Execution) -> tuple[np.ndarray, list[str]]:
-    """The measures (topics, points, MEASURES) of the judged topics at each point, and their ids."""
-    listed = lists.cut(execution.lists(stage.relevance), DEPTH).reset_index(drop=True)
-    head = listed[listed["rank"] <= max(rerank.DEPTHS)]
-    quality = pd.Series(stage.quality.scores(execution, head[["qid", "docno"]]), index=head.index)
-    found = []
-    for point in progress(POINTS, "re-ordered", "points"):
-        scores = pd.Series(0.0, index=listed.index)
-        for _, own in listed.groupby("qid", sort=False):
-            first = own.index[: point.documents]
-            scores[own.index] = point.scores(own["score"].to_numpy(), quality[first].to_numpy())
-        ordered = listed.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
+    """Evaluate the judged topics at all grid points: (topics, points, MEASURES), and the qids."""
+    ranking = lists.cut(execution.lists(stage.relevance), DEPTH).reset_index(drop=True)
+    top = ranking[ranking["rank"] <= max(rerank.DEPTHS)]
+    quality = pd.Series(stage.quality.scores(execution, top[["qid", "docno"]]), index=top.index)
+    frames = []
+    for point in progress(POINTS, "re-ranking", "points"):
+        scores = pd.Series(0.0, index=ranking.index)
+        for _, rows in ranking.groupby("qid", sort=False):
+            first = rows.index[: point.documents]
+            scores[rows.index] = point.scores(rows["score"].to_numpy(), quality[first].to_numpy())
+        ordered = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
         run = ordered.assign(rank=ordered.groupby("qid").cumcount() + 1)
-        found.append(evaluate(run, qrels)[list(MEASURES)])
-    return np.stack([own.to_numpy() for own in found], axis=1), found[0].index.tolist()
+        frames.append(evaluate(run, qrels)[list(MEASURES)])
+    return np.stack([frame.to_numpy() for frame in frames], axis=1), frames[0].index.tolist()
 
 
-def _chosen(on_topics: np.ndarray, on_webis: np.ndarray) -> int:
-    """The point that raises quality most and costs no relevance, neither here nor there."""
-    here, there = defined_mean(on_topics, 0), on_webis.mean(axis=0)
-    return rerank.chosen(there[:, RAISED], there[:, HELD], here[:, DECIDES])
+def _chosen(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
+    """Select the point with the best quality that keeps relevance on both collections."""
+    touche_means, webis_means = defined_mean(touche_values, 0), webis_values.mean(axis=0)
+    return rerank.chosen(webis_means[:, RAISED], webis_means[:, HELD], touche_means[:, DECIDES])
 
 
 def _axes(point: int) -> dict[str, Any]:
     return {name: getattr(POINTS[point], name) for name in AXES}
 
 
-def _means(on_topics: np.ndarray, on_webis: np.ndarray) -> dict[str, float | None]:
-    """Of (topics, MEASURES) and (topics, WEBIS)."""
-    return rounded((*MEASURES, *WEBIS), np.concatenate([defined_mean(on_topics, 0), on_webis.mean(axis=0)]))
+def _means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
+    """Average and round values (topics, MEASURES) and (topics, WEBIS)."""
+    return rounded((*MEASURES, *WEBIS), np.concatenate([defined_mean(touche_values, 0), webis_values.mean(axis=0)]))
 
 
-def _gained(on_topics: np.ndarray, on_webis: np.ndarray) -> dict[str, dict[str, float]]:
-    """Means and intervals of differences."""
-    found: dict[str, dict[str, float]] = {}
-    for values, names in ((on_topics, MEASURES), (on_webis, WEBIS)):
+def _gained(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, dict[str, float]]:
+    """Compute means and intervals of the gains."""
+    summary: dict[str, dict[str, float]] = {}
+    for values, names in ((touche_gains, MEASURES), (webis_gains, WEBIS)):
         bounds = intervals(pd.DataFrame(values, columns=list(names))).round(4)
         rows = zip(names, bounds[["mean", "low", "high"]].to_numpy().tolist(), strict=True)
-        found |= {name: dict(zip(("mean", "low", "high"), row, strict=True)) for name, row in rows}
-    return found
+        summary |= {name: dict(zip(("mean", "low", "high"), row, strict=True)) for name, row in rows}
+    return summary

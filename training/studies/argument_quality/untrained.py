@@ -1,4 +1,4 @@
-"""The untrained encoder as a baseline: a ridge regression on the mean vector of an argument's pieces."""
+"""Baseline: ridge regression on the pretrained encoder's mean-pooled embeddings."""
 
 from __future__ import annotations
 
@@ -18,22 +18,28 @@ from training.fitting.settings import PretrainedEncoder
 from training.quality.listwise import dense_ranks
 from training.tasks import read_recipe
 
-PENALTIES = tuple(10.0**power for power in range(-3, 4))  # of which leaving one argument out chooses
+PENALTIES = tuple(10.0**power for power in range(-3, 4))  # selected by leave-one-out cross-validation
 
 
 def vectors(texts: Sequence[str], encoder: PretrainedEncoder, device: torch.device) -> np.ndarray:
-    """The vectors (texts, dimensions) float64 that an encoder makes as it comes. Raises CheckpointError: there is none."""
+    """Embed texts with the pretrained encoder (texts, dimensions) float64.
+
+    Raises:
+        CheckpointError: If the encoder is missing.
+    """
     trainee = build(replace(read_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
     return encoded([trainee.reader.premise(text) for text in texts], ranker, device).astype(np.float64)
 
 
-def ridge(found: np.ndarray, table: pd.DataFrame, train: np.ndarray) -> np.ndarray:
-    """Scores (rows,) of arguments by their vectors (rows, dimensions), learned from the dense ranks of those in `train`.
+def ridge(embeddings: np.ndarray, table: pd.DataFrame, train: np.ndarray) -> np.ndarray:
+    """Fit ridge regression on the training arguments' dense ranks and score all arguments (rows,).
 
-    A rank is divided by the largest of its list, as lists are of all lengths.
+    Ranks are divided by the topic's maximum, as topics differ in size.
     """
-    ranks = table.groupby(["data", "topic"])["score"].transform(lambda own: dense_ranks(own.to_numpy()) / own.nunique())
-    scores: np.ndarray = RidgeCV(PENALTIES).fit(found[train], ranks.to_numpy()[train]).predict(found)
+    ranks = table.groupby(["data", "topic"])["score"].transform(
+        lambda grades: dense_ranks(grades.to_numpy()) / grades.nunique()
+    )
+    scores: np.ndarray = RidgeCV(PENALTIES).fit(embeddings[train], ranks.to_numpy()[train]).predict(embeddings)
     return scores

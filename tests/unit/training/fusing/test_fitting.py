@@ -15,10 +15,8 @@ from sklearn.metrics import ndcg_score
 
 from submission.errors import TrainingError
 from training.fusing.fitting import Fitting, Labelled, Model, labels
-from training.fusing.lambdamart import lambdamart
-from training.fusing.ranknet import ranknet
 from training.fusing.recipe import Fit, LambdaMART, RankNet
-from training.fusing.ridge import ridge
+from training.fusing.ridge import lambdamart, ranknet, ridge
 
 MODELS: dict[str, Model] = {
     "ridge": partial(ridge, alpha=1.0),

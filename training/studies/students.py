@@ -1,0 +1,43 @@
+"""Compare Augmented SBERT students on args.me: three losses, each on gold, silver and gold+silver pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from training.augmented.models import Loss
+from training.augmented.students import BOTH, GOLD, SILVER, TEACHER, UNTRAINED, Network, Pairs, Students
+from training.experiment import run
+from training.fitting.recipe import Recipe
+
+LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
+NETWORKS = (UNTRAINED, TEACHER, *(Network(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in LOSSES))
+
+
+def evaluate_students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> pd.DataFrame:
+    """Train and evaluate all networks; results are cached.
+
+    Args:
+        work: Working directory prepared by `prepare pairs`; also caches results.
+        recipe: Encoder, training settings, text lengths and seed.
+        pairs: Sizes and teacher of the training pairs.
+        device: Device to compute on.
+
+    Returns:
+        One row per network, in percent: MAP@20 over 105 candidates; recall, MRR and nDCG over all premises.
+
+    Raises:
+        InputError: If the working directory is not prepared.
+        CheckpointError: If an encoder is missing.
+        OutputError: If a file cannot be written.
+    """
+    results = run(Students(work, recipe, pairs, device), NETWORKS, work)
+    return pd.DataFrame(
+        {
+            "loss": network.loss or "", "pairs": network.pairs, "trained on": result.trained_on,
+            "MAP@20": result.map, **result.found, "seconds": result.seconds,
+        }
+        for network, result in results.items()
+    )  # fmt: skip
