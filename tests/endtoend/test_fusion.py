@@ -179,12 +179,12 @@ def test_two_judgments(run: Command, tmp_path: Path) -> None:
 
 
 FAULTY = [
-    ("[members", "no fusion"),
+    ("[members", "not a valid fusion recipe"),
     (RECIPE.replace("bm25 = 0", "dirichlt = 0"), "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
     (RECIPE.replace("bm25 = 0", "bm25 = -1"), "members"),
     (RECIPE.replace('"knrm"', '"knrn"'), "unknown member 'knrn'"),
-    (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: expected different"),
-    (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: expected different names"),
+    (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: names must be unique"),
+    (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: names must be unique"),
     (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member adds documents"),
     (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
     (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
@@ -195,7 +195,7 @@ FAULTY = [
     (RECIPE.replace('"lambdamart"', '"lambdamrt"'), "lambdamrt"),
     (RECIPE.replace("trees = 5", "trees = 0"), "trees"),
     (RECIPE.replace("trees = 5", "hidden = 5"), "hidden"),
-    (RECIPE.replace("compared.trees", "compared.ridge"), "compared.ridge: it is what others are compared with"),
+    (RECIPE.replace("compared.trees", "compared.ridge"), "compared.ridge: this name is reserved for the checkpoint's model"),
 ]
 
 

@@ -111,7 +111,7 @@ def test_students_share_what_is_frozen(encoder: Path, pairs: pd.DataFrame) -> No
         assert vectors(built(encoder, STUDENT, 0, CPU, shared), texts) == pytest.approx(vectors(alone, texts), abs=1e-6)
     model = built(encoder, STUDENT, 0, CPU, shared)
     assert len(encoder_of(model).encoder.layer) == 3  # of four
-    with pytest.raises(ValueError, match="another network"):
+    with pytest.raises(ValueError, match="weights do not match the network"):
         restore(model, trained(alone))
 
 
@@ -153,7 +153,7 @@ def test_a_seed_decides_a_run_whose_weights_are_restored(encoder: Path, pairs: p
     assert not np.array_equal(scores(model, pairs), found)
     restore(model, weights)
     assert np.array_equal(scores(model, pairs), found)
-    with pytest.raises(ValueError, match="another network"):
+    with pytest.raises(ValueError, match="weights do not match the network"):
         restore(built(encoder, STUDENT, 0, CPU), weights)
 
 

@@ -53,7 +53,7 @@ def test_the_seed_deals_enough_names_which_stay_what_they_are() -> None:
     assert folds(names, 4, 3, 0) != folds(names, 4, 3, 1)
     assert len({fold.dev for fold in folds(names, 4, 3, 0)}) == 4
     for few, number, dev in ((3, 4, 0), (8, 4, 6), (3, 1, 3)):
-        with pytest.raises(ValueError, match=f"{few} names: too few for {number} folds with {dev} to choose by"):
+        with pytest.raises(ValueError, match=f"{few} names: too few for {number} folds with {dev} for dev"):
             folds(names[:few], number, dev, 0)
 
 
@@ -115,7 +115,7 @@ def test_folds_scores_become_one_array_where_there_are_enough_debates(tables: di
     across = trial("ukp_to_others", tables)
     assert np.isnan(across.tested([np.ones(len(across.table))])).tolist() == (across.table["data"] == "ukp").tolist()
     few = tables["ukp"]["debate"].unique()[:5]
-    with pytest.raises(InputError, match=r"ukp, divided by debate: 5 names: too few for 4 folds .*; take the whole data set"):
+    with pytest.raises(InputError, match=r"ukp, split by debate: 5 names: too few for 4 folds .*; use the full data set"):
         trial("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(few)]})
 
 

@@ -160,9 +160,9 @@ def test_mistakes(
     assert run("dead", "--part", "ukp") == 7
     assert "ukp, mse, seed 0, fold 1: the loss is nan" in capsys.readouterr().err
     assert run("none", "--part", "ukp_16_fold") == 2
-    assert "no part 'ukp_16_fold'; did you mean 'ukp_16_folds'?" in capsys.readouterr().err
+    assert "unknown setting 'ukp_16_fold'; did you mean 'ukp_16_folds'?" in capsys.readouterr().err
     assert run("none", "--recipe", "sbert") == 2
-    assert "the recipe of sbert has no [lists] to learn from" in capsys.readouterr().err
+    assert "recipe of sbert: no [lists] table; choose a tfr_bert recipe" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "quality").mkdir()
     assert run("empty") == 3

@@ -99,5 +99,5 @@ def test_no_question_chooses_for_itself_and_a_system_that_re_orders_nothing_has_
     assert seen[-1] == (3, 6)
     assert sum(3 + 6 - sum(sizes) for sizes in seen[:-1]) == 9  # each tests once
     assert any(3 - here and 6 - there for here, there in seen[:-1])  # the question that both have
-    with pytest.raises(UsageError, match="bm25 re-orders nothing"):
+    with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
         tune_quality(find("bm25"), qrels, execution, tmp_path / "quality")

@@ -90,8 +90,17 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     table[[*MEASURES, *WEBIS]] = np.hstack([defined_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
     provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
+    _save(output, system.name, best, metrics, table, provenance)
+    log.info("%s: %s", output, POINTS[best].formula())
+    return table
+
+
+def _save(
+    output: Path, system: str, best: int, metrics: dict[str, Any], table: pd.DataFrame, provenance: dict[str, Any]
+) -> None:
+    """Save the best grid point as a checkpoint, with the grid as a table and a plot."""
     readme = card(
-        "quality", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS), metrics=metrics,
+        "quality", name=output.name, system=system, formula=POINTS[best].formula(), points=len(POINTS), metrics=metrics,
         max_loss=rerank.LOSS, constrained_measures=(MEASURES[DECIDES], WEBIS[HELD]),
         evaluations=(GIVEN_ORDER, CROSS_VALIDATED, CHOSEN_ON),
     )  # fmt: skip
@@ -103,8 +112,6 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         "grid.png": grid_plot(table, AXES, WEBIS[RAISED]),
     }
     write_with_provenance(output, contents, provenance)
-    log.info("%s: %s", output, POINTS[best].formula())
-    return table
 
 
 def _cross_validate(

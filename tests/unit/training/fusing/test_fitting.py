@@ -139,7 +139,7 @@ def test_what_judges_saw_is_found() -> None:
     assert drawn.std() > 0
     assert np.percentile(drawn, 2.5) < weights.of["right"] < np.percentile(drawn, 97.5)
     assert [model(one).of for one in fitting.resampled(3)] == [model(one).of for one in fitting.resampled(3)]
-    with pytest.raises(TrainingError, match="1 topics have judged documents"):
+    with pytest.raises(TrainingError, match="1 topics with judged documents"):
         Fitting(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], Fit())
 
 
