@@ -74,7 +74,8 @@ def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vecto
     for name, cause in unprepared.items():
         log.error("%s: skipped: %s", name, cause)
     free_gpus = _free_gpus(gpus)
-    jobs, running = dict[str, Future[int]](), set[subprocess.Popen[bytes]]()
+    jobs: dict[str, Future[int]] = {}
+    running: set[subprocess.Popen[bytes]] = set()
 
     def run_fit(name: str) -> int:
         """Return the exit code."""
@@ -86,8 +87,7 @@ def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vecto
             return code
         gpu_env = free_gpus.get()
         try:
-            command = [sys.executable, "-m", "training", "fit", name, "--work", str(work), *flags]
-            return _run(name, command, gpu_env, log_path, running)
+            return _run(name, ["--work", str(work), *flags], gpu_env, log_path, running)
         except OSError as error:  # the remaining recipes still run
             log.error("%s: cannot be started (%s)", name, error)
             return OutputError.exit_code
@@ -116,11 +116,12 @@ def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
     return free_gpus
 
 
-def _run(name: str, command: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
-    """Run a process, listed in `running` meanwhile, and return its exit code. Raises OSError: it cannot be started."""
+def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
+    """Run `fit` in a process, listed in `running` meanwhile, and return its exit code. Raises OSError: it cannot be started."""
     started = time.monotonic()
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:
+        command = [sys.executable, "-m", "training", "fit", name, *flags]
         process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)} | gpu_env, stderr=log_file)
         running.add(process)
         code = process.wait()
