@@ -134,7 +134,7 @@ def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refus
     assert all(torch.equal(opened[name], tensor) for name, tensor in Pretrained(encoder.name).tensors().items())
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["cosine of the encoder"]
-    assert "its encoder as it comes, not trained further" in (checkpoint / "README.md").read_text()
+    assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
     file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
     refused(2, "training.epochs is 0 but the network has trainable parameters", *fit)
 
