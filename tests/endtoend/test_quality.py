@@ -91,7 +91,7 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     assert metrics["validation"]["Spearman"] > 60
     assert abs(metrics["number of words"]["Spearman"]) < 1e-9  # all have eight
     sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
-    assert f"Trained on {sources}; these" in card
+    assert f"Trained on {sources}. Source files" in card
     assert "- lists.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     files = [*ukp.files(tables.parent / "published"), *ibm.files(tables.parent / "published")]
