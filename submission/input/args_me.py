@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -41,15 +41,12 @@ class ArgsMe:
         self.topic_files, self.corpus_files = topic_files(directory), corpus_files(directory)
 
     def topics(self) -> tuple[pd.DataFrame, list[str]]:
-        """Read topics `qid query`; return them and all issues."""
         return read_topics(self.topic_files)
 
     def documents(self) -> tuple[pd.DataFrame, list[str]]:
-        """Read documents `docno conclusion premise`; return them and all issues."""
         return read_documents(self.corpus_files)
 
     def parts(self) -> Iterator[pd.DataFrame]:
-        """Yield the documents in batches, repeated ones each time."""
         for file in self.corpus_files:
             argument_count = 0
             for batch in parts_of(strict(iter_arguments(file))):
@@ -126,7 +123,7 @@ def _read_arguments(file: Path) -> tuple[list[Argument], list[str]]:
 
 
 def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
-    """Yield the arguments of a corpus file; for what is invalid an error."""
+    """Yield the arguments of a corpus file, and an error for each invalid one."""
     return iter_jsonl(file) if has_lines(file) else _iter_json(file)
 
 
@@ -136,7 +133,7 @@ def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     data = strip_bom(content(file))
     try:
         with _no_garbage_collection():
-            numbered: Iterable[tuple[int, msgspec.Raw]] = enumerate(msgspec.json.decode(data, type=RawCorpus).arguments, 1)
+            numbered: Iterator[tuple[int, msgspec.Raw]] = enumerate(msgspec.json.decode(data, type=RawCorpus).arguments, 1)
     except (ValueError, RecursionError) as error:
         issues, numbered = recover_arguments(file, data, error)
         yield from map(InputError, issues)

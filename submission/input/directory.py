@@ -119,9 +119,6 @@ class Input:
 
         Args:
             unknown: Function that returns the docnos that the input lacks.
-
-        Raises:
-            InputError: If it is unreadable, or has unknown topics or documents.
         """
         if self.listed is None:
             return None

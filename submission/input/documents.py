@@ -53,11 +53,7 @@ class Documents:
 
     @property
     def collection(self) -> list[str]:
-        """Docnos of the collection, ascending.
-
-        Raises:
-            InputError: If the collection is empty or has no conclusion.
-        """
+        """Docnos of the collection, ascending; at least one."""
         if not self.docnos:
             self.conclusions()
         return self.docnos
@@ -98,11 +94,7 @@ def documents_code() -> str:
 
 
 def open_documents(source: Input, work: Work) -> Documents:
-    """Return the document store of an input, built if not cached.
-
-    Raises:
-        OutputError: If the cache directory cannot be written.
-    """
+    """Return the document store of an input, built if not cached."""
     store = work.place("documents", f"{source.corpus_fingerprint} {documents_code()}")
     shortest = source.form.shortest_premise
     if store.key(DOCUMENTS) is None or store.key(COLLECTION) is None:

@@ -13,13 +13,12 @@ from fnmatch import fnmatch
 from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from submission.disk.files import open_regular
 from submission.errors import InputError, short, unreadable
 
 T = TypeVar("T")
-P = ParamSpec("P")
 TOGETHER = 1 << 14  # items per batch
 BOM = b"\xef\xbb\xbf"
 PART = 1 << 24  # bytes decompressed at a time
@@ -64,16 +63,14 @@ def reading(file: Path) -> Iterator[None]:
         raise InputError(f"{file}: malformed ({short(str(error))}); copy the file again") from None
 
 
-def yielding_errors(
-    read: Callable[Concatenate[Path, P], Iterator[T | InputError]],
-) -> Callable[Concatenate[Path, P], Iterator[T | InputError]]:
+def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
     """Make a generator of the records of a file yield, as its last item, the error that stops it."""
 
     @wraps(read)
-    def records(file: Path, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T | InputError]:
+    def records(file: Path, *args: Any) -> Iterator[T | InputError]:
         try:
             with reading(file):
-                yield from read(file, *args, **kwargs)
+                yield from read(file, *args)
         except InputError as error:
             yield error
 
@@ -93,18 +90,12 @@ def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
     valid: list[T] = []
     issues = []
     for record in records:
-        if isinstance(record, InputError):
-            issues.append(str(record))
-        else:
-            valid.append(record)
+        issues.append(str(record)) if isinstance(record, InputError) else valid.append(record)
     return valid, issues
 
 
 def content(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the bytes of a file, decompressed if .gz.
-
-    Plain files are memory-mapped: copying a gigabyte takes a third of its decoding time.
-    """
+    """Return the bytes of a file, decompressed if .gz; others are mapped, as copying takes a third of the decoding time."""
     with reading(file), open_regular(file) as stream:
         if file.suffix == ".gz":
             return _unpacked(file, stream)
@@ -118,11 +109,7 @@ def text(file: Path) -> str:
 
 
 def lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the non-blank lines of a file with line numbers, plain or gzipped, without byte order mark.
-
-    Raises:
-        InputError: If the file cannot be read or a line exceeds LONGEST_LINE.
-    """
+    """Yield the non-blank lines of a file with line numbers, plain or gzipped, without byte order mark."""
     with reading(file), open_regular(file) as packed:
         remaining = _decompression_limit(packed)
         with gzip.open(packed) if file.suffix == ".gz" else packed as stream:

@@ -22,15 +22,8 @@ DEEPEST = 500  # msgspec accepts slightly less than 1000 levels
 NO_CONSTANTS = "NaN and Infinity are not valid JSON; replace them by a string, a number or null"
 
 
-class Constant(NamedTuple):
-    """NaN or Infinity."""
-
-    name: str
-    steps: Steps
-
-
 class Broken(NamedTuple):
-    """First position that is not JSON or not UTF-8."""
+    """Position that is not JSON or not UTF-8."""
 
     byte: int
     reason: str
@@ -38,17 +31,11 @@ class Broken(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """Errors of a JSON text.
+    """Errors of a JSON text."""
 
-    Attributes:
-        text: Text with 0 for non-finite values, to decode further.
-        constants: Those before the syntax error.
-        broken: None if the repaired text is valid.
-    """
-
-    text: Data
-    constants: list[Constant]
-    broken: Broken | None
+    text: bytearray  # with 0 for NaN and Infinity, to decode further
+    constants: list[Broken]  # NaN and Infinity before the syntax error
+    broken: Broken | None  # syntax error
 
 
 def survey(data: Data) -> Survey:
@@ -57,9 +44,9 @@ def survey(data: Data) -> Survey:
     for start, token, path in _tokens(data, len(data)):
         if token in CONSTANTS:
             text[start : start + len(token)] = b"0".ljust(len(token))
-            constants.append((start, Constant(token.decode(), _without_unknown_keys(path))))
+            constants.append(Broken(start, token.decode(), _without_unknown_keys(path)))
     broken = _find_syntax_error(text)
-    return Survey(text, [constant for start, constant in constants if broken is None or start < broken.byte], broken)
+    return Survey(text, [constant for constant in constants if broken is None or constant.byte < broken.byte], broken)
 
 
 def dotted(steps: Steps) -> str:
@@ -92,7 +79,7 @@ def line_fault(line: bytes, error: Exception) -> str:
     if not broken:
         scan = survey(line)
         if scan.constants:
-            return f"{dotted(scan.constants[0].steps)} is {scan.constants[0].name}; {NO_CONSTANTS}"
+            return f"{dotted(scan.constants[0].steps)} is {scan.constants[0].reason}; {NO_CONSTANTS}"
         broken = scan.broken
     if not broken:
         return f"malformed JSON ({short(str(error), 200)})"

@@ -27,9 +27,6 @@ def in_order(listed: pd.DataFrame, order: Order, source: object) -> pd.DataFrame
 
     Returns:
         All columns except line; topics in order of first occurrence, ranks 1..n.
-
-    Raises:
-        InputError: If ranks and scores disagree and order is `auto`.
     """
     has_ranks, has_scores = not listed["rank"].isna().any(), not listed["score"].isna().any()
     docno_position = listed["docno"].map({docno: position for position, docno in enumerate(sorted(listed["docno"].unique()))})
@@ -58,9 +55,6 @@ def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[
         topics: Topics `qid`; uncovered ones get an empty ranking and a warning.
         unknown: Docnos of the ranking that the input lacks.
         source: File of the ranking, for messages.
-
-    Raises:
-        InputError: If a topic or document is unknown or a pair is repeated.
     """
     qids = set(topics["qid"])
     for is_unknown, column, noun in (

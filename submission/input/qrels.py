@@ -29,9 +29,6 @@ def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
     Args:
         file: Qrels file.
         documents: Docnos of the corpus; judgments of other documents are dropped.
-
-    Raises:
-        InputError: If a line is malformed, a judgment is repeated, or no relevant document remains.
     """
     rows, first_lines = [], dict[tuple[str, str], int]()
     for line in column_lines(file):

@@ -26,23 +26,11 @@ class Row(NamedTuple):
     """Parsed line of a run."""
 
     line: Line
+    number: int  # of the line, 1-based
+    qid: str
+    docno: str
     rank: int
     score: float
-
-    @property
-    def number(self) -> int:
-        """1-based line number."""
-        return self.line.number
-
-    @property
-    def qid(self) -> str:
-        """Topic id."""
-        return self.line.fields[0]
-
-    @property
-    def docno(self) -> str:
-        """Document id."""
-        return self.line.fields[2]
 
 
 class Fault(NamedTuple):
@@ -98,13 +86,7 @@ def parse_run(path: Path) -> RunFile:
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
-    """Read a run, plain or gzipped, or the run of a directory, as `qid docno rank score tag`.
-
-    Topics keep file order; documents are sorted by `in_order` and get ranks 1..n.
-
-    Raises:
-        InputError: If a line is malformed, a document is repeated, the run is empty, or ranks and scores disagree.
-    """
+    """Read a run, plain or gzipped, or the run of a directory, as `qid docno rank score tag`, sorted by `in_order`."""
     run = parse_run(path)
     if run.faults:
         remaining = len(run.faults) - 1
@@ -127,7 +109,7 @@ def _parse_line(line: Line) -> tuple[Row | None, Fault | None]:
     if rank is None:
         message = f"invalid rank {short(fields[3])!r}; expected an integer in field 4 of {COLUMNS}"
         return None, Fault(RANK, line.number, message, fields[3])
-    row, issue = Row(line, rank, nan if score is None else score), None
+    row, issue = Row(line, line.number, fields[0], fields[2], rank, nan if score is None else score), None
     if score is None:
         message = f"invalid score {short(fields[4])!r}; expected a finite number in field 5 of {COLUMNS}"
         issue = Fault(SCORE, line.number, message, fields[4])

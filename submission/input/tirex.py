@@ -18,20 +18,10 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError, short
+from submission.input import tirex_lines as fields
 from submission.input.files import named, parts_of, strict
 from submission.input.other_forms import BEIR_DOCUMENTS, BEIR_QUERIES, begins_as_beir
-from submission.input.tirex_lines import (
-    DOCNO,
-    LISTED_QUERY,
-    QID,
-    QUERY,
-    RANK,
-    SCORE,
-    TEXT,
-    Field,
-    iter_records,
-    read_records,
-)
+from submission.input.tirex_lines import Field, iter_records, read_records
 from submission.input.topics import in_order
 
 log = logging.getLogger(__name__)
@@ -62,13 +52,12 @@ class Tirex:
     def is_in(directory: Path) -> bool:
         """Return whether a directory has files of a TIREx data set."""
         names = [*QUERIES, *RERANKING, *DOCUMENTS]
-        if named(directory, "topics*.xml"):  # corpus.jsonl beside topics*.xml may be anything
+        if named(directory, "topics*.xml"):  # next to topics*.xml, corpus.jsonl may be anything
             names.remove("corpus.jsonl")
         return _find_file(directory, names) is not None
 
     def topics(self) -> Records:
-        """Read topics `qid query`; return them and all issues."""
-        topics, issues = _drop_repeated(self._queries, *self._read(self._queries, [QID, QUERY]), "qid", "query")
+        topics, issues = _drop_repeated(self._queries, *self._read(self._queries, [fields.QID, fields.QUERY]), "qid", "query")
         empty_queries = topics[topics["query"].str.strip() == ""]
         expected = 'expected lines {"qid": "1", "query": "…"}'
         for qid, line in empty_queries[["qid", "line"]].itertuples(index=False):
@@ -78,8 +67,7 @@ class Tirex:
         return in_order(topics[["qid", "query"]]), issues
 
     def documents(self) -> Records:
-        """Read documents `docno conclusion premise` by docno, with the text in both; return them and all issues."""
-        records, issues = self._read(self._documents, [DOCNO, TEXT])
+        records, issues = self._read(self._documents, [fields.DOCNO, fields.TEXT])
         documents, issues = _drop_repeated(self._documents, records, issues, "docno", "text")
         if not issues:
             log.info("%s: %d documents", self._documents.name, len(documents))
@@ -90,22 +78,17 @@ class Tirex:
         return pd.DataFrame(columns), issues
 
     def parts(self) -> Iterator[pd.DataFrame]:
-        """Yield the documents in batches, repeated ones each time; raise the first issue."""
         if self._documents == self.reranking:
             documents, issues = self.documents()
             if issues:
                 raise InputError(issues[0])
             yield documents
             return
-        for batch in parts_of(strict(iter_records(self._documents, [DOCNO, TEXT]))):
+        for batch in parts_of(strict(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))):
             docnos, texts, _ = zip(*batch, strict=True)
             yield pd.DataFrame({"docno": docnos, "conclusion": texts, "premise": texts}, dtype=object)
 
     def listed(self) -> pd.DataFrame | None:
-        """Read the candidates `qid docno rank score line` in file order; None if there is no file.
-
-        Rank and score are float64; NaN in all rows if the file lacks them.
-        """
         if not self.reranking:
             return None
         candidates, issues = self._candidates
@@ -113,17 +96,17 @@ class Tirex:
             raise InputError(issues[0])
         return candidates[["qid", "docno", "rank", "score", "line"]]
 
-    def _read(self, file: Path, fields: Sequence[Field]) -> Records:
-        return self._candidates if file == self.reranking else read_records(file, fields)
+    def _read(self, file: Path, columns: Sequence[Field]) -> Records:
+        return self._candidates if file == self.reranking else read_records(file, columns)
 
     @cached_property
     def _candidates(self) -> Records:
-        """Candidate file, with the queries and texts that have no file of their own."""
+        """Candidates, with queries and texts if these have no other file."""
         if not self.reranking:
             raise AssertionError("no rerank.jsonl")
-        query_fields = [LISTED_QUERY] if self._queries == self.reranking else []
-        text_fields = [TEXT] if self._documents == self.reranking else []
-        return read_records(self.reranking, [QID, *query_fields, DOCNO, *text_fields, RANK, SCORE])
+        query_fields = [fields.LISTED_QUERY] if self._queries == self.reranking else []
+        text_fields = [fields.TEXT] if self._documents == self.reranking else []
+        return read_records(self.reranking, [fields.QID, *query_fields, fields.DOCNO, *text_fields, fields.RANK, fields.SCORE])
 
 
 def _find_file(directory: Path, names: Sequence[str]) -> Path | None:

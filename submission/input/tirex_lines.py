@@ -54,25 +54,18 @@ def _parse_text(value: object) -> str:
 
 
 def _parse_docno(value: object) -> str:
-    docno = _parse_id(value)
-    if unfit(docno):
+    if type(value) is not str and type(value) is not int:
+        raise _FieldError("expected an id: a string or an integer")
+    if unfit(str(value)):
         raise _FieldError(ID_RULE)
-    return docno
+    return str(value)
 
 
 def _parse_qid(value: object) -> str:
-    qid = _parse_id(value)
+    qid = _parse_docno(value)
     if reason := qid_expected(qid):
         raise _FieldError(reason)
     return qid
-
-
-def _parse_id(value: object) -> str:
-    if type(value) is str:
-        return value
-    if type(value) is int:
-        return str(value)
-    raise _FieldError("expected an id: a string or an integer")
 
 
 def _parse_score(value: object) -> float:
@@ -140,11 +133,7 @@ def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | fl
 
 
 def _field_value(record: _Record, field: Field) -> str | float:
-    """Return the value of a field under any of its names.
-
-    Raises:
-        _FieldError: If it is missing, invalid or contradictory.
-    """
+    """Return the value of a field under any of its names; raise _FieldError if it is missing, invalid or contradictory."""
     values: dict[str, str | float] = {}
     for name in field.names:
         value = getattr(record, name)

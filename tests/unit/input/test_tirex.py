@@ -202,5 +202,5 @@ def test_empty_texts_are_ranked_where_they_are_listed_and_refused_where_they_are
 def test_scores_of_a_list_are_not_explained(reranking: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["-i", str(reranking), "--checkpoints", str(checkpoints), "--topic", "2", "--document", "d1"]
     assert main(["explain", *flags, "--system", "bm25"]) == 2
-    assert "bm25: scores are those of " in capsys.readouterr().err
+    assert "bm25: its scores come from " in capsys.readouterr().err
     assert main(["explain", *flags, "--system", "knrm"]) == 0
