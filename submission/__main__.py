@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
-    from submission.interrupted import hear
+    from submission.signals import hear
 
     hear()
 
@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from submission import command
-from submission.command import (
+from submission import cli
+from submission.cli import (
     Verbs,
     add_checkpoints,
     add_device,
@@ -25,12 +25,12 @@ from submission.command import (
     from_environment,
     whole_number,
 )
-from submission.stopwatch import gc_paused
+from submission.timing import gc_paused
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    return command.run(_parser(), arguments)
+    return cli.run(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -115,13 +115,13 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _explain(options: argparse.Namespace) -> None:
-    from submission.disk.work import Work
+    from submission.data.dataset import Input
     from submission.explain import explain
-    from submission.input.directory import Input
-    from submission.scoring.device import choose_device, choose_precision
+    from submission.inference.device import choose_device, choose_precision
+    from submission.storage.cache_directory import Work
     from submission.systems.catalogue import find
+    from submission.systems.checkpoint_store import Checkpoints
     from submission.systems.execution import Execution
-    from submission.systems.remembered import Checkpoints
 
     system, device = find(options.system), choose_device(options.device)
     checkpoints = Checkpoints(options.checkpoints, choose_precision(options.precision, device))
@@ -133,13 +133,13 @@ def _explain(options: argparse.Namespace) -> None:
 
 def _search(options: argparse.Namespace) -> None:
     with gc_paused(freeze=True):
-        from submission.search.command import Job, search
+        from submission.search.cli import Job, search
     search(Job(**{name: value for name, value in vars(options).items() if name not in ("verb", "called")}))
 
 
 def _systems(options: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
-    from submission.systems.remembered import Checkpoints
+    from submission.systems.checkpoint_store import Checkpoints
 
     checkpoints = Checkpoints(options.checkpoints)
     for system in SYSTEMS.values():

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.disk.files import write_whole
+from submission.data.args_me import ArgsMe
+from submission.data.args_me_ids import differing
+from submission.data.collection import empty, long_enough, refuse_empty
+from submission.data.dataset import Input
+from submission.data.run_validation import TIRA, by_kind, run_faults
 from submission.errors import CheckpointError, FaultsError, InputError, counted
-from submission.input.args_me import ArgsMe
-from submission.input.argument_ids import differing
-from submission.input.collection import empty, long_enough, refuse_empty
-from submission.input.directory import Input
-from submission.output.faults import TIRA, by_kind, run_faults
 from submission.progress import progress
+from submission.storage.atomic_files import write_whole
 from submission.systems.catalogue import SYSTEMS
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import walk
-from submission.systems.remembered import Checkpoints
 
 FAULTS_SHOWN = 20  # per source; further errors are counted
 

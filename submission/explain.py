@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from submission.enrichment.marked import Piece
 from submission.errors import UsageError, short
-from submission.search.visible import visible
+from submission.search.sanitise import visible
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from submission.systems.explained import Row
+from submission.systems.explanation import Piece, Row
 
 FIGURES_SHOWN = 15  # rows per table; the rest is summed
 COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # argument components on a terminal

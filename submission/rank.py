@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission.disk.code import code_fingerprint
-from submission.disk.work import Work
-from submission.engine.choice import open_engine
-from submission.engine.engine import Engine
+from submission.data.dataset import Input
+from submission.data.ranking_order import Order
+from submission.engine.base import Engine
+from submission.engine.factory import open_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
-from submission.input.directory import Input
-from submission.input.order import Order
-from submission.lists import DEEPEST, DEPTH, cut
-from submission.output.directory import RUN_FILE, Output
-from submission.output.metadata import earlier_entries, run_entry, write_metadata
+from submission.inference.device import choose_device, choose_precision, limit_threads
+from submission.output.ir_metadata import earlier_entries, run_entry, write_metadata
+from submission.output.run_directory import RUN_FILE, Output
 from submission.output.runs import check_tag, run_text
-from submission.scoring.device import choose_device, choose_precision, limit_threads
+from submission.rankings import DEEPEST, DEPTH, cut
+from submission.storage.cache_directory import Work
+from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems import catalogue
 from submission.systems.catalogue import System
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution
-from submission.systems.remembered import Checkpoints
 
 log = logging.getLogger(__name__)
 

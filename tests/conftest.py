@@ -26,36 +26,36 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.__main__ import main as submission
-from submission.disk.files import sha256
-from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
-from submission.disk.work import Work
-from submission.engine.engine import CPU, HERE, Engine
-from submission.enrichment.checkpoint import ENRICHERS
-from submission.enrichment.deepct import DeepCT
-from submission.enrichment.targer import TARGER
+from submission.data.args_me import corpus_files, read_documents
+from submission.data.dataset import Input, refuse
+from submission.data.topics import read_topics
+from submission.engine.base import CPU, HERE, Engine
 from submission.fusion.linear import Length, Linear, Member
-from submission.fusion.reordering import Reordering
-from submission.input.args_me import corpus_files, read_documents
-from submission.input.directory import Input, refuse
-from submission.input.topics import read_topics
+from submission.fusion.quality import Reordering
+from submission.inference.checkpoint_io import write_network
+from submission.inference.enricher_checkpoint import ENRICHERS
+from submission.inference.ranker_checkpoint import RANKERS
+from submission.models.enrichers.deepct import DeepCT
+from submission.models.enrichers.targer import TARGER
+from submission.models.rankers import find, names
+from submission.models.rankers.knrm import KNRM
 from submission.paths import CHECKPOINTS
-from submission.rankers import find, names
-from submission.rankers.knrm import KNRM
 from submission.retrieval.fields import Fields
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.retrieval.parameters import Parameters
-from submission.retrieval.terms import Settings
-from submission.scoring.checkpoint import RANKERS
-from submission.scoring.stored import write_network
+from submission.retrieval.term_index import Settings
+from submission.storage.atomic_files import sha256
+from submission.storage.cache_directory import Work
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution
 from submission.systems.learned_fusion import LearnedFusion
-from submission.systems.remembered import Checkpoints
 from submission.text.passages import PassageReader
+from submission.text.surface_tokens import WrittenReader
 from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from submission.text.written import WrittenReader
 from training.__main__ import main as training
 
 EXAMPLES = os.environ.get("EXAMPLES", "")  # of each generated test: EXAMPLES=2000 looks where the same few always do not

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from submission.disk.files import remove_leftovers
-from submission.disk.kept import Kept, append, array_of, npy
 from submission.progress import progress_of
-from training.side_by_side import side_by_side
+from submission.storage.artifact_store import Kept, append, array_of, npy
+from submission.storage.atomic_files import remove_leftovers
+from training.parallel import side_by_side
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from submission.fusion.zscores import zscores
-from submission.lists import DEEPEST
+from submission.fusion.z_scores import zscores
+from submission.rankings import DEEPEST
 
 LENGTH = "length"  # name of the length feature, reserved
 LARGE = 1e9  # exclusive bound of all parameters

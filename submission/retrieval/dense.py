@@ -18,15 +18,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import HERE, Engine, computed
-from submission.engine.parts import Part, kept_parts
-from submission.rankers.base import DenseRanker
-from submission.retrieval.ranking import top_k
-from submission.retrieval.rows import allocated
-from submission.scoring.batches import Ids, batches_of_positions, pad
-from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches, on_device, one_thread, positions
+from submission.engine.base import HERE, Engine, computed
+from submission.engine.shards import Part, kept_parts
+from submission.inference.batching import Ids, batches_of_positions, pad
+from submission.inference.device import in_batches, on_device, one_thread, positions
+from submission.inference.ranker_checkpoint import Checkpoint
+from submission.models.ranker import DenseRanker
+from submission.retrieval.sparse_matrix import allocated
+from submission.retrieval.top_k import top_k
+from submission.storage.artifact_store import Kept, array_of, npy
 
 VECTORS, NAMES, PARTS = "vectors.npy", "names.msgpack", "parts"
 KEPT_TOGETHER = 1024  # texts per shard; an interruption repeats at most one shard

@@ -17,17 +17,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.disk.kept import Kept, array_of, npy
-from submission.engine.engine import HERE, Engine
-from submission.engine.parts import Part, kept_parts
+from submission.engine.base import HERE, Engine
+from submission.engine.shards import Part, kept_parts
 from submission.errors import short
-from submission.lists import DEEPEST
-from submission.rankers.base import LatentRanker
-from submission.retrieval.ranking import top_k
-from submission.retrieval.rows import FILES, Rows, write_rows
-from submission.scoring.batches import pad
-from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.device import in_batches, one_thread
+from submission.inference.batching import pad
+from submission.inference.device import in_batches, one_thread
+from submission.inference.ranker_checkpoint import Checkpoint
+from submission.models.ranker import LatentRanker
+from submission.rankings import DEEPEST
+from submission.retrieval.sparse_matrix import FILES, Rows, write_rows
+from submission.retrieval.top_k import top_k
+from submission.storage.artifact_store import Kept, array_of, npy
 from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)

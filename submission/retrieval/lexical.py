@@ -17,9 +17,9 @@ import torch
 from msgspec import Meta
 
 from submission.progress import progress
-from submission.retrieval.ranking import top_k
-from submission.retrieval.terms import Statistics, TermIndex
-from submission.retrieval.weighting import bm25, bm25_of_query, dirichlet, dirichlet_length
+from submission.retrieval.term_index import Statistics, TermIndex
+from submission.retrieval.term_weighting import bm25, bm25_of_query, dirichlet, dirichlet_length
+from submission.retrieval.top_k import top_k
 
 LARGE = 1e9  # exclusive upper bound of all parameters
 NotNegative = Annotated[float, Meta(ge=0, lt=LARGE)]

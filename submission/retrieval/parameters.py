@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
-from submission.retrieval.terms import Settings
+from submission.retrieval.term_index import Settings
 
 
 class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):

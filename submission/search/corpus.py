@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.disk.fingerprint import fingerprint, input_hashes
-from submission.input.args_me import ArgsMe, corpus_files
-from submission.input.collection import SHORTEST_PREMISE
-from submission.input.directory import Form, Input
-from submission.input.tirex import Tirex
-from submission.stopwatch import Stopwatch
+from submission.data.args_me import ArgsMe, corpus_files
+from submission.data.collection import SHORTEST_PREMISE
+from submission.data.dataset import Form, Input
+from submission.data.tirex import Tirex
+from submission.storage.hashing import fingerprint, input_hashes
+from submission.timing import Stopwatch
 
 NO_TOPICS = pd.DataFrame({"qid": [], "query": []}, dtype=object)
 

@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from submission.search.answer import Answer, Found, largest_contributions
-from submission.search.asked import DEPTHS, Asked
-from submission.search.passage import Span
-from submission.search.shades import LEVELS
-from submission.search.visible import visible
+from submission.search.highlights import LEVELS
+from submission.search.results import Answer, Found, largest_contributions
+from submission.search.sanitise import visible
+from submission.search.snippets import Span
+from submission.search.url_params import DEPTHS, Asked
 from submission.systems.catalogue import SYSTEMS
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # towards the argument's conclusion, not the query

@@ -15,22 +15,22 @@ from types import TracebackType
 import pandas as pd
 import torch
 
-from submission import lists
-from submission.disk.work import Work
+from submission.data.argument_metadata import Origin, open_origins
 from submission.errors import CheckpointError, InputError, OutputError, SubmissionError
-from submission.search.answer import Answer, Found, Listed
-from submission.search.asking import Asking
+from submission.rankings import cut
 from submission.search.corpus import Corpus
-from submission.search.origins import Origin, open_origins
-from submission.search.passage import best_passage
-from submission.search.question import QID, clean, one_topic
-from submission.search.shades import Shade, shades
+from submission.search.highlights import Shade, shades
+from submission.search.query import QID, clean, one_topic
+from submission.search.query_execution import Asking
+from submission.search.results import Answer, Found, Listed
+from submission.search.snippets import best_passage
+from submission.storage.cache_directory import Work
 from submission.systems.catalogue import System
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution, Stage, walk
-from submission.systems.explained import Explained
+from submission.systems.explanation import Explained
 from submission.systems.lexical import Lexical
-from submission.systems.remembered import Checkpoints
-from submission.text.terms import Terms
+from submission.text.index_terms import Terms
 
 REMEMBERED = 8  # recent queries kept in memory, so that links on the page recompute nothing
 
@@ -127,7 +127,7 @@ class Searcher:
 
     def _found(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Iterator[Found]:
         """Yield the top hits of a system."""
-        top = lists.cut(asking.lists(system.stage), wish.depth)
+        top = cut(asking.lists(system.stage), wish.depth)
         documents, metadata = asking.documents.texts(set(top["docno"])), self._origins(top["docno"])
         rows = zip(documents["docno"], documents["conclusion"], documents["premise"], strict=True)
         texts_by_docno = {docno: texts for docno, *texts in rows}

@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from submission.data.dataset import Input
 from submission.errors import InputError, SubmissionError, UsageError
-from submission.input.directory import Input
 from submission.paths import SAMPLE
-from submission.search import asked, page
-from submission.search.asked import Asked
+from submission.search import page, url_params
 from submission.search.page import Site
 from submission.search.searcher import Searcher, Wish
+from submission.search.url_params import Asked
 from submission.systems.catalogue import SYSTEMS, System, find
 
 log = logging.getLogger(__name__)
@@ -70,8 +70,8 @@ class SearchServer(ThreadingHTTPServer):
         """Return status and page for a query string."""
         params = self.default
         try:
-            params = replace(params, question=asked.read_question(query))  # kept in the form after an error
-            params = asked.read(query, self.default)
+            params = replace(params, question=url_params.read_question(query))  # kept in the form after an error
+            params = url_params.read(query, self.default)
             if not params.question.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
             options = Wish(params.depth, params.explains, shaded=True)

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from submission.search.answer import Answer, Found, Listed, largest_contributions
-from submission.search.visible import visible
-from submission.systems.explained import Explained
+from submission.search.results import Answer, Found, Listed, largest_contributions
+from submission.search.sanitise import visible
+from submission.systems.explanation import Explained
 
 PIPE_WIDTH = 100  # columns if stdout is not a terminal
 LOWEST_WIDTH = 20  # columns; below it, rich drops wide characters

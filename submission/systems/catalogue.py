@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from submission.errors import UsageError, nearest, short
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.cluster_score import ClusterScore
-from submission.systems.conclusions import Conclusions
+from submission.systems.conclusion_bm25 import Conclusions
 from submission.systems.dense import Dense, DenseConclusions
 from submission.systems.enrichment import Enrichment
 from submission.systems.ensemble import Ensemble
@@ -17,7 +18,6 @@ from submission.systems.learned_fusion import LearnedFusion
 from submission.systems.lexical import Lexical
 from submission.systems.neural import Rerank
 from submission.systems.quality_reranking import QualityReranking
-from submission.systems.remembered import Checkpoints
 
 
 @dataclass(frozen=True)

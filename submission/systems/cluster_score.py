@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission import lists
+from submission.rankings import cut, ranked
 from submission.systems.execution import Execution, Stage
-from submission.systems.explained import Explained, Row
+from submission.systems.explanation import Explained, Row
 
 BEST = 200  # top documents per topic that contribute to their debates' scores
 KEY = ["qid", "debate"]
@@ -41,7 +41,7 @@ class ClusterScore(Stage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the retriever by cluster score."""
         pairs = execution.lists(self.search_by)[["qid", "docno"]]
-        return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         top_documents = self._best(execution)
@@ -75,7 +75,7 @@ class ClusterScore(Stage):
 
     def _best(self, execution: Execution) -> pd.DataFrame:
         """Return the top `BEST` documents of each topic as `qid docno score debate`."""
-        return _with_debate(lists.cut(execution.lists(self.search_by), BEST)[["qid", "docno", "score"]])
+        return _with_debate(cut(execution.lists(self.search_by), BEST)[["qid", "docno", "score"]])
 
 
 def debate_of(docno: str) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission import lists
-from submission.disk.code import code_fingerprint
-from submission.disk.kept import Kept
-from submission.retrieval.conclusions import CONCLUSIONS
+from submission.rankings import DEEPEST, of_rows, ranked, rows_of
+from submission.rankings import Row as RankingRow
+from submission.retrieval.conclusion_bm25 import CONCLUSIONS
 from submission.retrieval.dense import (
     DenseIndex,
     Texts,
@@ -23,8 +22,10 @@ from submission.retrieval.dense import (
     represented,
     titles_of,
 )
+from submission.storage.artifact_store import Kept
+from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution, Stage
-from submission.systems.explained import Explained, Row
+from submission.systems.explanation import Explained, Row
 from submission.systems.neural import NetworkStage
 
 
@@ -88,7 +89,7 @@ class DenseConclusions(_Vectors):
             for conclusion, score in zip(conclusions, scores.tolist(), strict=True)
             for docno in docnos_by_conclusion[conclusion]
         ]
-        return lists.ranked(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
+        return ranked(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score topic-conclusion cosine similarity, also for documents with a premise too short for the collection."""
@@ -122,13 +123,13 @@ class Dense(_Vectors):
         if checkpoint.ranker.config.scope == "conclusions":
             candidates = [execution.lists(stage)[["qid", "docno"]] for stage in self.made_of()]
             pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
-            return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
+            return ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
         index = self._premises(execution, execution.documents.collection, execution.place, "index")
         vectors = self._titles(execution, topics)
-        rows: list[lists.Row] = []
-        for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, lists.DEEPEST), strict=True):
-            rows += lists.rows_of(qid, docnos, scores)
-        return lists.of_rows(rows)
+        rows: list[RankingRow] = []
+        for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, DEEPEST), strict=True):
+            rows += rows_of(qid, docnos, scores)
+        return of_rows(rows)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute cosine similarities with the document vectors as the index stores them."""

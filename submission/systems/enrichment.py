@@ -8,15 +8,15 @@ from functools import partial
 
 import pandas as pd
 
-from submission.disk.code import code_fingerprint
-from submission.engine.engine import computed
-from submission.enrichment.base import Word
-from submission.enrichment.checkpoint import EnricherCheckpoint, open_enricher
-from submission.enrichment.enriched import Enriched, Words, enrich, enrich_separately, read
-from submission.enrichment.marked import Piece, pieces
+from submission.engine.base import computed
+from submission.inference.enricher_checkpoint import EnricherCheckpoint, open_enricher
+from submission.inference.enrichment import Enriched, Words, enrich, enrich_separately, read
+from submission.models.enricher import Word
 from submission.retrieval.fields import Fields, texts_of
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Component, Execution
-from submission.systems.remembered import Checkpoints
+from submission.systems.explanation import Piece, pieces
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from submission import lists
 from submission.fusion.regression import LISTED, Regression
+from submission.rankings import cut, ranked
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution
-from submission.systems.explained import Explained, Row
+from submission.systems.explanation import Explained, Row
 from submission.systems.fusion import Fusion, needed
-from submission.systems.remembered import Checkpoints
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Ensemble(Fusion):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the union of the members' top documents."""
         combined = self.opened(execution.checkpoints).combine(self._listed(execution))
-        return lists.ranked(combined, execution.topics)
+        return ranked(combined, execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document outside all top rankings gets the intercept."""
@@ -61,5 +61,5 @@ class Ensemble(Fusion):
         rankings = {}
         for name, stage in self.members:
             with needed(name):
-                rankings[name] = lists.cut(execution.lists(stage), LISTED)
+                rankings[name] = cut(execution.lists(stage), LISTED)
         return rankings

@@ -14,24 +14,24 @@ import numpy as np
 import pandas as pd
 import torch
 
-from submission import lists
-from submission.disk.code import code_fingerprint
-from submission.disk.kept import Kept
-from submission.disk.work import Work
-from submission.engine.engine import HERE, Engine
-from submission.input.directory import Input
-from submission.input.documents import Documents, documents_code, open_documents
-from submission.scoring.stored import Opened
-from submission.scoring.tokens import ReadTokens, Tokens
-from submission.systems.explained import Explained
-from submission.systems.remembered import Checkpoints, Remembered
+from submission.data.dataset import Input
+from submission.data.document_store import Documents, documents_code, open_documents
+from submission.engine.base import HERE, Engine
+from submission.inference.checkpoint_io import Opened
+from submission.inference.token_ids import ReadTokens, Tokens
+from submission.rankings import dumps, loads, ranked, refuse_faulty
+from submission.storage.artifact_store import Kept
+from submission.storage.cache_directory import Work
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.systems.checkpoint_store import Checkpoints, Remembered
+from submission.systems.explanation import Explained
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 # Modules that pass a component its inputs, each of which has a key of its own: hashed without their imports.
-SERVICES = (__name__, "submission.systems.remembered", "submission.disk.provenance")
+SERVICES = (__name__, "submission.systems.checkpoint_store", "submission.storage.checkpoint_directory")
 
 
 class Component(ABC):
@@ -69,7 +69,7 @@ class Stage(Component):
         candidates = execution.given
         if candidates is None:
             return self.search(execution)
-        return lists.ranked(candidates.assign(score=self.scores(execution, candidates)), execution.topics)
+        return ranked(candidates.assign(score=self.scores(execution, candidates)), execution.topics)
 
     @abstractmethod
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -185,9 +185,9 @@ class Execution:
     def _made(self, stage: Stage) -> pd.DataFrame:
         name = "-".join([type(stage).__name__.lower(), *([stage.checkpoint] if stage.checkpoint else [])])
         cache = self.work.place(f"ranking-{name}", self.key(stage))
-        return lists.loads(cache.content("ranking.msgpack", lambda: lists.dumps(self._checked(stage))))
+        return loads(cache.content("ranking.msgpack", lambda: dumps(self._checked(stage))))
 
     def _checked(self, stage: Stage) -> pd.DataFrame:
         ranking = stage.lists(self)
-        lists.refuse_faulty(ranking, self.topics, self.documents.unknown(ranking["docno"]))
+        refuse_faulty(ranking, self.topics, self.documents.unknown(ranking["docno"]))
         return ranking

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from submission.errors import CheckpointError, InputError, OutputError
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Stage, walk
-from submission.systems.remembered import Checkpoints
 
 MadeWith = Mapping[str, Mapping[str, str]]  # by member name: fingerprints by checkpoint name
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from submission import lists
-from submission.disk.code import code_fingerprint
+from submission.rankings import ranked
 from submission.retrieval.latent import latent_index, nearest
+from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution
 from submission.systems.neural import NetworkStage
 
@@ -25,4 +25,4 @@ class Latent(NetworkStage):
         code = code_fingerprint(latent_index.__module__, shallow=(__name__,))
         cache = execution.place(f"index-{self.checkpoint}", code, *self.decided_by(execution))
         index = latent_index(documents.collection, documents.texts, checkpoint, execution.device, cache, execution.engine)
-        return lists.ranked(nearest(execution.topics, documents.collection, checkpoint, index), execution.topics)
+        return ranked(nearest(execution.topics, documents.collection, checkpoint, index), execution.topics)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from submission import lists
 from submission.fusion.linear import LENGTH, Linear, log_lengths, standardised
+from submission.rankings import by_topic, cut, ranked
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution, Stage
-from submission.systems.explained import Explained, Row
+from submission.systems.explanation import Explained, Row
 from submission.systems.fusion import Fusion, needed
-from submission.systems.remembered import Checkpoints
 
 PAIR = ["qid", "docno"]
 
@@ -32,7 +32,7 @@ class LearnedFusion(Fusion):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the pooled documents."""
         pairs = self._pool(execution)[PAIR]
-        return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; documents outside the pool are standardised by its statistics without changing them."""
@@ -65,8 +65,8 @@ class LearnedFusion(Fusion):
         for member in model.members:
             if member.best:
                 with needed(member.name):
-                    candidates.append(lists.cut(execution.lists(stages[member.name]), member.best)[PAIR])
-        return lists.by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
+                    candidates.append(cut(execution.lists(stages[member.name]), member.best)[PAIR])
+        return by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
 
     def features(self, execution: Execution, model: Linear, pairs: pd.DataFrame) -> pd.DataFrame:
         """Compute a model's raw features for pairs `qid docno`, one column each."""

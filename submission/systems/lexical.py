@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from submission import lists
-from submission.disk.code import code_fingerprint
 from submission.errors import CheckpointError, short
+from submission.rankings import DEEPEST, of_rows, rows_of
 from submission.retrieval.lexical import Query, added, asked, searched
 from submission.retrieval.parameters import Parameters
-from submission.retrieval.terms import Settings, Statistics, TermIndex, term_index
+from submission.retrieval.term_index import Settings, Statistics, TermIndex, term_index
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution, Stage
-from submission.systems.explained import Explained, Row
-from submission.systems.remembered import Checkpoints
+from submission.systems.explanation import Explained, Row
 
 if TYPE_CHECKING:  # an enrichment is a component with a key of its own
-    from submission.enrichment.marked import Piece
     from submission.systems.enrichment import Enrichment
+    from submission.systems.explanation import Piece
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +54,12 @@ class Lexical(Stage):
         """Return the top documents that contain a term of the query or its expansion."""
         parameters, topics = self.opened(execution.checkpoints), execution.topics
         index, collection, rows = self.index(execution), execution.documents.collection, []
-        results = searched(
-            index, topics["query"].tolist(), parameters.model, parameters.expansion, lists.DEEPEST, self.checkpoint
-        )
+        results = searched(index, topics["query"].tolist(), parameters.model, parameters.expansion, DEEPEST, self.checkpoint)
         for qid, text, hits in zip(topics["qid"], topics["query"], results, strict=True):
             if not len(hits.documents):
                 log.warning("topic %s (%s): no document contains a query term; its ranking is empty", qid, short(text))
-            rows += lists.rows_of(qid, (collection[row] for row in hits.documents.tolist()), hits.scores)
-        return lists.of_rows(rows)
+            rows += rows_of(qid, (collection[row] for row in hits.documents.tolist()), hits.scores)
+        return of_rows(rows)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the same model and collection statistics."""

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission import lists
-from submission.disk.code import code_fingerprint
-from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.pairs import score
+from submission.inference.pair_scoring import score
+from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
+from submission.rankings import ranked
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution, Stage
-from submission.systems.explained import Explained, by_network
-from submission.systems.remembered import Checkpoints
+from submission.systems.explanation import Explained, by_network
 
 
 class NetworkStage(Stage):
@@ -66,7 +66,7 @@ class Rerank(NetworkStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the first stage by the network's scores."""
         pairs = execution.lists(self.first)[["qid", "docno"]]
-        return lists.ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": name(self.first)}

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission import lists
-from submission.fusion.reordering import MARGIN, Reordering
+from submission.fusion.quality import MARGIN, Reordering
+from submission.rankings import cut, in_given_order
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution, Stage
-from submission.systems.explained import Explained, Row
-from submission.systems.remembered import Checkpoints
+from submission.systems.explanation import Explained, Row
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class QualityReranking(Stage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the relevance stage; ties keep its order."""
-        return lists.in_given_order(self._scored(execution), execution.topics)
+        return in_given_order(self._scored(execution), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document missing from the relevance ranking scores below all others."""
@@ -82,7 +82,7 @@ class QualityReranking(Stage):
 
     def _made(self, execution: Execution) -> pd.DataFrame:
         reordering, ranking = self.opened(execution.checkpoints), execution.lists(self.relevance)
-        top = lists.cut(ranking, reordering.documents)[["qid", "docno"]]
+        top = cut(ranking, reordering.documents)[["qid", "docno"]]
         quality = top.assign(quality=self.quality.scores(execution, top).astype(float))
         scored = ranking.rename(columns={"score": "relevance"}).merge(quality, on=["qid", "docno"], how="left")
         scores = [

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from tokenizers import Tokenizer
 
-from submission.text.normalise import drop_urls
-from submission.text.pieces import Pieces, load_tokenizer
+from submission.text.normalisation import drop_urls
+from submission.text.word_pieces import Pieces, load_tokenizer
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind quadratic in whitespace
 WRITTEN = re.compile(r"\S+\s*")

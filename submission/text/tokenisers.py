@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 
 from tokenizers import Tokenizer
 
-from submission.text.ids import Reads
-from submission.text.normalise import LATEST_RULE, TextRule, beginning, drop_urls, premise_words, query_words
-from submission.text.pieces import Pieces, load_tokenizer
+from submission.text.normalisation import LATEST_RULE, TextRule, beginning, drop_urls, premise_words, query_words
+from submission.text.token_ids import Reads
 from submission.text.vocabulary import Vocabulary
+from submission.text.word_pieces import Pieces, load_tokenizer
 
 
 @dataclass(frozen=True)

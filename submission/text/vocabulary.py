@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
 
-from submission.text.ids import FIRST, UNKNOWN
+from submission.text.token_ids import FIRST, UNKNOWN
 
 
 class Vocabulary:

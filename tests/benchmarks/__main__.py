@@ -17,30 +17,30 @@ from pathlib import Path
 import torch
 
 from submission.errors import UsageError
-from submission.output.metadata import processor
+from submission.inference.device import limit_threads
+from submission.output.ir_metadata import processor
 from submission.paths import SAMPLE
-from submission.scoring.device import limit_threads
 from tests.benchmarks import (
     bert,
+    bfloat16,
     corpus,
     deepct,
     dense,
     engine,
     fusion,
-    growth,
-    half,
     precision,
-    rankers,
+    rank,  # fmt: skip
+    read_runs,
     readme,
     retrieval,
-    runs,
+    scaling,
     targer,
-    terms,
+    term_index,
     training,
-    whole,
-)  # fmt: skip
-from tests.benchmarks.inputs import ARGUMENTS, full_size
-from tests.benchmarks.measure import Result, compare
+    word_networks,
+)
+from tests.benchmarks.benchmark import Result, compare
+from tests.benchmarks.synthetic_inputs import ARGUMENTS, full_size
 
 BERT_NETWORKS = {"vanilla_bert": 1.1, "cedr_drmm": 0.9, "cedr_knrm": 0.9}
 ALL_CANDIDATES = "the candidates of all topics"
@@ -66,7 +66,7 @@ class Inputs:
 
 def _ranker(name: str, what: str, at_least: float) -> Callable[[Inputs], list[Result]]:
     def measure(inputs: Inputs) -> list[Result]:
-        return [compare(rankers.scoring(name, inputs.directory), f"{name}: {what}", at_least, inputs.repetitions)]
+        return [compare(word_networks.scoring(name, inputs.directory), f"{name}: {what}", at_least, inputs.repetitions)]
 
     return measure
 
@@ -98,7 +98,7 @@ def _bm25(inputs: Inputs) -> list[Result]:
 
 def _half(inputs: Inputs) -> list[Result]:
     try:
-        benchmarks = half.halves(inputs.directory)
+        benchmarks = bfloat16.halves(inputs.directory)
     except UsageError as error:
         print(f"whole collections in bfloat16: not measured, {error}")
         return []
@@ -119,7 +119,7 @@ def _gpu(inputs: Inputs) -> list[Result]:
     if not torch.cuda.is_available():
         print("BERT networks on a GPU: not measured, this machine has no CUDA device")
         return []
-    benchmarks = {name: rankers.on_gpu(name, inputs.directory) for name in BERT_NETWORKS}
+    benchmarks = {name: word_networks.on_gpu(name, inputs.directory) for name in BERT_NETWORKS}
     return [
         compare(benchmark, f"{name}: {ALL_CANDIDATES}, GPU, float16", 4, inputs.repetitions)
         for name, benchmark in benchmarks.items()
@@ -128,15 +128,15 @@ def _gpu(inputs: Inputs) -> list[Result]:
 
 BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "corpus": lambda inputs: corpus.corpus_reading(inputs.full, inputs.folder, inputs.repetitions),
-    "run": lambda inputs: [runs.reading(inputs.repetitions)],
+    "run": lambda inputs: [read_runs.reading(inputs.repetitions)],
     "bm25": _bm25,
-    "terms": lambda inputs: terms.terms(inputs.full, inputs.folder),
+    "terms": lambda inputs: term_index.terms(inputs.full, inputs.folder),
     "knrm": _ranker("knrm", ALL_TOPICS, 5),
     "drmm": _ranker("drmm", ALL_TOPICS, 5),
     "conv_knrm": _ranker("conv_knrm", ALL_TOPICS, 3),
     "gru": _ranker("gru", ALL_TOPICS, 1.5),
     "snrm": lambda inputs: [
-        compare(rankers.snrm_index(inputs.directory), "snrm: vectors for the index, CPU", 2, inputs.repetitions)
+        compare(word_networks.snrm_index(inputs.directory), "snrm: vectors for the index, CPU", 2, inputs.repetitions)
     ],
     **{name: _bert(name, at_least) for name, at_least in BERT_NETWORKS.items()},
     "sbert": lambda inputs: [
@@ -157,10 +157,10 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
     "snrm_training": _snrm_training,
     "fusion": lambda inputs: fusion.fusion(inputs.full),
     "engine": lambda inputs: engine.engine(inputs.directory, inputs.repetitions),
-    "memory": lambda inputs: whole.memory(inputs.full),
-    "second": lambda inputs: [whole.second(inputs.full)],
-    "default": lambda inputs: whole.default(inputs.full),
-    "whole": lambda inputs: [whole.all_systems(inputs.directory)],
+    "memory": lambda inputs: rank.memory(inputs.full),
+    "second": lambda inputs: [rank.second(inputs.full)],
+    "default": lambda inputs: rank.default(inputs.full),
+    "whole": lambda inputs: [rank.all_systems(inputs.directory)],
 }
 
 
@@ -188,9 +188,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         inputs = Inputs(options.input, options.qrels, options.full, options.arguments, Path(folder), options.repetitions)
         if options.growth:
-            for what, curves in growth.draw(inputs.directory, inputs.full, options.growth).items():
+            for what, curves in scaling.draw(inputs.directory, inputs.full, options.growth).items():
                 for name, points in curves.items():
-                    print(f"{what}: {name} {points[-1][1]:.2f} s at {points[-1][0]:,}, slope {growth.steepness(points):.2f}")
+                    print(f"{what}: {name} {points[-1][1]:.2f} s at {points[-1][0]:,}, slope {scaling.steepness(points):.2f}")
             return
         results: dict[str, list[dict[str, object]]] = {}
         for name in options.names or BENCHMARKS:

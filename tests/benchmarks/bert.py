@@ -11,17 +11,17 @@ from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from submission.disk.kept import Kept
-from submission.input.directory import Input
+from submission.data.dataset import Input
+from submission.inference.pair_scoring import score
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.token_ids import ReadTokens
 from submission.paths import CHECKPOINTS
-from submission.retrieval.conclusions import ConclusionIndex, retrieve
-from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.pairs import score
-from submission.scoring.tokens import ReadTokens
-from submission.stopwatch import Stopwatch
+from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
+from submission.storage.artifact_store import Kept
 from submission.text.tokenisers import PieceTokeniser
-from tests.benchmarks.inputs import collection_of
-from tests.benchmarks.measure import Benchmark
+from submission.timing import Stopwatch
+from tests.benchmarks.benchmark import Benchmark
+from tests.benchmarks.synthetic_inputs import collection_of
 
 PAIRS = 640  # at most: evenly spread over the candidates of all topics
 

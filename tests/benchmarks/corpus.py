@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.disk.work import Work
-from submission.input.args_me import corpus_files, read_documents
-from submission.input.documents import open_documents
+from submission.data.args_me import corpus_files, read_documents
+from submission.data.document_store import open_documents
 from submission.search.corpus import Corpus
-from tests.benchmarks.inputs import lines_of
-from tests.benchmarks.measure import Process, Result, execute
+from submission.storage.cache_directory import Work
+from tests.benchmarks.benchmark import Process, Result, execute
+from tests.benchmarks.synthetic_inputs import lines_of
 
 AGAINST = "json.load and DataFrame"
 SHARE = 10  # of the arguments, a small corpus has one of so many

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from submission.disk.kept import Kept
-from submission.enrichment.checkpoint import EnricherCheckpoint
-from submission.enrichment.deepct import DeepCT
-from submission.enrichment.enriched import TOGETHER, enrich, words_of
-from submission.scoring.pretrained import Pretrained
+from submission.inference.enricher_checkpoint import EnricherCheckpoint
+from submission.inference.enrichment import TOGETHER, enrich, words_of
+from submission.inference.pretrained import Pretrained
+from submission.models.enrichers.deepct import DeepCT
+from submission.storage.artifact_store import Kept
 from submission.text.passages import PassageReader
-from tests.benchmarks.inputs import collection_of
-from tests.benchmarks.measure import Benchmark, Result, execute
+from tests.benchmarks.benchmark import Benchmark, Result, execute
+from tests.benchmarks.synthetic_inputs import collection_of
 
 ARGUMENTS = 200  # at most: evenly spread over the collection
 PARTS = 2, 12  # of documents, in a small process and in a large one

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from submission.lists import DEEPEST
-from submission.rankers.sbert import SBERT
+from submission.inference.pretrained import Pretrained
+from submission.models.rankers.sbert import SBERT
+from submission.rankings import DEEPEST
 from submission.retrieval.dense import DenseIndex, encoded
-from submission.scoring.pretrained import Pretrained
 from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.benchmarks.inputs import collection_of
-from tests.benchmarks.measure import Benchmark, Result
+from tests.benchmarks.benchmark import Benchmark, Result
+from tests.benchmarks.synthetic_inputs import collection_of
 
 TEXTS = 512  # at most: evenly spread over the collection
 VECTORS, TOPICS, SECONDS = 322_000, 50, 3.0

@@ -13,19 +13,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.disk.kept import Kept
-from submission.engine.choice import open_engine
-from submission.engine.cluster import Cluster
-from submission.engine.engine import CPU, HERE, Engine
-from submission.engine.parts import Part, kept_parts
-from submission.input.documents import Documents
+from submission.data.document_store import Documents
+from submission.engine.base import CPU, HERE, Engine
+from submission.engine.factory import open_engine
+from submission.engine.ray_engine import Cluster
+from submission.engine.shards import Part, kept_parts
+from submission.inference.pair_scoring import score
+from submission.inference.ranker_checkpoint import open_checkpoint
 from submission.paths import CHECKPOINTS
 from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
-from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.pairs import score
+from submission.storage.artifact_store import Kept
 from submission.systems.catalogue import CONCLUSIONS
-from tests.benchmarks.inputs import execution
-from tests.benchmarks.measure import Benchmark, Result, compare
+from tests.benchmarks.benchmark import Benchmark, Result, compare
+from tests.benchmarks.synthetic_inputs import execution
 
 PAIRS, PART = 512, 64  # of BERT; of a part, which is small, so that no worker is left alone for long at the end
 FEW, MANY, SECONDS = 2_000, 20_000, 0.020  # empty parts, and what each may cost

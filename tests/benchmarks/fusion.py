@@ -13,18 +13,18 @@ from pathlib import Path
 import msgspec
 import torch
 
-from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, write_with_provenance
-from submission.disk.work import Work
-from submission.input.args_me import corpus_files
-from submission.input.directory import Input
+from submission.data.args_me import corpus_files
+from submission.data.dataset import Input
+from submission.inference.device import limit_threads
 from submission.paths import CHECKPOINTS
-from submission.scoring.device import limit_threads
+from submission.storage.cache_directory import Work
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, write_with_provenance
 from submission.systems.catalogue import MEMBERS
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.execution import Execution
 from submission.systems.learned_fusion import LearnedFusion
-from submission.systems.remembered import Checkpoints
-from tests.benchmarks.measure import Result, execute
-from training.fusing.recipe import Recipe
+from tests.benchmarks.benchmark import Result, execute
+from training.fusion.recipe import Recipe
 
 SECONDS, MEMORY = 180, 6e9  # what is asked for
 WORDS = Recipe(

@@ -16,18 +16,18 @@ import pandas as pd
 import torch
 from torch import nn
 
-from submission.disk.kept import Kept
-from submission.input.directory import Input
-from submission.input.qrels import read_qrels
-from submission.lists import cut, ranked
+from submission.data.dataset import Input
+from submission.data.qrels import read_qrels
+from submission.inference.device import choose_precision
+from submission.inference.pair_scoring import score
+from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
 from submission.paths import CHECKPOINTS
 from submission.progress import progress
-from submission.scoring.checkpoint import Checkpoint, open_checkpoint
-from submission.scoring.device import choose_precision
-from submission.scoring.pairs import score
-from tests.benchmarks.measure import Result
-from tests.benchmarks.rankers import candidates_of
-from training.measuring.evaluate import HEADLINES, evaluate
+from submission.rankings import cut, ranked
+from submission.storage.artifact_store import Kept
+from tests.benchmarks.benchmark import Result
+from tests.benchmarks.word_networks import candidates_of
+from training.evaluation.evaluate import HEADLINES, evaluate
 
 NAME = "vanilla_bert"
 MEASURES = HEADLINES

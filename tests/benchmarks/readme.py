@@ -7,7 +7,7 @@ from pathlib import Path
 
 from submission.paths import ROOT
 from tests.benchmarks import simulation
-from training.measuring.readme import write_section
+from training.report.readme import write_section
 
 PLACES = {"speed": "tests/benchmarks/README.md", "simulation": "submission/engine/README.md"}
 

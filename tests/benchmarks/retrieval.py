@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from submission.retrieval.conclusions import CONCLUSIONS, ConclusionIndex
-from submission.text.normalise import normalise
-from tests.benchmarks.inputs import execution
-from tests.benchmarks.measure import Benchmark
+from submission.retrieval.conclusion_bm25 import CONCLUSIONS, ConclusionIndex
+from submission.text.normalisation import normalise
+from tests.benchmarks.benchmark import Benchmark
+from tests.benchmarks.synthetic_inputs import execution
 
 
 def bm25(directory: Path) -> Benchmark:

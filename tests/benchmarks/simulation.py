@@ -9,10 +9,10 @@ from heapq import heapreplace
 from statistics import median
 from typing import Any
 
-from submission.engine.cluster import AHEAD
+from submission.engine.ray_engine import AHEAD
 from submission.retrieval.dense import KEPT_TOGETHER
 from tests.benchmarks.engine import FEW, MANY, PAIRS, PART
-from tests.benchmarks.inputs import ARGUMENTS
+from tests.benchmarks.synthetic_inputs import ARGUMENTS
 
 GPU = 300  # one-thread workers that a GPU is taken for: an assumption, no GPU was measured
 NETWORK = 1.25e9  # bytes a second: ten gigabits

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.enrichment.base import Word
-from submission.enrichment.checkpoint import open_enricher
-from submission.enrichment.enriched import read
+from submission.inference.enricher_checkpoint import open_enricher
+from submission.inference.enrichment import read
+from submission.models.enricher import Word
 from submission.paths import CHECKPOINTS
-from tests.benchmarks.inputs import collection_of
-from tests.benchmarks.measure import Benchmark, Result, compare
+from tests.benchmarks.benchmark import Benchmark, Result, compare
+from tests.benchmarks.synthetic_inputs import collection_of
 
 TEXTS = 512  # at most: evenly spread over the collection
 ASKED = 15_000  # words a second

@@ -11,21 +11,21 @@ import numpy as np
 import safetensors.numpy
 import torch
 
-from submission.disk.kept import Kept
+from submission.inference.batching import Padded
+from submission.inference.ranker_checkpoint import RANKERS, open_checkpoint
 from submission.paths import CHECKPOINTS
-from submission.scoring.batches import Padded
-from submission.scoring.checkpoint import RANKERS, open_checkpoint
-from submission.text.ids import UNKNOWN
+from submission.storage.artifact_store import Kept
+from submission.text.token_ids import UNKNOWN
 from submission.text.vocabulary import Vocabulary
-from tests.benchmarks.inputs import collection_of
-from tests.benchmarks.measure import Benchmark
+from tests.benchmarks.benchmark import Benchmark
+from tests.benchmarks.synthetic_inputs import collection_of
+from training.data.pair_tables import Queries, TrainingPairs
 from training.data.split import CANDIDATES
-from training.data.tables import Queries, TrainingPairs
-from training.data.vectors import VECTORS, VOCABULARY
-from training.fitting.loop import take_step
-from training.fitting.network import build
+from training.data.word_vectors import VECTORS, VOCABULARY
+from training.fitting.initialisation import build
 from training.fitting.recipe import Recipe
-from training.fitting.trainee import Trainee
+from training.fitting.trainable import Trainee
+from training.fitting.training_loop import take_step
 from training.tasks import read_recipe
 from training.tasks.contrastive import InBatch
 from training.tasks.pairs import Pairs, Pairwise

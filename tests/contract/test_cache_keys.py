@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from submission.disk.code import INDIFFERENT, closure, code_fingerprint, source_of
-from submission.disk.kept import Kept
-from submission.input.documents import Documents
+from submission.data.document_store import Documents
+from submission.storage.artifact_store import Kept
+from submission.storage.code_fingerprint import INDIFFERENT, closure, code_fingerprint, source_of
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import SERVICES, Execution
 from tests.conftest import ROOT

@@ -1,4 +1,4 @@
-"""Contract tests of all registered rankers; a new file in submission/rankers is covered automatically."""
+"""Contract tests of all registered rankers; a new file in submission/models/rankers is covered automatically."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.rankers import find, names
-from submission.rankers.base import Ranker, SiameseRanker, TopicRanker
-from submission.rankers.layers import distinct
-from submission.scoring.batches import Padded, PaddedPairs, pad
-from submission.scoring.pairs import score_pairs
+from submission.inference.batching import Padded, PaddedPairs, pad
+from submission.inference.pair_scoring import score_pairs
+from submission.models.layers import distinct
+from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
+from submission.models.rankers import find, names
 from tests.conftest import BERT as TINY
 from tests.conftest import SMALL
-from training.fitting.losses import hinge
+from training.fitting.pairwise_losses import hinge
 
 VOCABULARY = 60
 # 17 document positions per chunk: most documents below have several chunks

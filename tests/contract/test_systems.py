@@ -12,22 +12,22 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.disk.work import Work
-from submission.engine.engine import CPU, HERE, Here, P, R
-from submission.input.directory import Input
-from submission.lists import COLUMNS, refuse_faulty
+from submission.data.dataset import Input
+from submission.engine.base import CPU, HERE, Here, P, R
+from submission.models.bert import BERTRanker
+from submission.models.ranker import Ranker
 from submission.paths import CHECKPOINTS
-from submission.rankers.base import Ranker
-from submission.rankers.bert import BERTRanker
-from submission.retrieval import dense, latent, terms
+from submission.rankings import COLUMNS, refuse_faulty
+from submission.retrieval import dense, latent, term_index
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher, Wish
+from submission.storage.cache_directory import Work
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.conclusions import Conclusions
+from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.conclusion_bm25 import Conclusions
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution, Stage, walk
 from submission.systems.lexical import Lexical
-from submission.systems.remembered import Checkpoints
 from tests.conftest import with_topics
 
 Execute = Callable[..., Execution]
@@ -90,7 +90,7 @@ def test_where_its_parts_are_computed_changes_no_bit(
     for kind, size in ((Ranker, 40), (BERTRanker, 40)):
         monkeypatch.setattr(kind, "kept_together", size)
         monkeypatch.setattr(kind, "batch", 16)
-    for module in (dense, latent, terms):
+    for module in (dense, latent, term_index):
         monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
     here, elsewhere = (execute(directory, checkpoints=checkpoints, engine=engine) for engine in (HERE, Elsewhere()))

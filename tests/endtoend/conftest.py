@@ -16,7 +16,7 @@ from transformers import BertConfig, BertModel
 from submission.systems.execution import Execution
 from tests.conftest import BERT, contents, tiny_tokenizer
 from training.__main__ import main
-from training.fitting import loop
+from training.fitting import training_loop
 
 Capture = pytest.CaptureFixture[str]
 Command = Callable[..., list[str]]
@@ -29,7 +29,7 @@ Refused = Callable[..., None]
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a two-block BERT over letters and a few words."""
-    monkeypatch.setattr("submission.scoring.pretrained.ENCODERS", tmp_path / "encoders")
+    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", tmp_path / "encoders")
     return write_encoder(tmp_path / "encoders" / "tiny")
 
 
@@ -83,7 +83,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         assert checkpoint.exists()
         shutil.rmtree(run)
         shutil.rmtree(checkpoint)
-        step, taken = loop.take_step, iter(range(10**6))
+        step, taken = training_loop.take_step, iter(range(10**6))
 
         def stopped(*arguments: Any) -> float:
             if next(taken) in stops:
@@ -91,7 +91,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
             return step(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "take_step", stopped)
+            patch.setattr(training_loop, "take_step", stopped)
             for _ in stops:
                 with pytest.raises(KeyboardInterrupt):
                     fit()

@@ -19,12 +19,12 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main as submission
-from submission.disk.provenance import read_config
-from submission.disk.work import Work
+from submission.data.runs import read_run
 from submission.fusion.regression import Regression
-from submission.input.runs import read_run
-from submission.interrupted import CODES
-from submission.scoring.probe import PAIRS, UNIFIED_PAIRS
+from submission.inference.probe import PAIRS, UNIFIED_PAIRS
+from submission.signals import CODES
+from submission.storage.cache_directory import Work
+from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
 from submission.text import tokenisers
 from tests.conftest import ROOT, contents, write_tiny

@@ -11,26 +11,26 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.input.topics import topic_files
-from submission.scoring.batches import pad
+from submission.data.topics import topic_files
+from submission.inference.batching import pad
 from tests.benchmarks import (
     bert,
+    bfloat16,
     corpus,
     deepct,
     fusion,
-    growth,
-    half,
     precision,
-    rankers,
+    rank,
     readme,
     retrieval,
+    scaling,
     targer,
     training,
-    whole,
+    word_networks,
 )
 from tests.benchmarks.__main__ import BENCHMARKS
-from tests.benchmarks.inputs import full_size, halves_of_topics, part_of
-from tests.benchmarks.measure import Benchmark, Result, compare, seconds
+from tests.benchmarks.benchmark import Benchmark, Result, compare, seconds
+from tests.benchmarks.synthetic_inputs import full_size, halves_of_topics, part_of
 from tests.conftest import ROOT, SAMPLE, topics_of
 
 
@@ -88,18 +88,18 @@ def test_lower_precision(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [float(effect.split()[2].rstrip(",")) > 0 for effect in effects] == [True, True]
 
 
-def few_candidates(*arguments: Any) -> tuple[pd.DataFrame, rankers.Ids]:
+def few_candidates(*arguments: Any) -> tuple[pd.DataFrame, word_networks.Ids]:
     """Three documents of two topics each."""
-    candidates, ids = rankers.candidates_of(*arguments)
+    candidates, ids = word_networks.candidates_of(*arguments)
     return candidates.groupby("qid", sort=False).head(3).head(6).reset_index(drop=True), ids
 
 
 @pytest.mark.slow
 def test_both_sides_score_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rankers.scoring("knrm", SAMPLE).units > 400
-    monkeypatch.setattr(rankers, "pad", lambda texts: pad([text[1:] for text in texts]))  # of the baseline alone
+    assert word_networks.scoring("knrm", SAMPLE).units > 400
+    monkeypatch.setattr(word_networks, "pad", lambda texts: pad([text[1:] for text in texts]))  # of the baseline alone
     with pytest.raises(AssertionError, match="the two sides differ"):
-        rankers.scoring("knrm", SAMPLE)
+        word_networks.scoring("knrm", SAMPLE)
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_inputs_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_second_execution_is_measured_without_the_systems_own_work() -> None:
-    result = whole.second(SAMPLE, "bm25")
+    result = rank.second(SAMPLE, "bm25")
     assert result.ratio > 0.5
     assert {"first, documents", "second, index"} <= set(result.seconds)
     assert "second, documents" not in result.seconds
@@ -138,7 +138,7 @@ def test_a_fusion_of_words_is_measured_with_its_indexes_kept() -> None:
 
 @pytest.mark.slow
 def test_the_default_is_measured_cold_and_kept() -> None:
-    cold, kept = whole.default(SAMPLE)
+    cold, kept = rank.default(SAMPLE)
     assert [line.what.rpartition(", ")[2] for line in (cold, kept)] == ["nothing kept", "all kept"]
     assert "term index" in cold.seconds
     assert "term index" not in kept.seconds
@@ -148,9 +148,9 @@ def test_the_default_is_measured_cold_and_kept() -> None:
 @pytest.mark.slow
 def test_both_sides_of_half_precision_encode_the_same_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    monkeypatch.setattr(half, "DOCUMENTS", 3)
-    monkeypatch.setattr(half, "PREMISES", 4)
-    words, vectors = half.halves(SAMPLE)
+    monkeypatch.setattr(bfloat16, "DOCUMENTS", 3)
+    monkeypatch.setattr(bfloat16, "PREMISES", 4)
+    words, vectors = bfloat16.halves(SAMPLE)
     assert (words.units, vectors.units) == (3, 4)
     assert len(words.ours()) == len(words.baseline()) == 3  # type: ignore[arg-type]
     ours, baseline = vectors.ours(), vectors.baseline()
@@ -168,15 +168,15 @@ def test_training_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_straight_line_has_its_slope() -> None:
-    assert growth.steepness([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
+    assert scaling.steepness([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
 
 
 @pytest.mark.slow
 def test_growth_draws_what_it_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, sizes in (("SHARES", (0.5, 1)), ("CANDIDATES", (2, 8)), ("BERT_CANDIDATES", (2,))):
-        monkeypatch.setattr(growth, name, sizes)
-    monkeypatch.setattr(growth, "names", lambda: ["gru", "knrm", "vanilla_bert"])
-    panels = growth.draw(SAMPLE, SAMPLE, tmp_path / "growth.png")
+        monkeypatch.setattr(scaling, name, sizes)
+    monkeypatch.setattr(scaling, "names", lambda: ["gru", "knrm", "vanilla_bert"])
+    panels = scaling.draw(SAMPLE, SAMPLE, tmp_path / "growth.png")
     sizes = {what: {name: [size for size, _ in points] for name, points in own.items()} for what, own in panels.items()}
     assert [*sizes] == ["topics", "candidates of one topic", "arguments in the corpus"]
     assert sizes["topics"] == {name: [1, 3, 7, 15] for name in ("gru", "knrm")}

@@ -12,11 +12,11 @@ import torch
 from tokenizers import Tokenizer
 
 from submission.__main__ import main as submission
+from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
-from submission.input.runs import read_run
-from submission.rankers.vanilla_bert import VanillaBERT
-from submission.scoring.checkpoint import open_checkpoint
-from submission.scoring.pretrained import Pretrained
+from submission.inference.pretrained import Pretrained
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.models.rankers.vanilla_bert import VanillaBERT
 from submission.text.tokenisers import Lengths, PieceTokeniser
 from tests.endtoend.conftest import Refused
 from training.__main__ import main

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from submission.__main__ import main
-from submission.disk import code
+from submission.storage import code_fingerprint
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, with_topics
 
@@ -52,10 +52,10 @@ def kept(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactor
     given = with_topics(corpus, directory / "input")
     command = ["rank", "-i", str(given), "--checkpoints", str(everything), "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(code, "ROOT", directory)
-        code.forget()
+        patch.setattr(code_fingerprint, "ROOT", directory)
+        code_fingerprint.forget()
         yield Kept(directory, directory / "work", command)
-    code.forget()
+    code_fingerprint.forget()
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +74,12 @@ def edited(kept: Kept, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set
         for file, (old, new) in files.items():
             assert old in contents[file], file
             file.write_text(contents[file].replace(old, new, 1))
-        code.forget()
+        code_fingerprint.forget()
         computed, keys = kept.rank(f"edited-{edits[0][0].replace('/', '-')}")
     finally:
         for file, content in contents.items():
             file.write_text(content)
-        code.forget()
+        code_fingerprint.forget()
     runs = {name for name, key in keys.items() if key != first[1][name]} - {"run.txt"}
     return computed, {name.removeprefix("aragorn-").removesuffix(".txt") for name in runs}
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.enrichment.base import Word
-from submission.enrichment.checkpoint import open_enricher
-from submission.enrichment.deepct import DeepCT
+from submission.inference.enricher_checkpoint import open_enricher
+from submission.models.enricher import Word
+from submission.models.enrichers.deepct import DeepCT
 from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import Lexical
@@ -24,7 +24,7 @@ from training.__main__ import main
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
 from training.tasks import read_recipe
-from training.tasks.passages import Passages
+from training.tasks.term_weighting import Passages
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

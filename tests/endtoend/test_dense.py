@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import torch
 
+from submission.inference.ranker_checkpoint import Checkpoint
 from submission.retrieval.dense import represented
-from submission.scoring.checkpoint import Checkpoint
 from submission.systems import dense
 from submission.systems.catalogue import MEMBERS, SYSTEMS
 from submission.systems.execution import Execution

@@ -13,17 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.disk.provenance import PROVENANCE, load_json, read_config
-from submission.enrichment import enriched
-from submission.enrichment.checkpoint import open_enricher
-from submission.enrichment.enriched import Words
-from submission.input.runs import read_run
+from submission.data.runs import read_run
+from submission.inference import enrichment as enrichment_module
+from submission.inference.enricher_checkpoint import open_enricher
+from submission.inference.enrichment import Words
 from submission.retrieval.parameters import Parameters
+from submission.storage.checkpoint_directory import PROVENANCE, load_json, read_config
 from tests.conftest import contents, write_deepct, write_targer
 from tests.endtoend.conftest import Log, RankAll, Refused
-from training import enrichments, tune
 from training.__main__ import main
-from training.measuring.significance import holm
+from training.evaluation.significance import holm
+from training.studies import enrichments
+from training.tuning import grid as grid_search
 
 GRID = """
 [index]
@@ -74,20 +75,20 @@ def test_killed_three_times_while_enriching_a_run_has_the_same_bytes(
     def rank(output: str) -> int:
         return rank_all(output, "--work", str(tmp_path / f"{output}-work"), "--system", f"{name}_dirichlet")
 
-    monkeypatch.setattr(enriched, "TOGETHER", 64)
+    monkeypatch.setattr(enrichment_module, "TOGETHER", 64)
     with caplog.at_level(logging.INFO):
         assert rank("whole") == 0
     assert f"{name}: 575 documents to enrich, about" in caplog.text
-    each, made = enriched.words_of, []
+    each, made = enrichment_module.words_of, []
 
     def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
-        if len(texts) > enriched.TRIED:
+        if len(texts) > enrichment_module.TRIED:
             made.append(len(texts))
             if len(made) in (3, 5, 8):
                 raise KeyboardInterrupt
         return each(texts, *rest)
 
-    monkeypatch.setattr(enriched, "words_of", stops)
+    monkeypatch.setattr(enrichment_module, "words_of", stops)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             rank("killed")
@@ -128,12 +129,12 @@ def test_a_grid_over_the_words_of_an_enrichment(
 
 def test_the_grids_of_the_systems() -> None:
     for name, points in (("deepct_dirichlet", 40), ("deepct_dirichlet_rm3", 140), ("deepct_bm25_rm3", 280)):
-        grid, plain = tune.read_grid(name), tune.read_grid(name.removeprefix("deepct_"))
+        grid, plain = grid_search.read_grid(name), grid_search.read_grid(name.removeprefix("deepct_"))
         assert (len(grid.points), grid.axes) == (points, plain.axes)
         assert {(point.enrichment, point.index.fields, point.index.stemmer) for point in grid.points} == {
             ("deepct", "premise", "porter")
         }
-    assert {point.enrichment for point in tune.read_grid("dirichlet").points} == {None}
+    assert {point.enrichment for point in grid_search.read_grid("dirichlet").points} == {None}
 
 
 def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
@@ -143,7 +144,7 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
     write_targer(checkpoints, "two")
     asked, measured, values_of = {}, {}, enrichments.values_of
 
-    def told(name: str, grid: tune.Grid, *rest: Any) -> np.ndarray:
+    def told(name: str, grid: grid_search.Grid, *rest: Any) -> np.ndarray:
         asked[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
         measured[name] = values_of(name, grid, *rest)
         return measured[name]
@@ -175,14 +176,14 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
     assert rest["difference"].nunique() > 5
     found = table.set_index(["enrichment", "model", "measure"])["mean"]
     values = measured["one-mine"]
-    assert values.shape == (3, 3, len(tune.COLUMNS))
-    decisive = [tune.COLUMNS.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
+    assert values.shape == (3, 3, len(grid_search.COLUMNS))
+    decisive = [grid_search.COLUMNS.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
     # Topic 1 is a fold, 2 and 3 are the other: each is measured at the point that is best on the other.
     first, second = (
         max(range(3), key=lambda point: tuple(values[point][rows][:, decisive].mean(axis=0).round(9))) for rows in ([1, 2], [0])
     )
     expected = (values[first][0] + values[second][1] + values[second][2]) / 3
-    for place, measure in enumerate(tune.COLUMNS):
+    for place, measure in enumerate(grid_search.COLUMNS):
         if measure in enrichments.MEASURES:
             assert found["one", "mine", measure] == pytest.approx(expected[place], abs=1e-6)
 

@@ -13,18 +13,18 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.disk.files import sha256
-from submission.input.directory import Input
-from submission.input.qrels import read_qrels
-from submission.input.runs import read_run
-from submission.scoring.checkpoint import open_checkpoint
+from submission.data.dataset import Input
+from submission.data.qrels import read_qrels
+from submission.data.runs import read_run
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.storage.atomic_files import sha256
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import walk
 from tests.conftest import documents_of, with_topics
 from tests.endtoend.conftest import Capture
 from training.__main__ import main as training
-from training.figures import shown
-from training.measuring.evaluate import HEADLINES, evaluate
+from training.evaluation.evaluate import HEADLINES, evaluate
+from training.formatting import shown
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 

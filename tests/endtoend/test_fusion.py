@@ -13,24 +13,23 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.disk.provenance import read_config
+from submission.data.qrels import read_qrels
+from submission.data.runs import read_run
 from submission.errors import CheckpointError
 from submission.fusion.linear import Linear
-from submission.input.qrels import read_qrels
-from submission.input.runs import read_run
-from submission.lists import cut
 from submission.paths import CHECKPOINTS
+from submission.rankings import cut
+from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import MEMBERS, SYSTEMS, System
+from submission.systems.checkpoint_store import Checkpoints
 from submission.systems.learned_fusion import LearnedFusion
-from submission.systems.remembered import Checkpoints
 from tests.conftest import REAL, SAMPLE, colours, contents, write_linear
 from tests.endtoend.conftest import Capture, Command, Execute, Log, Refused
-from training import fuse
 from training.__main__ import main
-from training.fusing import recipe, trial
-from training.fusing.fitting import Fitting
-from training.fusing.ridge import lambdamart
-from training.measuring.evaluate import evaluate
+from training.evaluation.evaluate import evaluate
+from training.fusion import evaluation, learned, recipe
+from training.fusion.labels import Fitting
+from training.fusion.learners import lambdamart
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
@@ -68,7 +67,7 @@ def lexical(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command that fits by a recipe."""
-    monkeypatch.setattr(trial, "REPETITIONS", 2)  # to be fast
+    monkeypatch.setattr(evaluation, "REPETITIONS", 2)  # to be fast
 
     def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> list[str]:
         (tmp_path / "mine.toml").write_text(text)
@@ -149,7 +148,7 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(trial.Trial, "variants", stops)
+        patch.setattr(evaluation.Trial, "variants", stops)
         with pytest.raises(KeyboardInterrupt):
             main(run(turned, "stopped"))
     assert not (tmp_path / "stopped").exists()
@@ -215,7 +214,7 @@ def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
 @pytest.mark.parametrize("file", sorted(recipe.FUSIONS.glob("*.toml")), ids=lambda file: file.stem)
 def test_the_recipes_are_read(file: Path) -> None:
     assert recipe.read_recipe(file.stem).members
-    assert fuse.SAMPLES >= 1000
+    assert learned.SAMPLES >= 1000
 
 
 @pytest.mark.slow
@@ -227,7 +226,7 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Ex
     execution = execute(REAL / "touche-2020" / "input")
     judged = read_qrels(REAL / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
     members = {"dirichlet": 200, "dirichlet_rm3": 0, "bm25_arguments": 0, "bm25": 0}
-    mine = trial.Trial("words", recipe.Recipe(members, ("dirichlet",), length=6.5), {"relevance": judged}, execution)
+    mine = evaluation.Trial("words", recipe.Recipe(members, ("dirichlet",), length=6.5), {"relevance": judged}, execution)
     by_heart = partial(lambdamart, settings=recipe.LambdaMART(trees=60, leaves=63, least=1, learning_rate=0.3), seed=0)
     chosen = mine.ridge if model == "ridge" else by_heart
 

@@ -13,12 +13,12 @@ from tira.check_format import check_format
 
 from submission import __version__
 from submission.__main__ import main
-from submission.disk.files import sha256
-from submission.disk.provenance import read_config
 from submission.fusion.regression import Regression
-from submission.scoring.checkpoint import open_checkpoint
-from submission.stopwatch import Stopwatch
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.storage.atomic_files import sha256
+from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
+from submission.timing import Stopwatch
 
 
 def read(directory: Path) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_what_is_ranked_of_a_given_list(flags: list[str], topics: Path, tmp_path
 
 def test_time_within_a_stage_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
-    monkeypatch.setattr("submission.stopwatch.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("submission.timing.time.monotonic", lambda: next(clock))
     watch = Stopwatch()
     with watch.stage("outer"), watch.stage("inner"):
         pass

@@ -12,7 +12,7 @@ import pandas as pd
 from tests.conftest import seal
 from tests.endtoend.conftest import Capture, Log, Refused
 from training.__main__ import main
-from training.reproduce import verdicts
+from training.cli.reproduce import verdicts
 
 
 def test_from_the_corpus_to_the_same_bytes_and_verdicts(

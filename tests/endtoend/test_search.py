@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main
-from submission.input.runs import read_run
+from submission.data.runs import read_run
 from submission.paths import CHECKPOINTS
 from submission.search import open_system
 from submission.systems.catalogue import SYSTEMS

@@ -19,13 +19,13 @@ from urllib.parse import quote, urlencode
 import pytest
 from PIL import Image
 
-from submission.engine.engine import CPU
+from submission.engine.base import CPU
 from submission.paths import CHECKPOINTS
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, find
-from submission.systems.remembered import Checkpoints
+from submission.systems.checkpoint_store import Checkpoints
 from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, colours
 from tests.endtoend.conftest import Log
 

@@ -15,20 +15,20 @@ import torch
 from msgspec.structs import replace
 
 from submission.__main__ import main as submission
-from submission.enrichment.checkpoint import ENRICHERS, open_enricher
-from submission.enrichment.enriched import words_of
-from submission.enrichment.targer import TARGER
 from submission.explain import explain
-from submission.scoring.stored import open_network, write_network
+from submission.inference.checkpoint_io import open_network, write_network
+from submission.inference.enricher_checkpoint import ENRICHERS, open_enricher
+from submission.inference.enrichment import words_of
+from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import Lexical
 from tests.conftest import colours, write_targer
 from tests.endtoend.conftest import Capture, Execute, Log, Refused
-from tests.unit.training.tagging import write_tagged
+from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
-from training.fitting.network import build
-from training.tagging.language import LANGUAGE as LANGUAGE_MODELS
-from training.tagging.lengths import COLUMNS
+from training.fitting.initialisation import build
+from training.fitting.language_model import LANGUAGE as LANGUAGE_MODELS
+from training.studies.document_lengths import COLUMNS
 from training.tasks import read_recipe
 
 NETWORK = """enricher = "targer"

@@ -16,15 +16,15 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from submission.disk.locked import locked
 from submission.errors import SystemsFailedError
-from submission.scoring import pretrained
+from submission.inference import pretrained
+from submission.storage.locks import locked
 from submission.systems.catalogue import NETWORKS
 from tests.conftest import ROOT, contents
 from tests.endtoend.conftest import Command, Log, Refused, write_encoder
-from training import jobs
 from training.__main__ import main
-from training.fitting import state
+from training.cli import fit_all
+from training.fitting import training_state
 from training.fitting.recipe import Recipe
 from training.tasks import read_recipe
 
@@ -58,7 +58,7 @@ validation_queries = 3
 # So that torchrun finds the tiny encoder too; 20 pictures of the learning curve take longer than all the rest.
 SCRIPT = """import sys
 from pathlib import Path
-from submission.scoring import pretrained
+from submission.inference import pretrained
 from training.__main__ import main
 from training.fitting import state
 pretrained.ENCODERS, state.draw = Path(sys.argv[1]), lambda *_: b""
@@ -84,7 +84,7 @@ def fit(work: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         shutil.copytree(work, tmp_path / directory, dirs_exist_ok=True)
         return ["fit", str(tmp_path / f"{ranker}.toml"), "--work", str(tmp_path / directory), "--device", "cpu"]
 
-    monkeypatch.setattr(state, "draw", lambda *_: b"")
+    monkeypatch.setattr(training_state, "draw", lambda *_: b"")
     (tmp_path / "script.py").write_text(SCRIPT)
     return arguments
 
@@ -177,7 +177,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[s
 def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
     names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
-    jobs.fit_all({name: read_recipe(name) for name in names}, ["--restart"], work, None, 2)
+    fit_all.fit_all({name: read_recipe(name) for name in names}, ["--restart"], work, None, 2)
     lines = said()
     assert [line.split()[1] for line in lines if line.startswith("end")] != []
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
@@ -196,7 +196,7 @@ def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
     work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
-        jobs.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)
+        fit_all.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)
     assert [line.strip() for line in said()] == [
         f"begin drmm  --work {work}", "end drmm", f"begin knrm  --work {work}", "end knrm"
     ]  # fmt: skip
@@ -215,7 +215,7 @@ def test_a_process_that_cannot_be_started_fails_alone(
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
-        jobs.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)  # one process at a time: the next one needs its place
+        fit_all.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)  # one process at a time: the next one needs its place
     assert [line.strip() for line in said()] == [f"begin knrm  --work {work}", "end knrm"]
     assert "drmm: cannot be started ([Errno 11] Resource temporarily unavailable)" in caplog.text
     assert "cedr_drmm: skipped: initial checkpoint drmm failed" in caplog.text
@@ -223,13 +223,13 @@ def test_a_process_that_cannot_be_started_fails_alone(
 
 @pytest.mark.slow
 def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
-    monkeypatch.setattr(jobs, "recipes", lambda: {"knrm": read_recipe("knrm")})
+    monkeypatch.setattr(fit_all, "recipes", lambda: {"knrm": read_recipe("knrm")})
     refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work, "--device", "cpu")
     assert "network.dimensions is 300, but the word vectors have 20" in (work / "fit" / "knrm.log").read_text()
 
 
 def test_all_recipes_are_those_of_the_systems() -> None:
-    found = [*jobs.recipes()]
+    found = [*fit_all.recipes()]
     assert {*NETWORKS, "snrm", "sbert"} <= set(found)
     assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(found)
     assert found.index("vanilla_bert") < min(found.index("cedr_knrm"), found.index("cedr_drmm"))
@@ -244,7 +244,7 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
         "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distilled",
     }  # fmt: skip
     with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(kinds)}; all others finished"):
-        jobs.fit_all({name: read_recipe(name) for name in kinds}, [], tmp_path, None, 0)
+        fit_all.fit_all({name: read_recipe(name) for name in kinds}, [], tmp_path, None, 0)
     assert not (tmp_path / "log").exists()  # no job
     told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
     assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in kinds.items())

@@ -19,23 +19,23 @@ import pytest
 import torch
 
 from submission.__main__ import main as submission
-from submission.disk.locked import locked
-from submission.rankers.knrm import KNRM
-from submission.scoring.checkpoint import open_checkpoint
-from submission.text.ids import PADDING, UNKNOWN
-from submission.text.normalise import premise_words
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.models.rankers.knrm import KNRM
+from submission.storage.locks import locked
+from submission.text.normalisation import premise_words
+from submission.text.surface_tokens import forms
+from submission.text.token_ids import PADDING, UNKNOWN
 from submission.text.tokenisers import WordTokeniser
-from submission.text.written import forms
 from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, colours, contents
 from tests.endtoend.conftest import Capture, Command, Log, Refused
 from training import tasks
 from training.__main__ import main
-from training.data import vectors as word_vectors
-from training.data.tables import load_pairs, load_validation
-from training.fitting.loop import take_step
-from training.fitting.network import build
+from training.cli.fit_all import lacking
+from training.data import word_vectors
+from training.data.pair_tables import load_pairs, load_validation
+from training.fitting.initialisation import build
 from training.fitting.recipe import Recipe
-from training.jobs import lacking
+from training.fitting.training_loop import take_step
 from training.tasks import read_recipe
 from training.tasks.pairs import Pairs, Pairwise
 
@@ -200,7 +200,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from training.fitting.network import NetworkOfTexts
+from training.fitting.initialisation import NetworkOfTexts
 from training.tasks.pairs import Pairs, Pairwise
 
 

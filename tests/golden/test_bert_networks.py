@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.rankers.base import Ranker
-from submission.rankers.cedr_drmm import CEDRDRMM
-from submission.rankers.cedr_knrm import CEDRKNRM
-from submission.rankers.layers import cosine, log_histogram
-from submission.rankers.vanilla_bert import VanillaBERT
+from submission.models.layers import cosine, log_histogram
+from submission.models.ranker import Ranker
+from submission.models.rankers.cedr_drmm import CEDRDRMM
+from submission.models.rankers.cedr_knrm import CEDRKNRM
+from submission.models.rankers.vanilla_bert import VanillaBERT
 from tests.golden.test_word_networks import DATA, close, load
 
 HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {

@@ -14,11 +14,11 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from torch import Tensor
 
-from submission.enrichment.base import Word
-from submission.enrichment.deepct import DeepCT, term_frequencies
+from submission.models.enricher import Word
+from submission.models.enrichers.deepct import DeepCT, term_frequencies
 from submission.text.passages import Passage, PassageReader
 from tests.golden.test_word_networks import DATA, load
-from training.tasks.passages import labels_of, squared_errors, targets_of
+from training.tasks.term_weighting import labels_of, squared_errors, targets_of
 
 TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
 LENGTH = 24

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tests.golden.test_word_networks import DATA
-from training.quality.losses import LOSSES
+from training.fitting.listwise_losses import LOSSES
 
 THEIRS = {
     "mse": "mean_squared_loss", "hinge": "pairwise_hinge_loss", "logistic": "pairwise_logistic_loss", "softmax": "softmax_loss",

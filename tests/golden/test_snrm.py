@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.rankers.snrm import SNRM
+from submission.models.rankers.snrm import SNRM
 from tests.golden.test_word_networks import close, load
-from training.fitting.losses import hinge, l1
+from training.fitting.pairwise_losses import hinge, l1
 
 TEXTS = ("query", "doc1", "doc2")
 

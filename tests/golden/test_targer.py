@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.enrichment.targer import TARGER
-from submission.text.written import spelling
+from submission.models.enrichers.targer import TARGER
+from submission.text.surface_tokens import spelling
 from tests.golden.test_word_networks import DATA, load
 
 CELLS = {"targer": "lstm", "targer_gru": "gru"}

@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from submission.rankers.conv_knrm import ConvKNRM
-from submission.rankers.drmm import DRMM
-from submission.rankers.gru import GRU
-from submission.rankers.knrm import KNRM
-from submission.rankers.layers import cosine, known, log_histogram
-from training.fitting.losses import hinge
+from submission.models.layers import cosine, known, log_histogram
+from submission.models.rankers.conv_knrm import ConvKNRM
+from submission.models.rankers.drmm import DRMM
+from submission.models.rankers.gru import GRU
+from submission.models.rankers.knrm import KNRM
+from training.fitting.pairwise_losses import hinge
 
 DATA = Path(__file__).parent / "data"
 FIRST = 1  # golden id 1 is our id 2

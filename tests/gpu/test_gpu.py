@@ -7,8 +7,8 @@ from copy import deepcopy
 import pytest
 import torch
 
-from submission.rankers import find, names
-from submission.scoring.batches import pad
+from submission.inference.batching import pad
+from submission.models.rankers import find, names
 from tests.contract.test_rankers import build, texts
 
 

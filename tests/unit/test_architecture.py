@@ -8,91 +8,91 @@ from pathlib import Path
 
 import pytest
 
-from submission.rankers import SHARED
+from submission.models.rankers import SHARED
 from tests.conftest import ROOT
 
 # Each folder with those that it imports, and no others; a folder stands below those that import it.
 ALLOWED: dict[str, set[str]] = {
     "submission": set(),  # errors, paths, logs, progress, stopwatch, lists
-    "submission/disk": {"submission"},
+    "submission/storage": {"submission"},
     "submission/text": {"submission"},
-    "submission/input": {"submission", "submission/disk"},
-    "submission/rankers": {"submission", "submission/text"},
-    "submission/engine": {"submission", "submission/disk"},
-    "submission/scoring": {"submission", "submission/disk", "submission/engine", "submission/rankers", "submission/text"},
+    "submission/data": {"submission", "submission/storage"},
+    "submission/models/rankers": {"submission", "submission/text"},
+    "submission/engine": {"submission", "submission/storage"},
+    "submission/inference": {"submission", "submission/storage", "submission/engine", "submission/models/rankers", "submission/text"},
     "submission/retrieval": {
-        "submission", "submission/disk", "submission/engine", "submission/rankers", "submission/scoring", "submission/text",
+        "submission", "submission/storage", "submission/engine", "submission/models/rankers", "submission/inference", "submission/text",
     },
-    "submission/enrichment": {
-        "submission", "submission/disk", "submission/engine", "submission/rankers", "submission/scoring", "submission/text",
+    "submission/models/enrichers": {
+        "submission", "submission/storage", "submission/engine", "submission/models/rankers", "submission/inference", "submission/text",
     },
     "submission/fusion": {"submission"},
     "submission/systems": {
-        "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/fusion",
-        "submission/input", "submission/rankers", "submission/retrieval", "submission/scoring",
+        "submission", "submission/storage", "submission/engine", "submission/models/enrichers", "submission/fusion",
+        "submission/data", "submission/models/rankers", "submission/retrieval", "submission/inference",
     },
-    "submission/output": {"submission", "submission/disk", "submission/input", "submission/systems"},
+    "submission/output": {"submission", "submission/storage", "submission/data", "submission/systems"},
     "submission/search": {
-        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/retrieval",
-        "submission/scoring", "submission/systems", "submission/text",
+        "submission", "submission/storage", "submission/models/enrichers", "submission/data", "submission/retrieval",
+        "submission/inference", "submission/systems", "submission/text",
     },
     "submission's commands": {
-        "submission", "submission/disk", "submission/engine", "submission/enrichment", "submission/input",
-        "submission/output", "submission/scoring", "submission/search", "submission/systems",
+        "submission", "submission/storage", "submission/engine", "submission/models/enrichers", "submission/data",
+        "submission/output", "submission/inference", "submission/search", "submission/systems",
     },
-    "training": {"submission", "submission/disk"},  # experiment, figures, paths, pictures, side_by_side
+    "training": {"submission", "submission/storage"},  # experiment, figures, paths, pictures, side_by_side
     "training/cards": {"training"},
     "training/data": {
-        "submission", "submission/disk", "submission/input", "submission/retrieval", "submission/scoring",
+        "submission", "submission/storage", "submission/data", "submission/retrieval", "submission/inference",
         "submission/text", "training",
     },
     "training/fitting": {
-        "submission", "submission/disk", "submission/enrichment", "submission/rankers", "submission/scoring",
+        "submission", "submission/storage", "submission/models/enrichers", "submission/models/rankers", "submission/inference",
         "submission/text", "training", "training/cards", "training/data",
     },
-    "training/deepct": {"submission", "submission/disk", "submission/input", "submission/text", "training/data"},
+    "training/results/deepct.md": {"submission", "submission/storage", "submission/data", "submission/text", "training/data"},
     "training/quality": {
-        "submission", "submission/disk", "submission/rankers", "submission/scoring", "submission/text", "training/data",
+        "submission", "submission/storage", "submission/models/rankers", "submission/inference", "submission/text", "training/data",
         "training/fitting",
     },
-    "training/tagging": {
-        "submission", "submission/disk", "submission/enrichment", "submission/retrieval", "submission/scoring",
+    "training/results/targer.md": {
+        "submission", "submission/storage", "submission/models/enrichers", "submission/retrieval", "submission/inference",
         "submission/systems", "submission/text", "training/data",
     },
-    "training/distilling": {
-        "submission", "submission/disk", "submission/input", "submission/systems", "submission/text", "training/data",
+    "training/results/distillation.md": {
+        "submission", "submission/storage", "submission/data", "submission/systems", "submission/text", "training/data",
         "training/quality",
     },
-    "training/augmented": {
-        "submission", "submission/disk", "submission/retrieval", "submission/scoring", "submission/text", "training",
+    "training/studies/augmented_sbert": {
+        "submission", "submission/storage", "submission/retrieval", "submission/inference", "submission/text", "training",
         "training/data", "training/fitting",
     },
     "training/tasks": {
-        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/rankers",
-        "submission/scoring", "submission/text", "training", "training/augmented", "training/cards", "training/data",
-        "training/deepct", "training/distilling", "training/fitting", "training/quality", "training/tagging",
+        "submission", "submission/storage", "submission/models/enrichers", "submission/data", "submission/models/rankers",
+        "submission/inference", "submission/text", "training", "training/studies/augmented_sbert", "training/cards", "training/data",
+        "training/results/deepct.md", "training/results/distillation.md", "training/fitting", "training/quality", "training/results/targer.md",
     },
-    "training/measuring": {
-        "submission", "submission/disk", "submission/enrichment", "submission/input", "submission/output",
+    "training/evaluation": {
+        "submission", "submission/storage", "submission/models/enrichers", "submission/data", "submission/output",
         "submission/systems", "submission/text", "training", "training/fitting", "training/tasks",
     },
-    "training/fusing": {
-        "submission", "submission/disk", "submission/fusion", "submission/scoring", "submission/systems", "training",
-        "training/cards", "training/data", "training/fitting", "training/measuring",
+    "training/fusion": {
+        "submission", "submission/storage", "submission/fusion", "submission/inference", "submission/systems", "training",
+        "training/cards", "training/data", "training/fitting", "training/evaluation",
     },
-    "training/studies": {"training", "training/augmented", "training/fitting"},
+    "training/studies": {"training", "training/studies/augmented_sbert", "training/fitting"},
     "training/studies/argument_quality": {
-        "submission", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
-        "submission/retrieval", "submission/scoring", "submission/systems", "submission/text", "training",
-        "training/cards", "training/fitting", "training/measuring", "training/quality", "training/tasks",
+        "submission", "submission/storage", "submission/fusion", "submission/data", "submission/models/rankers",
+        "submission/retrieval", "submission/inference", "submission/systems", "submission/text", "training",
+        "training/cards", "training/fitting", "training/evaluation", "training/quality", "training/tasks",
     },
     "training's commands": {
-        "submission", "submission's commands", "submission/disk", "submission/fusion", "submission/input", "submission/rankers",
-        "submission/retrieval", "submission/scoring", "submission/systems", "training", "training/augmented",
-        "training/cards", "training/data", "training/deepct", "training/distilling", "training/fitting",
-        "training/fusing", "training/measuring", "training/quality", "training/studies",
+        "submission", "submission's commands", "submission/storage", "submission/fusion", "submission/data", "submission/models/rankers",
+        "submission/retrieval", "submission/inference", "submission/systems", "training", "training/studies/augmented_sbert",
+        "training/cards", "training/data", "training/results/deepct.md", "training/results/distillation.md", "training/fitting",
+        "training/fusion", "training/evaluation", "training/quality", "training/studies",
         "training/studies/argument_quality",
-        "training/tagging", "training/tasks",
+        "training/results/targer.md", "training/tasks",
     },
 }  # fmt: skip
 COMMANDS = {
@@ -131,7 +131,7 @@ def folder(file: Path) -> str:
 
 def test_there_is_something_to_check() -> None:
     assert len(FILES) > 80
-    assert ROOT / "submission/text/ids.py" in ours(ROOT / "submission/text/tokenisers.py")
+    assert ROOT / "submission/text/token_ids.py" in ours(ROOT / "submission/text/tokenisers.py")
     assert {folder(file) for file in FILES} == set(ALLOWED)
 
 
@@ -154,13 +154,13 @@ def test_no_circle_of_files() -> None:
 def test_who_touches_what(file: Path) -> None:
     found, place = imports(file), file.relative_to(ROOT)
     packages = {name.split(".")[0] for name in found}
-    if place.parent.as_posix() == "submission/rankers" and place.name != "__init__.py":
+    if place.parent.as_posix() == "submission/models/rankers" and place.name != "__init__.py":
         shared = {ROOT / "submission" / "rankers" / f"{name}.py" for name in SHARED}
         assert ours(file) <= {ROOT / "submission" / "text" / "ids.py", *shared}
         assert not packages & {"pandas", "pathlib", "json", "numpy"}
     if place.parent.as_posix() != "submission/text":
         assert not packages & {"tokenizers", "inflect", "nltk"}
-    if place.as_posix() != "submission/engine/cluster.py":  # no requirement
+    if place.as_posix() != "submission/engine/ray_engine.py":  # no requirement
         assert "ray" not in packages
     if place.parts[0] == "submission":
         assert "training" not in packages

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from tests.benchmarks.measure import execute
+from tests.benchmarks.benchmark import execute
 from tests.conftest import ROOT
 
-PEAK = "from submission.output.metadata import peak_memory; print(peak_memory())"
+PEAK = "from submission.output.ir_metadata import peak_memory; print(peak_memory())"
 
 
 def test_the_peak_of_a_child_of_a_large_process() -> None:

@@ -17,16 +17,16 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINTS
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
-from training.measuring.readme import MEASURES_SHOWN, PLACES, results_table, update
-from training.measuring.results import COMMON, JUDGED
+from training.evaluation.tables import COMMON, JUDGED
 from training.paths import MEASURED
+from training.report.readme import MEASURES_SHOWN, PLACES, results_table, update
 
 READMES = (  # in the order in which a newcomer reads them; their commands are executed in this order
-    "README.md", "submission/README.md", "submission/input/README.md", "submission/systems/README.md",
+    "README.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
     "submission/search/README.md", "submission/engine/README.md", "checkpoints/README.md", "training/README.md",
-    "training/deepct/README.md", "training/tagging/README.md", "training/augmented/README.md",
-    "training/studies/argument_quality/README.md", "training/fusing/README.md", "training/distilling/README.md",
-    "training/measured/README.md", "tests/README.md", "tests/benchmarks/README.md",
+    "training/results/deepct.md", "training/results/targer.md", "training/studies/augmented_sbert/README.md",
+    "training/studies/argument_quality/README.md", "training/fusion/README.md", "training/results/distillation.md",
+    "training/results/README.md", "tests/README.md", "tests/benchmarks/README.md",
 )  # fmt: skip
 SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # in bytes; of all others:
 LARGEST = 9_000
@@ -77,11 +77,11 @@ def test_a_stranger_s_six_questions_are_answered_from_the_first_page() -> None:
     first = read("README.md")
     for words, place in {
         "run it": "submission/README.md",
-        "how good": "training/measured/README.md",
+        "how good": "training/results/README.md",
         "where BM25 is": "submission/systems/README.md",
         "add a ranker": "submission/systems/README.md",
         "checkpoint was made": "training/README.md",
-        "your own judgments": "training/measured/README.md",
+        "your own judgments": "training/results/README.md",
     }.items():
         assert any(words in line and f"({place})" in line for line in first.splitlines()), words
 

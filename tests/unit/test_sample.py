@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from submission.input.args_me import corpus_files
-from submission.input.collection import long_enough
-from submission.input.qrels import read_qrels
-from submission.input.topics import topic_files
+from submission.data.args_me import corpus_files
+from submission.data.collection import long_enough
+from submission.data.qrels import read_qrels
+from submission.data.topics import topic_files
 from tests.conftest import REAL, SAMPLE, documents_of, topics_of
 
 QRELS = SAMPLE.parent / "sample.qrels"

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from training.figures import shown
+from training.formatting import shown
 
 ARGS_ME = "args.me arguments (Webis, CC BY 4.0), labelled by distant supervision"
 JUDGED = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"

@@ -12,23 +12,23 @@ from typing import Any
 
 import torch
 
-from submission.disk.files import make_directory, restore_directory
-from submission.disk.provenance import METRICS, PROVENANCE, dump_json, load_json, verified_hashes
 from submission.errors import CheckpointError, OutputError, UsageError
+from submission.inference.checkpoint_io import open_network, write_network
+from submission.models.network import Network
 from submission.progress import progress
-from submission.rankers.network import Network
-from submission.scoring.stored import open_network, write_network
+from submission.storage.atomic_files import make_directory, restore_directory
+from submission.storage.checkpoint_directory import METRICS, PROVENANCE, dump_json, load_json, verified_hashes
 from training.cards import card
-from training.data.work import hash_of
-from training.fitting.curves import Curve
-from training.fitting.loop import train
-from training.fitting.network import build
-from training.fitting.processes import ALONE, Processes
+from training.data.work_directory import hash_of
+from training.fitting.distributed import ALONE, Processes
+from training.fitting.initialisation import build
+from training.fitting.learning_curve import Curve
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
-from training.fitting.state import STATE, State
 from training.fitting.task import Task
-from training.fitting.trainee import Trainee
+from training.fitting.trainable import Trainee
+from training.fitting.training_loop import train
+from training.fitting.training_state import STATE, State
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,16 @@ import msgspec
 import torch
 from msgspec import Meta
 
-from submission import enrichment, rankers
-from submission.rankers.network import Network
+from submission.models import enrichers, rankers
+from submission.models.network import Network
 from submission.text.tokenisers import Lengths
-from training.data.prepare import prepare_again
-from training.data.work import made
-from training.fitting.clusters import Clusters
-from training.fitting.curves import Curve
-from training.fitting.settings import Amount, Optimisation, PretrainedEncoder
+from training.data.pairs import prepare_again
+from training.data.work_directory import made
+from training.fitting.cluster_initialisation import Clusters
+from training.fitting.hyperparameters import Amount, Optimisation, PretrainedEncoder
+from training.fitting.learning_curve import Curve
 from training.fitting.task import Task
-from training.fitting.trainee import Trainee
+from training.fitting.trainable import Trainee
 
 OF_PAIRS = ("margin", "sparsity", "validation_queries")  # training settings of [pairs] only
 
@@ -80,7 +80,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def network_class(self, recipe: Settings) -> type[Network]:
         """Return the network's class. Raises UsageError: unknown network."""
-        return rankers.find(recipe.ranker) if recipe.ranker is not None else enrichment.find(recipe.enricher or "")
+        return rankers.find(recipe.ranker) if recipe.ranker is not None else enrichers.find(recipe.enricher or "")
 
     def starts_from(self, recipe: Settings) -> str:
         """Return the name of the checkpoint to initialise from, or an empty string."""

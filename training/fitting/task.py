@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from submission.errors import TrainingError
-from submission.rankers.network import Network
+from submission.models.network import Network
 
 N = TypeVar("N", bound=Network)
 

@@ -10,13 +10,13 @@ import torch
 from rank_bm25 import BM25Okapi
 from torch import Tensor
 
-from submission.rankers.base import LatentRanker, Ranker
-from submission.rankers.network import Network
-from submission.scoring.batches import Padded, PaddedPairs, batches
-from submission.scoring.pairs import score_pairs
-from submission.scoring.pretrained import Pretrained
+from submission.inference.batching import Padded, PaddedPairs, batches
+from submission.inference.pair_scoring import score_pairs
+from submission.inference.pretrained import Pretrained
+from submission.models.network import Network
+from submission.models.ranker import LatentRanker, Ranker
+from training.data.pair_tables import Queries
 from training.data.split import DEPTH, RELATED
-from training.data.tables import Queries
 
 Scorer = Callable[[Queries, np.ndarray], np.ndarray]  # query rows → scores (queries, 105)
 
@@ -80,7 +80,7 @@ def by_ranker(ranker: Ranker, device: torch.device) -> Scorer:
 
 def by_cosine(pretrained: Pretrained, device: torch.device) -> Scorer:
     """Return a scorer by the cosine of the untrained encoder's mean vectors (baseline of BERT networks)."""
-    from submission.rankers.sbert import SBERT  # imports take seconds
+    from submission.models.rankers.sbert import SBERT  # imports take seconds
 
     sbert = SBERT(SBERT.Config(**pretrained.config(frozen=-1)))
     sbert.load_state_dict(pretrained.tensors())

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from training.augmented.models import Loss
-from training.augmented.students import BOTH, GOLD, SILVER, TEACHER, UNTRAINED, Network, Pairs, Students
 from training.experiment import run
 from training.fitting.recipe import Recipe
+from training.sbert.networks import Loss
+from training.sbert.students import BOTH, GOLD, SILVER, TEACHER, UNTRAINED, Network, Pairs, Students
 
 LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
 NETWORKS = (UNTRAINED, TEACHER, *(Network(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in LOSSES))

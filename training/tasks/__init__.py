@@ -9,14 +9,14 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from submission.enrichment.base import Enricher
 from submission.errors import UsageError, nearest
-from submission.rankers.bert import BERTNetwork
-from submission.rankers.bert_config import QUERY_LENGTH
+from submission.models.bert import BERTNetwork
+from submission.models.bert_config import QUERY_LENGTH
+from submission.models.enricher import Enricher
 from submission.registry import class_in, names_in
 from submission.text.tokenisers import Lengths
+from training.fitting.hyperparameters import PretrainedEncoder
 from training.fitting.recipe import Recipe, Settings, TaskSpec
-from training.fitting.settings import PretrainedEncoder
 from training.paths import RECIPES
 
 DEFAULT = "pairs"  # for recipes without a task table
@@ -41,7 +41,7 @@ def task_of(recipe: Collection[str]) -> type[TaskSpec]:
 
 
 def read_recipe(name: str) -> Recipe:
-    """Load a recipe by its name in training/recipes or by path.
+    """Load a recipe by its name in training/configs/recipes or by path.
 
     Raises:
         UsageError: unknown recipe, malformed TOML, unknown key, wrong type, or contradictory settings.

@@ -16,17 +16,17 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from submission.rankers.base import LatentRanker, Ranker
-from submission.scoring.batches import Padded
-from submission.scoring.pretrained import Pretrained
-from submission.text.ids import UNKNOWN
-from training.data.tables import Queries, TrainingPairs
-from training.fitting.curves import Curve
-from training.fitting.losses import l1
-from training.fitting.network import NetworkOfTexts
+from submission.inference.batching import Padded
+from submission.inference.pretrained import Pretrained
+from submission.models.ranker import LatentRanker, Ranker
+from submission.text.token_ids import UNKNOWN
+from training.data.pair_tables import Queries, TrainingPairs
+from training.fitting.hyperparameters import Optimisation, Rate
+from training.fitting.initialisation import NetworkOfTexts
+from training.fitting.learning_curve import Curve
+from training.fitting.pairwise_losses import l1
 from training.fitting.recipe import Recipe, Settings
-from training.fitting.settings import Optimisation, Rate
-from training.fitting.trainee import Trainee
+from training.fitting.trainable import Trainee
 from training.fitting.validation import NDCG, RECALL, search
 from training.tasks.pairs import Pairwise
 

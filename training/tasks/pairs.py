@@ -9,22 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from submission.disk.kept import RECORD, read_record
 from submission.errors import InputError
-from submission.rankers.base import LatentRanker, Ranker
-from submission.scoring.pretrained import Pretrained
+from submission.inference.pretrained import Pretrained
+from submission.models.ranker import LatentRanker, Ranker
+from submission.storage.artifact_store import RECORD, read_record
 from submission.text.tokenisers import Tokeniser
 from training.cards import ARGS_ME
-from training.data.prepare import prepare_again
+from training.data.pair_tables import Queries, TrainingPairs, load_pairs, load_validation
+from training.data.pairs import prepare_again
 from training.data.seeds import Stream, generator
-from training.data.tables import Queries, TrainingPairs, load_pairs, load_validation
-from training.data.work import made, unrelated_file
-from training.fitting import losses
-from training.fitting.curves import Curve
-from training.fitting.network import NetworkOfTexts
+from training.data.work_directory import made, unrelated_file
+from training.fitting import pairwise_losses
+from training.fitting.initialisation import NetworkOfTexts
+from training.fitting.learning_curve import Curve
 from training.fitting.recipe import Recipe, Settings
 from training.fitting.task import Task, dead, diverged
-from training.fitting.trainee import Trainee
+from training.fitting.trainable import Trainee
 from training.fitting.validation import Scorer, by_bm25, by_cosine, by_ranker, sparsity, validate
 
 LISTWISE = ("tfr_bert",)  # rankers trained on lists only
@@ -100,7 +100,7 @@ class Pairwise(Task[Ranker]):
             texts.take(indices, self._device)
             for texts, indices in ((pairs.queries, part), (pairs.premises, part), (pairs.premises, pairs.unrelated[part]))
         )
-        loss = losses.loss(ranker, query, positive, negative, self._training.margin, self._training.sparsity)
+        loss = pairwise_losses.loss(ranker, query, positive, negative, self._training.margin, self._training.sparsity)
         return loss * (len(part) / len(rows))
 
     def baselines(self) -> dict[str, dict[str, float]]:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.disk.provenance import CARD, CONFIG, METRICS, dump_json, read_config, write_with_provenance
 from submission.errors import CheckpointError
 from submission.fusion.linear import Length, Linear, Member, log_lengths, standardised
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, read_config, write_with_provenance
 from tests.conftest import seal
 
 MODEL = Linear(

@@ -9,7 +9,7 @@ import pytest
 from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
-from submission.output.faults import OURS, TIRA, RunFault, by_kind, run_faults
+from submission.data.run_validation import OURS, TIRA, RunFault, by_kind, run_faults
 from tests.conftest import argument
 
 GOOD = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",

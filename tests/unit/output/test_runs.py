@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from submission.errors import UsageError
-from submission.lists import ranked
 from submission.output.runs import check_tag, run_text
+from submission.rankings import ranked
 
 TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.disk.kept import Kept
-from submission.rankers.sbert import SBERT
+from submission.inference.batching import Ids, pad
+from submission.inference.pretrained import Pretrained
+from submission.inference.ranker_checkpoint import Checkpoint
+from submission.models.rankers.sbert import SBERT
 from submission.retrieval import dense
 from submission.retrieval.dense import (
     KEPT_TOGETHER,
@@ -22,9 +24,7 @@ from submission.retrieval.dense import (
     represented,
     titles_of,
 )
-from submission.scoring.batches import Ids, pad
-from submission.scoring.checkpoint import Checkpoint
-from submission.scoring.pretrained import Pretrained
+from submission.storage.artifact_store import Kept
 from submission.text.tokenisers import Lengths, PieceTokeniser
 from tests.conftest import BERT, contents, texts_in, tiny_tokenizer
 

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.disk.kept import Kept
-from submission.rankers.snrm import SNRM
+from submission.inference.batching import pad
+from submission.inference.ranker_checkpoint import Checkpoint
+from submission.models.rankers.snrm import SNRM
 from submission.retrieval import latent
 from submission.retrieval.latent import LatentIndex, latent_index, nearest
-from submission.retrieval.rows import FILES, write_rows
-from submission.scoring.batches import pad
-from submission.scoring.checkpoint import Checkpoint
+from submission.retrieval.sparse_matrix import FILES, write_rows
+from submission.storage.artifact_store import Kept
 from submission.text.tokenisers import Lengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from tests.conftest import texts_in

@@ -14,9 +14,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.disk.kept import Kept
 from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, added, expanded, query_of, search, searched
-from submission.retrieval.terms import Settings, TermIndex, term_index
+from submission.retrieval.term_index import Settings, TermIndex, term_index
+from submission.storage.artifact_store import Kept
 from tests.conftest import texts_in
 
 SIX = [

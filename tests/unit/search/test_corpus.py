@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from submission.data.dataset import Input
 from submission.errors import InputError
-from submission.input.directory import Input
-from submission.search.asking import Questions
 from submission.search.corpus import Corpus
-from submission.search.question import one_topic
+from submission.search.query import one_topic
+from submission.search.query_execution import Questions
 from tests.conftest import SAMPLE
 
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from submission.data.argument_metadata import Origin
 from submission.errors import CheckpointError
-from submission.search.answer import Answer, Found, Listed
-from submission.search.asked import Asked
-from submission.search.origins import Origin
+from submission.search.highlights import Shade
 from submission.search.page import Site, render_error, render_home, render_results, split_segments
-from submission.search.passage import Passage, Span
-from submission.search.shades import Shade
-from submission.systems.explained import Explained, Row
+from submission.search.results import Answer, Found, Listed
+from submission.search.snippets import Passage, Span
+from submission.search.url_params import Asked
+from submission.systems.explanation import Explained, Row
 from tests.conftest import ParsedPage
 
 SITE, PARAMS = Site("sample", ["bm25"], ["zoos?"]), Asked("zoos?", ("bm25",))

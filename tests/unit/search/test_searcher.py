@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from submission.engine.engine import CPU
+from submission.engine.base import CPU
 from submission.paths import CHECKPOINTS
-from submission.search.answer import Answer
 from submission.search.corpus import Corpus
+from submission.search.results import Answer
 from submission.search.searcher import REMEMBERED, Searcher, Wish
 from submission.search.server import SearchServer
 from submission.systems.catalogue import find
-from submission.systems.remembered import Checkpoints
+from submission.systems.checkpoint_store import Checkpoints
 from tests.conftest import SAMPLE
 
 QUESTIONS = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "gambling", "voting", "advertising")]

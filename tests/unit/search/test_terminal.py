@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from submission.data.argument_metadata import Origin
 from submission.errors import CheckpointError
-from submission.search.answer import Answer, Found, Listed
-from submission.search.origins import Origin
-from submission.search.passage import Passage, Span, word
+from submission.search.results import Answer, Found, Listed
+from submission.search.sanitise import visible
+from submission.search.snippets import Passage, Span, word
 from submission.search.terminal import render
-from submission.search.visible import visible
-from submission.systems.explained import Explained, Row
+from submission.systems.explanation import Explained, Row
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from submission.scoring.batches import pad
+from submission.inference.batching import pad
 from submission.text.tokenisers import Lengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 

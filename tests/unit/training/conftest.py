@@ -12,7 +12,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from tests.conftest import BERT, tiny_tokenizer
-from training.augmented.gold import BWS, BWS_HEADER, MRPC, MRPC_HEADER, TOPICS
+from training.data.datasets.sentence_pairs import BWS, BWS_HEADER, MRPC, MRPC_HEADER, TOPICS
 
 PLACES = [f"p{chr(97 + number)}" for number in range(12)]
 

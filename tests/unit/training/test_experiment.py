@@ -21,7 +21,7 @@ import torch
 from submission.errors import OutputError, TrainingError
 from submission.paths import ROOT
 from training.experiment import Experiment, run
-from training.side_by_side import at_a_time, side_by_side
+from training.parallel import at_a_time, side_by_side
 
 
 class Square(NamedTuple):
@@ -157,9 +157,9 @@ def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said()
 def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("one", "two")]
     code = (
-        "from submission.interrupted import hear; hear()\n"
+        "from submission.signals import hear; hear()\n"
         "from tests.unit.training.test_experiment import slept\n"
-        "from training.side_by_side import side_by_side\n"
+        "from training.parallel import side_by_side\n"
         f"if __name__ == '__main__': list(side_by_side(slept, {files}, 2))"
     )
     (tmp_path / "begin.py").write_text(code)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
-from training.pictures import figure, png
+from training.plotting import figure, png
 
 COLUMNS = 3
 INCHES = 3.3  # width and height of a panel

@@ -17,12 +17,12 @@ import torch
 from msgspec.structs import replace
 
 from submission.errors import InputError, TrainingError
+from training.data.quality import COLUMNS
+from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import Recipe
-from training.quality.losses import LOSSES
-from training.quality.prepare import COLUMNS
+from training.studies.argument_quality.fit import scores, trained
 from training.studies.argument_quality.folds import Fold, folds
-from training.studies.argument_quality.training import scores, trained
-from training.tasks.lists import Lists
+from training.tasks.quality import Lists
 
 DEV = {"ukp": 3, "ibm": 2}  # dev debates (or topics) for early stopping, by data set
 DIVISION = 0  # one split for all network seeds

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from training.measuring.significance import intervals
-from training.quality.validation import correlations, topics_of
-from training.studies.argument_quality import rerank
-from training.studies.argument_quality.measures import CORRELATIONS, by_list, lengths
-from training.studies.argument_quality.paper import PAPER
+from training.evaluation.correlation import correlations, topics_of
+from training.evaluation.significance import intervals
+from training.studies.argument_quality.metrics import CORRELATIONS, by_list, lengths
 from training.studies.argument_quality.pictures import Panel
 from training.studies.argument_quality.protocol import Cell, Trial
+from training.studies.argument_quality.published import PAPER
+from training.tuning import quality_grid
 
 TARGETS = {
     "combined": "score",
@@ -65,14 +65,17 @@ def on_dev(part: str, trial: Trial, scored: Mapping[Cell, np.ndarray]) -> Rows:
 def reordered(trial: Trial, networks: Networks) -> Rows:
     """Tabulate the original rankings and, per network, re-ranking by quality only and by both (cross-validated)."""
     mask = (trial.table["data"] == "webis").to_numpy()
-    judged, names = trial.table[mask], list(rerank.MEASURES)
+    judged, names = trial.table[mask], list(quality_grid.MEASURES)
     columns = [*names, *(f"{name}, gained" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
-        grids = [rerank.values(judged, scores[mask]) for scores in seed_scores]
-        original = grids[0][:, rerank.GIVEN]
+        grids = [quality_grid.values(judged, scores[mask]) for scores in seed_scores]
+        original = grids[0][:, quality_grid.GIVEN]
         rows = rows or _rows((LISTS, "webis", "", "given order"), [pd.DataFrame(original, columns=names)])
-        quality_only, combined = [grid[:, rerank.ALONE] for grid in grids], [rerank.cross_validated(grid) for grid in grids]
+        quality_only, combined = (
+            [grid[:, quality_grid.ALONE] for grid in grids],
+            [quality_grid.cross_validated(grid) for grid in grids],
+        )
         for variant, seeds in (("quality alone", quality_only), ("both", combined)):
             frames = [pd.DataFrame(np.hstack([values, values - original]), columns=columns) for values in seeds]
             rows += _rows((LISTS, "webis", variant, network), frames)

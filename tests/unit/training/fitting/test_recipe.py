@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from submission.errors import UsageError
-from submission.rankers import names
-from submission.rankers.bert import BERTNetwork
-from submission.scoring.pretrained import Pretrained
-from training.data.conll import tags_of
+from submission.inference.pretrained import Pretrained
+from submission.models.bert import BERTNetwork
+from submission.models.rankers import names
+from training.data.datasets.argument_components import tags_of
+from training.data.quality import SOURCES
+from training.fitting.hyperparameters import Optimisation
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
-from training.fitting.settings import Optimisation
 from training.paths import RECIPES
-from training.quality.prepare import SOURCES
 from training.tasks import read_recipe
 from training.tasks.contrastive import Contrastive
-from training.tasks.language import Language
-from training.tasks.lists import Lists
+from training.tasks.language_model import Language
 from training.tasks.pairs import Pairs
-from training.tasks.tags import Tags
+from training.tasks.quality import Lists
+from training.tasks.tagging import Tags
 
 GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
 LISTS = 'ranker = "tfr_bert"\n[lists]\ndata = ["ukp"]\n'

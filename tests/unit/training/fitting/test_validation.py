@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.rankers.base import Ranker
-from submission.rankers.gru import GRU
-from submission.rankers.knrm import KNRM
-from submission.rankers.snrm import SNRM
-from submission.scoring.batches import Padded, pad
-from training.data.tables import Queries
+from submission.inference.batching import Padded, pad
+from submission.models.ranker import Ranker
+from submission.models.rankers.gru import GRU
+from submission.models.rankers.knrm import KNRM
+from submission.models.rankers.snrm import SNRM
+from training.data.pair_tables import Queries
 from training.fitting.validation import by_ranker, measures, search
 
 

@@ -1,0 +1,196 @@
+"""Parse records of TIREx files, whose fields have several names (TIRA's client, ir_datasets)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+from msgspec import UNSET
+
+from submission.data.input_files import ID_RULE, collect, lines, unfit, yielding_errors
+from submission.data.json_errors import line_fault, survey
+from submission.data.topics import qid_expected
+from submission.data.unsupported_formats import BEIR_DOCUMENTS, BEIR_QUERIES, is_beir
+from submission.errors import InputError, short
+
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
+RANKS = 10**9  # exclusive upper bound
+
+
+class _Record(msgspec.Struct, gc=False):
+    """Fields that are used, of any type; others are ignored."""
+
+    docno: Any = UNSET
+    doc_id: Any = UNSET
+    docid: Any = UNSET
+    qid: Any = UNSET
+    query_id: Any = UNSET
+    query: Any = UNSET
+    text: Any = UNSET
+    default_text: Any = UNSET
+    rank: Any = UNSET
+    score: Any = UNSET
+
+
+class _FieldError(Exception):
+    """Value of an unexpected type, or two values."""
+
+
+class _MissingFieldError(_FieldError):
+    """Field without a value."""
+
+
+def _parse_text(value: object) -> str:
+    if type(value) is not str:
+        raise _FieldError("expected a string")
+    return value
+
+
+def _parse_docno(value: object) -> str:
+    if type(value) is not str and type(value) is not int:
+        raise _FieldError("expected an id: a string or an integer")
+    if unfit(str(value)):
+        raise _FieldError(ID_RULE)
+    return str(value)
+
+
+def _parse_qid(value: object) -> str:
+    qid = _parse_docno(value)
+    if reason := qid_expected(qid):
+        raise _FieldError(reason)
+    return qid
+
+
+def _parse_score(value: object) -> float:
+    if type(value) in (int, float) or (type(value) is str and NUMBER.fullmatch(value)):
+        try:
+            score = float(value)  # type: ignore[arg-type]
+        except OverflowError:
+            score = math.inf
+        if math.isfinite(score):
+            return score
+    raise _FieldError("expected a finite number, or the field in no line")
+
+
+def _parse_rank(value: object) -> float:
+    try:
+        rank = _parse_score(value)
+    except _FieldError:
+        rank = -1.0
+    if not (0 <= rank < RANKS and rank.is_integer()):
+        raise _FieldError("expected a non-negative integer, or the field in no line")
+    return rank
+
+
+@dataclass(frozen=True)
+class Field:
+    """Column of the frame: field names in a record, and the parser of the value."""
+
+    name: str
+    names: tuple[str, ...]
+    value: Callable[[object], str | float]
+    optional: bool = False  # in all records or in none
+
+
+DOCNO = Field("docno", ("docno", "doc_id", "docid"), _parse_docno)
+TEXT = Field("text", ("text", "default_text"), _parse_text)
+QID = Field("qid", ("qid", "query_id"), _parse_qid)
+QUERY = Field("query", ("query", "default_text", "text"), _parse_text)
+LISTED_QUERY = Field("query", ("query",), _parse_text)  # `text` of a candidate is the document's
+RANK = Field("rank", ("rank",), _parse_rank, optional=True)
+SCORE = Field("score", ("score",), _parse_score, optional=True)
+
+
+def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, list[str]]:
+    """Read records as a frame with a column per field and `line`; return it and all issues."""
+    rows, issues = collect(iter_records(file, fields))
+    frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
+    for field in fields:
+        frame[field.name] = frame[field.name].astype(float if field.optional else object)
+    partial = [] if issues else [_describe_partial(file, frame, field.name) for field in fields if field.optional]
+    return frame, issues + list(filter(None, partial))
+
+
+@yielding_errors
+def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...] | InputError]:
+    """Yield the field values and line number of each record, NaN for a missing optional field; for an invalid line an error."""
+    decode = msgspec.json.Decoder(_Record).decode
+    for line_number, line in lines(file):
+        try:
+            record = decode(line)
+            row = (*(_field_value(record, field) for field in fields), line_number)
+        except (ValueError, RecursionError, _FieldError) as error:
+            yield InputError(f"{file}, line {line_number}{_ids_suffix(line)}: {_describe(line, error, fields)}")
+        else:
+            yield row
+
+
+def _field_value(record: _Record, field: Field) -> str | float:
+    """Return the value of a field under any of its names; raise _FieldError if it is missing, invalid or contradictory."""
+    values: dict[str, str | float] = {}
+    for name in field.names:
+        value = getattr(record, name)
+        if value is not UNSET:
+            try:
+                values[name] = field.value(value)
+            except _FieldError as error:
+                raise _FieldError(f"{name} is {_format_value(value)}; {error}") from None
+    if not values:
+        if field.optional:
+            return math.nan
+        aliases = f" (or {', '.join(field.names[1:])})" if field.names[1:] else ""
+        raise _MissingFieldError(f"missing {field.name}{aliases}")
+    if len(values) > 1 and len(set(values.values())) > 1:
+        listing = " and ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
+        raise _FieldError(f"{listing}; remove one")
+    return next(iter(values.values()))
+
+
+def _format_value(value: object) -> str:
+    return f"'{short(value)}'" if isinstance(value, str) else short(json.dumps(value, ensure_ascii=False))
+
+
+def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
+    """Describe the issue of a line, with a hint."""
+    if isinstance(error, _MissingFieldError) and is_beir(line):
+        return BEIR_DOCUMENTS if DOCNO in fields else BEIR_QUERIES
+    if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):
+        return str(error)
+    reason = str(error) if isinstance(error, _FieldError) else line_fault(line, error)
+    return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.optional)}}}"
+
+
+def _ids_suffix(line: bytes) -> str:
+    """Return the ids of a line for messages, also of malformed JSON."""
+    try:
+        record = msgspec.json.decode(survey(line).text, type=_Record)
+    except (ValueError, RecursionError):
+        return ""
+    ids = []
+    for field in (QID, DOCNO):
+        try:
+            ids.append(f"{field.name} {short(str(_field_value(record, field)))}")
+        except _FieldError:
+            continue
+    return f" ({', '.join(ids)})" if ids else ""
+
+
+def _describe_partial(file: Path, frame: pd.DataFrame, name: str) -> str:
+    """Describe an optional field that only some records have; "" if all or none have it."""
+    present = frame[name].notna()
+    is_different = present != present.iloc[0] if len(present) else present
+    if not is_different.any():
+        return ""
+    row, first = frame[is_different].iloc[0], frame.iloc[0]
+    with_value, without_value = (first, row) if present.iloc[0] else (row, first)
+    return (
+        f"{file}, line {row['line']} (qid {short(row['qid'])}, docno {short(row['docno'])}): "
+        f"line {with_value['line']} has a {name} and line {without_value['line']} has none; provide it in all lines or in none"
+    )

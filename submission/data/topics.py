@@ -1,0 +1,94 @@
+"""Read topics from XML as `qid query`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from lxml import etree
+
+from submission.data.input_files import ID_RULE, collect, content, named, unfit, yielding_errors
+from submission.errors import InputError, short
+
+
+def topic_files(directory: Path) -> list[Path]:
+    """Return the topics files of a directory, sorted."""
+    files = named(directory, "topics*.xml")
+    if not files:
+        raise InputError(f"{directory}: no topics found; expected a file named topics*.xml")
+    return files
+
+
+def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
+    """Read topics `qid query` (the title) by ascending number; return them and all issues.
+
+    Issues: malformed XML, document type declaration, missing number or title, invalid or repeated number.
+    """
+    titles: dict[str, str] = {}
+    locations: dict[str, str] = {}
+    issues = []
+    for file in files:
+        topics, file_issues = collect(_iter_topics(file))
+        issues += file_issues
+        for location, qid, title in topics:
+            if qid in titles:
+                issues.append(f"{location}: duplicate topic {short(qid)} (first at {locations[qid]}); remove one")
+            else:
+                titles[qid], locations[qid] = title, location
+    if not titles and not issues:
+        names = ", ".join(map(str, files))
+        issues.append(f"{names}: no <topic> element found; expected <topics><topic>…</topic></topics>")
+    return in_order(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object)), issues
+
+
+def qid_expected(qid: str) -> str:
+    """Return why a topic id is invalid in runs; "" if valid."""
+    if unfit(qid):
+        return ID_RULE
+    if qid.startswith("#"):
+        return "ids must not start with # (a comment in run files); rename the topic"
+    return ""
+
+
+def in_order(topics: pd.DataFrame) -> pd.DataFrame:
+    """Sort topics by number, then other ids alphabetically."""
+    order = sorted(topics.index, key=lambda row: _sort_key(topics["qid"][row]))
+    return topics.loc[order].reset_index(drop=True)
+
+
+def _sort_key(qid: str) -> tuple[int, int, str]:
+    return (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid)
+
+
+@yielding_errors
+def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
+    """Yield location, id and title of each topic; for an invalid one an error."""
+    for topic in _parse_xml(file).iter("topic"):
+        location = f"{file}, line {topic.sourceline}"
+        qid, title = _child_text(topic, "number") or _child_text(topic, "num"), _child_text(topic, "title")
+        if not qid:
+            yield InputError(f"{location}: topic without number; expected <number> or <num>")
+        elif reason := qid_expected(qid):
+            yield InputError(f"{location}: invalid number '{short(qid)}'; {reason}")
+        elif not title:
+            yield InputError(f"{location}: topic {short(qid)} has no title; expected <title>")
+        else:
+            yield location, qid, title
+
+
+def _parse_xml(file: Path) -> etree._Element:
+    # Security: load nothing external, expand no entities.
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        tree = etree.ElementTree(etree.fromstring(bytes(content(file)), parser))
+    except etree.XMLSyntaxError as error:
+        raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
+    if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
+        raise InputError(f"{file}: document type declaration not allowed (it can load entities); remove <!DOCTYPE …>")
+    return tree.getroot()
+
+
+def _child_text(topic: etree._Element, tag: str) -> str:
+    element = topic.find(tag)
+    return "" if element is None else " ".join(str(element.xpath("string()")).split())

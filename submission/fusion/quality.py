@@ -1,0 +1,49 @@
+"""Re-ranking of a topic's top documents by standardised relevance and quality.
+
+Checkpoint files: config.json (`Reordering`), metrics.json, provenance.json (hashes), README.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from submission.fusion.z_scores import zscores
+
+MARGIN = 1.0  # score gap between the re-ranked documents and the rest
+
+
+class Reordering(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+    """score = z(relevance) + weight · z(quality)."""
+
+    version: str  # version of the code that fitted it
+    documents: Annotated[int, msgspec.Meta(ge=1, le=1000)]  # number of re-ranked documents
+    weight: Annotated[float, msgspec.Meta(ge=0)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash the parameters."""
+        return hashlib.sha256(msgspec.json.encode((self.documents, self.weight))).hexdigest()
+
+    def formula(self) -> str:
+        """Return the formula as text."""
+        return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.documents} documents of a topic"
+
+    def shares(self, relevance: np.ndarray, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the contributions of relevance and quality to the top documents' scores, (n,) each."""
+        return zscores(relevance, relevance), self.weight * zscores(quality, quality)
+
+    def scores(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
+        """Score a topic's documents (N,); those below the top keep their score differences.
+
+        Args:
+            relevance: (N,), descending.
+            quality: (n,), of the top documents only.
+        """
+        top, rest = np.split(relevance, [len(quality)])
+        scores = np.sum(self.shares(top, quality), axis=0)
+        return np.concatenate([scores, scores.min() - MARGIN - (top.min() - rest)])

@@ -1,0 +1,70 @@
+"""Probe of ranker checkpoints: edge-case texts with the ids and scores that a loaded checkpoint must reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from submission.errors import CheckpointError, short
+from submission.inference.batching import pad
+from submission.inference.checkpoint_io import OTHER_TEXTS
+from submission.models.ranker import Ranker
+from submission.text.tokenisers import Tokeniser
+
+TOLERANCE = 1e-4  # on scores, relative above 1; differences between machines are smaller
+
+PAIRS = (
+    ("Should teachers get tenure?", "Teachers, who work hard, should get tenure: it protects them."),
+    ("To be, or not to be?", "To be or not to be: that is the question!!! that that is the question"),
+    (
+        "Don't ban women’s 9/11 memorials",
+        "The women's memorial cost $1,000,000 in 2011; see http://example.org/a?b=1 for it.",
+    ),
+    ("zzyzx qwrtp", "brzgl frmpf"),
+    ("", "an argument without a question"),
+    ("abortion", ""),
+    (
+        "École 東京 😀 naïve",
+        "L’école de 東京 est ouverte 😀😀 — naïve… 12345678901234567890123456789012345678901234567890",
+    ),
+    ("long " * 50, "gun control saves lives and guns " * 100),
+)
+UNIFIED_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width space
+    ("Is cafe\u0301 culture \uff5a\uff4f\uff4f\uff53?", "Teach\u00aders of E\u0301coles, zo\u200bos \uff01"),
+)
+
+
+class Probed(msgspec.Struct):
+    """A pair with its token ids and score."""
+
+    query: str
+    premise: str
+    query_ids: list[int]
+    premise_ids: list[int]
+    score: float
+
+    def refuse_other(self, file: Path, recomputed: Probed) -> None:
+        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
+        if (self.query, self.premise) != (recomputed.query, recomputed.premise):
+            raise CheckpointError(f"{file}: {OTHER_TEXTS}")
+        same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
+        if not (same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
+            raise CheckpointError(
+                f"{file}: for the query '{short(self.query)}' this code computes {recomputed.told()}, but the checkpoint "
+                f"stores {self.told()}; the text processing or the network has changed: retrain it"
+            )
+
+    def told(self) -> str:
+        """Describe ids (truncated) and score."""
+        query, premise = (short(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
+        return f"ids [{query}], [{premise}] and score {self.score:.6g}"
+
+
+def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:
+    """Compute ids and score of each probe pair separately."""
+    entries = []
+    for query, premise in PAIRS if tokeniser.rule == 1 else PAIRS + UNIFIED_PAIRS:
+        ids = tokeniser.query(query), tokeniser.premise(premise)
+        entries.append(Probed(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
+    return entries

@@ -1,0 +1,48 @@
+"""Token ids of topics and documents, computed once for all systems that tokenise alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from submission.inference.batching import Ids
+from submission.text.tokenisers import Tokeniser
+from submission.timing import Stopwatch
+
+
+class Tokens(Protocol):
+    """A source of the token ids of topics and documents."""
+
+    def queries(self, tokeniser: Tokeniser) -> Mapping[str, Ids]:
+        """Return the token ids of all topics by qid."""
+
+    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, Ids]:
+        """Return the token ids of premises by docno, in docno order."""
+
+
+class ReadTokens(Tokens):
+    """Token ids computed from texts; equivalent tokenisers share their tokens."""
+
+    def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
+        """Create from topics `qid query` and a function docnos → `docno premise`; timed as the stage "tokenisation"."""
+        self._stopwatch = stopwatch
+        self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
+        self._texts = texts
+        self._read: dict[str, dict[str, list[Any]]] = {}
+
+    def queries(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+        return {qid: tokeniser.query(query) for qid, query in self._topics.items()}
+
+    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return the ids (L,) int32 of each premise."""
+        with self._stopwatch.stage("tokenisation"):
+            requested = set(docnos)
+            tokens = self._read.setdefault(tokeniser.reading, {})
+            missing = requested - tokens.keys()
+            if missing:
+                texts = self._texts(missing)
+                tokens |= {docno: tokeniser.read(text) for docno, text in zip(texts["docno"], texts["premise"], strict=True)}
+            return {docno: np.array(tokeniser.ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}

@@ -1,0 +1,83 @@
+"""DeepCT: BERT estimates the importance of each word of a passage, which becomes its term frequency.
+
+Dai, Callan: Context-Aware Term Weighting For First Stage Passage Retrieval. SIGIR 2020. Hollatz: Precision-Oriented Argument
+Retrieval. Halle 2022, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from submission.inference.batching import pad
+from submission.models.bert import BERTNetwork, TextEncoder
+from submission.models.bert_config import EncoderConfig
+from submission.models.enricher import Enricher, Word
+from submission.text.passages import Passage, PassageReader
+
+DEVIATION = 0.02  # standard deviation of the initial weights
+
+
+class DeepCT(BERTNetwork, Enricher[Passage]):
+    """A linear layer over the BERT vector of each word's first word piece, without activation."""
+
+    Reader = PassageReader
+    value = "weight"
+
+    @dataclass(frozen=True)
+    class Config(EncoderConfig):
+        """Encoder, passage size and weight scale."""
+
+        words: int = 220  # maximum words per passage
+        pieces: int = 320  # maximum word pieces read per passage
+        scale: int = 100  # term frequency of a word with weight 1
+        dropout: float = 0.1
+
+    def __init__(self, config: Config) -> None:
+        """Build the network. Raises ValueError if `pieces` exceeds the encoder's positions."""
+        super().__init__(config)
+        max_length = config.bert["max_position_embeddings"] - 2
+        if not 0 < config.pieces <= max_length:
+            raise ValueError(f"pieces is {config.pieces}; expected 1 to {max_length} (the encoder's maximum)")
+        self.encoder = TextEncoder(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(self.encoder.bert.config.hidden_size, 1)
+        nn.init.trunc_normal_(self.linear.weight, std=DEVIATION, a=-2 * DEVIATION, b=2 * DEVIATION)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Compute word-piece weights (B, T) from ids (B, T) int64 and mask (B, T) bool; weights of padding are undefined."""
+        vectors, _ = self.encoder(ids, mask)  # (B, 1 + T + 1, E)
+        weights: Tensor = self.linear(self.dropout(vectors[:, 1:-1])).squeeze(-1)
+        return weights
+
+    def words(self, passages: Sequence[Passage]) -> list[list[Word]]:
+        """Annotate each word with its first word piece's weight."""
+        device = self.linear.weight.device
+        weights = self(*(tensor.to(device) for tensor in pad([passage.ids for passage in passages]))).cpu()  # (B, T)
+        return [
+            [
+                Word(text, *span, weight)
+                for text, span, weight in zip(passage.words, passage.spans, piece_weights[passage.places].tolist(), strict=True)
+            ]
+            for passage, piece_weights in zip(passages, weights, strict=True)
+        ]
+
+    def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+        """Sum the term frequencies over passages."""
+        frequencies: Counter[str] = Counter()
+        for passage in passages:
+            frequencies.update(term_frequencies(passage, self.config.scale))
+        return frequencies
+
+
+def term_frequencies(passage: Sequence[Word], scale: int) -> dict[str, int]:
+    """Compute the term frequency of each word: its largest weight times the scale, rounded half to even, at least 1."""
+    largest: dict[str, float] = {}
+    for word in passage:
+        largest[word.text] = max(word.weight, largest.get(word.text, 0.0))
+    counts = {word: round(scale * weight) for word, weight in largest.items() if word}
+    return {word: count for word, count in counts.items() if count >= 1}

@@ -1,0 +1,131 @@
+"""Base classes of rankers: networks that score query-document pairs given as token ids."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from submission.models.network import Network
+from submission.text.token_ids import Reads
+
+
+@dataclass(frozen=True)
+class Part:
+    """A contribution to a score and the query and document positions it comes from, strongest first."""
+
+    name: str
+    value: float
+    query: int | None = None
+    document: tuple[int, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A score as contributions that sum to it before the activation `output`."""
+
+    parts: list[Part]
+    output: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
+    remark: str = ""  # limits of the contributions
+    by_omission: bool = False  # whether occlusion is more informative than the contributions
+
+
+def best(values: Tensor, least: float, most: int = 3) -> tuple[int, ...]:
+    """Return the positions of the largest values (L,) above a threshold, largest first."""
+    order = values.argsort(descending=True, stable=True)[:most]
+    return tuple(int(position) for position in order if values[position] > least)
+
+
+class Ranker(Network, ABC):
+    """A network that scores query-document pairs.
+
+    Scores are independent of padding, batch composition and order. Pairs are scored in batches; a TopicRanker or SiameseRanker
+    shares work between pairs.
+    """
+
+    reads: ClassVar[Reads] = "words"
+    batch: ClassVar[int] = 512  # documents per CPU batch
+    kept_together: ClassVar[int] = 4096  # minimum documents per cached shard; an interruption repeats at most one shard
+
+    def __call__(self, *tensors: Tensor) -> Tensor:
+        """Run the network without autocast, even if it is enabled; only an encoder may lower its own precision.
+
+        Similarities, kernels, histograms and scores need float32: the exact-match kernel is 0.001 wide, and bfloat16 scores
+        of a thousand documents tie.
+        """
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            score: Tensor = super().__call__(*tensors)
+        return score
+
+    @abstractmethod
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs.
+
+        Args:
+            query: ids (B, Q) int64.
+            query_mask: (B, Q) bool, true for query tokens, false for padding.
+            document: ids (B, D) int64.
+            document_mask: (B, D) bool, likewise.
+
+        Returns:
+            scores (B,), float32 (float64 if the parameters are).
+        """
+
+    @abstractmethod
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Explain the score of a single pair (B = 1); arguments as for `forward`."""
+
+
+class TopicRanker(Ranker):
+    """A ranker that shares work between the documents of a query."""
+
+    @abstractmethod
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Return a scorer of one query's documents, equal to `forward` for each pair.
+
+        Args:
+            queries: ids (N, Q) int64 of all queries; their shared work is computed here.
+
+        Returns:
+            function of query ids (1, Q) int64 and mask (1, Q) bool, document ids (B, D) and mask (B, D), to scores (B,).
+        """
+
+
+class SiameseRanker(Ranker):
+    """A bi-encoder, whose document vectors are shared by all topics."""
+
+    @abstractmethod
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode texts, ids (B, L) and mask (B, L), as vectors (B, V)."""
+
+    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode a batch; subclasses override it to share work between texts."""
+        return self.represent(ids, mask)
+
+    @abstractmethod
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
+        """Score query vectors (B, V) with document vectors (B, V) → (B,)."""
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs (B,) by their vectors."""
+        return self.match(self.represent(query, query_mask), self.represent(document, document_mask))
+
+
+class DotProductRanker(SiameseRanker):
+    """A bi-encoder that scores by the dot product of query and document vector."""
+
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
+        return (query * document).sum(1)
+
+
+class LatentRanker(DotProductRanker):
+    """A ranker of sparse, non-negative vectors; an inverted index of latent terms makes it a first-stage retriever."""
+
+
+class DenseRanker(DotProductRanker):
+    """A ranker of dense unit vectors, scored by cosine similarity; a vector index makes it a first-stage retriever."""

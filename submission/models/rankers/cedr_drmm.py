@@ -1,0 +1,66 @@
+"""CEDR-DRMM: matching histograms over the vectors of every BERT layer, combined with [CLS], per query position.
+
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.2 and table 4.1: 11 bins, layers
+(11 · L + E):5:1. ReLU as in the authors' code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.models.bert import ENCODER_REMARK, BERTRanker
+from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
+from submission.models.layers import cosine, log_histogram
+from submission.models.ranker import Explanation, Part
+
+BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
+
+
+class CEDRDRMM(BERTRanker):
+    """Sum over all 20 query positions, padding included, of a feed-forward network over histograms and last [CLS] vector."""
+
+    @dataclass(frozen=True)
+    class Config(EncoderConfig):
+        """Encoder (determines layers and width) and dropout before the last layer."""
+
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        bert = self.encoder.bert.config
+        self.first = nn.Linear(BINS * (bert.num_hidden_layers + 1) + bert.hidden_size, HIDDEN)
+        self.dropout = nn.Dropout(config.dropout)
+        self.second = nn.Linear(HIDDEN, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
+        return self.shares(query, query_mask, document, document_mask).sum(1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the score down by query word piece; empty positions are summed."""
+        contributions = self.shares(query, query_mask, document, document_mask)[0]
+        length = int(query_mask.sum())
+        parts = [Part("query word piece", contributions[position].item(), position) for position in range(length)]
+        empty = Part(f"{QUERY_LENGTH - length} empty query positions", contributions[length:].sum().item())
+        remark = (
+            "each position's contribution is a feed-forward network's output for its histograms and [CLS]; " + ENCODER_REMARK
+        )
+        return Explanation([*parts, empty], remark=remark, by_omission=True)
+
+    def shares(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Compute the contribution of each of the 20 query positions, (B, 20)."""
+        encoded = self.encoder(query, query_mask, document, document_mask)
+        similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
+        match_mask = query_mask[:, None, :, None] & document_mask[:, None, None, :]
+        histogram = log_histogram(similarity, match_mask, BINS, SMOOTHING, similarity.dtype)  # (B, L, Q, bins)
+        padding = QUERY_LENGTH - query.shape[1]  # padding positions have empty histograms
+        histogram = functional.pad(histogram, (0, 0, 0, padding), value=log(SMOOTHING))  # (B, L, 20, bins)
+        cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
+        features = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
+        contributions: Tensor = self.second(self.dropout(self.first(features).relu()))  # (B, 20, 1)
+        return contributions.squeeze(-1)

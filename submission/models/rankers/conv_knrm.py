@@ -1,0 +1,103 @@
+"""Conv-KNRM: kernel pooling over the similarities of convolutional n-gram embeddings, for all pairs of n-gram lengths.
+
+Dai, Xiong, Callan, Liu: Convolutional Neural Networks for Soft-Matching N-Grams in Ad-hoc Search. WSDM 2018. Entezari 2020,
+3.4.3.2 and table 4.1: 128 channels, windows of 1, 2 and 3 words, 21 kernels, one linear layer 189:1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.models.layers import KernelPooling, convolve, cosine, distinct, known
+from submission.models.ranker import Explanation, Part, TopicRanker
+
+WINDOWS = (1, 2, 3)
+DOCUMENTS_AT_A_TIME = 32  # documents per batch
+# n-gram lengths of query and document, in the authors' order
+PAIRINGS = ((1, 1), (1, 3), (1, 2), (2, 1), (3, 1), (2, 2), (2, 3), (3, 2), (3, 3))
+
+
+class ConvKNRM(TopicRanker):
+    """Kernel pooling over cosine similarities of n-grams."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """Layer sizes; the embedding table includes padding and unknown."""
+
+        vocabulary: int
+        dimensions: int = 300
+        channels: int = 128
+        kernels: int = 21
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        self.convolutions = nn.ModuleList(nn.Conv1d(config.dimensions, config.channels, window) for window in WINDOWS)
+        self.pooling = KernelPooling(config.kernels)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(len(PAIRINGS) * config.kernels, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi of the nine n-gram pairs."""
+        queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
+        features = [
+            self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in PAIRINGS
+        ]  # 9 of (B, K)
+        return self.score(features)
+
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Return `of_topic`; queries share no work."""
+        return self.of_topic
+
+    def of_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score documents (B, D) for one query (1, Q), convolving each distinct word once and stacking the query's n-grams."""
+        queries = self.ngrams(query, query_mask)
+        query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
+        padding = max(0, WINDOWS[-1] - document.shape[1])
+        is_known = functional.pad(known(document, document_mask), (0, padding))
+        token_ids, index = distinct(functional.pad(document, (0, padding)) * is_known, self.config.vocabulary)
+        vectors = self.embedding(token_ids)
+        sizes = [queries[window][0].shape[1] for window in WINDOWS]
+        matches = {}
+        for window, convolution in zip(WINDOWS, self.convolutions, strict=True):
+            weight, bias = convolution.parameters()
+            masks = torch.split(is_known.unfold(1, window, 1).all(-1), DOCUMENTS_AT_A_TIME)
+            counts = [
+                self.pooling(cosine(query_ngrams, (batch + bias).relu() + 1e-9), mask)
+                for batch, mask in zip(convolve(vectors, index, weight, DOCUMENTS_AT_A_TIME), masks, strict=True)
+            ]
+            matches[window] = dict(zip(WINDOWS, torch.split(torch.cat(counts), sizes, dim=1), strict=True))  # (B, Q, K) each
+        return self.score([self.pooling.logs(matches[d][q], queries[q][1]).sum(1) for q, d in PAIRINGS])
+
+    def score(self, features: list[Tensor]) -> Tensor:
+        """Score pairs (B,) from the features (B, K) of the nine n-gram pairs."""
+        score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
+        return score.squeeze(-1).tanh()
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the score before tanh down by n-gram pair, kernel and query n-gram, plus bias; positions are of first words."""
+        queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
+        parts = [Part("bias", self.linear.bias.item())]
+        for (q, d), weights in zip(PAIRINGS, self.linear.weight[0].chunk(len(PAIRINGS)), strict=True):
+            similarity = cosine(queries[q][0], documents[d][0])
+            name = f"{q}-gram × {d}-gram, similarity"
+            parts += self.pooling.explain(similarity, queries[q][1], documents[d][1], weights, name)
+        return Explanation(parts, Tensor.tanh)
+
+    def ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
+        """Compute n-gram vectors (B, L-h+1, C) per window h, and the mask of n-grams of known words inside the text."""
+        padding = max(0, WINDOWS[-1] - ids.shape[1])
+        ids, is_known = functional.pad(ids, (0, padding)), functional.pad(known(ids, mask), (0, padding))
+        vectors = self.embedding(ids).transpose(1, 2)  # (B, E, L)
+        by_window = {}
+        for window, convolution in zip(WINDOWS, self.convolutions, strict=True):
+            # 1e-9 as in the authors' code: without active channels the vector is uniform, not zero.
+            ngrams = convolution(vectors).relu().transpose(1, 2) + 1e-9
+            by_window[window] = ngrams, is_known.unfold(1, window, 1).all(-1)
+        return by_window

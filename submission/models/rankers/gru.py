@@ -1,0 +1,80 @@
+"""GRU: a siamese bidirectional GRU that encodes query and document separately and scores their concatenated mean states.
+
+Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Entezari
+2020, 3.4.1 and table 4.1: bidirectional, 512 units, one linear layer 2048:1.
+
+In Entezari 2020 the score is a document term plus a query term, so the topic cannot change the ranking; this explains its low
+validation scores. `interaction` adds joint features (InferSent. Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised Learning
+of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.models.layers import known, read_both_ways
+from submission.models.ranker import Explanation, Part, SiameseRanker
+
+
+class GRU(SiameseRanker):
+    """A linear layer over the mean states of a shared bidirectional GRU."""
+
+    stored_in_half = ("embedding.", "ahead.", "back.")
+
+    @dataclass(frozen=True)
+    class Config:
+        """Layer sizes; the embedding table includes padding and unknown.
+
+        `interaction`: the linear layer also reads |d - q| and d · q (Conneau et al. 2017). Without it (Entezari 2020), the
+        topic does not affect the ranking.
+        """
+
+        vocabulary: int
+        dimensions: int = 300
+        hidden: int = 512
+        dropout: float = 0.5
+        interaction: bool = False
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        self.ahead, self.back = (nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2))
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear((8 if config.interaction else 4) * config.hidden, 1)
+        if config.interaction:  # initialised as a similarity; a random start overfits the pairs
+            for weights, value in zip(self.linear.weight.data.chunk(4, dim=1), (0.0, 0.0, -1.0, 1.0), strict=True):
+                weights.fill_(value)
+
+    def match(self, query: Tensor, document: Tensor) -> Tensor:
+        """Score vectors (B,): w · [document; query] + b, with `interaction` w · [document; query; |d - q|; d · q] + b."""
+        score: Tensor = self.linear(self.dropout(torch.cat([*self._features(query, document).values()], dim=1)))  # (B, 1)
+        return score.squeeze(-1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the score down into document, query, joint features (with `interaction`) and bias."""
+        features = self._features(self.represent(query, query_mask), self.represent(document, document_mask))
+        weights = self.linear.weight[0].chunk(len(features))
+        parts = [
+            Part(name, (feature[0] @ weight).item()) for (name, feature), weight in zip(features.items(), weights, strict=True)
+        ]
+        remark = "document and query contribute independently: the topic does not affect the ranking"
+        return Explanation([*parts, Part("bias", self.linear.bias.item())], remark="" if self.config.interaction else remark)
+
+    def _features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
+        """Return the features that the linear layer reads, each (B, 2H), by name."""
+        features = {"document": document, "query": query}
+        if self.config.interaction:
+            features |= {"difference": (document - query).abs(), "product": document * query}
+        return features
+
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode texts as mean states (B, 2H) over known words; zero if there are none."""
+        is_known = known(ids, mask)  # (B, L)
+        vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * is_known.unsqueeze(-1)  # (B, L, E)
+        ahead, back, reversal = read_both_ways(self.ahead, self.back, vectors, mask)  # (B, L, H)
+        total = (ahead * is_known.unsqueeze(-1)).sum(1), (back * (is_known.gather(1, reversal) & mask).unsqueeze(-1)).sum(1)
+        return torch.cat(total, dim=1) / is_known.sum(1, keepdim=True).clamp(min=1)

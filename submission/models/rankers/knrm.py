@@ -1,0 +1,74 @@
+"""KNRM: kernel pooling over the similarities of query and document terms.
+
+Xiong, Dai, Callan, Liu, Power: End-to-End Neural Ad-hoc Ranking with Kernel Pooling. SIGIR 2017. Entezari 2020, 3.4.3.1 and
+table 4.1: 21 kernels, one linear layer, no idf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.models.layers import WORDS_AT_A_TIME, KernelPooling, cosine, distinct, known
+from submission.models.ranker import Explanation, Part, TopicRanker
+
+
+class KNRM(TopicRanker):
+    """Kernel pooling over cosine similarities of trained word embeddings."""
+
+    @dataclass(frozen=True)
+    class Config:
+        """Layer sizes; the embedding table includes padding and unknown."""
+
+        vocabulary: int
+        dimensions: int = 300
+        kernels: int = 21
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        self.pooling = KernelPooling(config.kernels)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(config.kernels, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
+        similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
+        features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
+        return self.score(features)
+
+    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Precompute the similarities of all query words to the vocabulary; documents look them up.
+
+        Kernel values are computed once per distinct word of a topic's documents and summed per document.
+        """
+        words = torch.unique(queries)
+        vectors, batches = self.embedding(words), torch.split(self.embedding.weight, WORDS_AT_A_TIME)
+        similarity = torch.cat([cosine(vectors, batch) for batch in batches], dim=1)  # (W, vocabulary)
+
+        def score(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+            terms, index = distinct(document * known(document, document_mask), self.config.vocabulary)
+            rows = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
+            kernels = self.pooling.values(rows.t().contiguous())  # (T, Q, K); contiguous per word, summed as one row
+            kernels[0] = 0  # padding
+            matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum")
+            return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
+
+        return score
+
+    def score(self, features: Tensor) -> Tensor:
+        """Score pairs (B,) from features (B, K)."""
+        score: Tensor = self.linear(self.dropout(features))  # (B, 1)
+        return score.squeeze(-1).tanh()
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the score before tanh down by kernel and query term, plus bias."""
+        similarity = cosine(self.embedding(query), self.embedding(document))  # (1, Q, D)
+        masks = known(query, query_mask), known(document, document_mask)
+        parts = self.pooling.explain(similarity, *masks, self.linear.weight[0], "similarity")
+        return Explanation([*parts, Part("bias", self.linear.bias.item())], Tensor.tanh)

@@ -1,0 +1,47 @@
+"""SBERT: a bi-encoder that mean-pools BERT's vectors of topic and premise; the score is their cosine similarity.
+
+Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019. Thakur, Reimers, Daxenberger,
+Gurevych: Augmented SBERT. NAACL 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+from torch.nn import functional
+
+from submission.models.bert import BERTRanker, Encoder, TextEncoder
+from submission.models.bert_config import EncoderConfig
+from submission.models.ranker import DenseRanker, Explanation, Part
+
+
+class SBERT(BERTRanker, DenseRanker):
+    """Cosine similarity of mean-pooled [CLS] text [SEP] vectors."""
+
+    batch = 8  # documents per batch; activations stay in the CPU cache
+
+    @dataclass(frozen=True)
+    class Config(EncoderConfig):
+        """Encoder and search scope: all premises, or those of the nearest conclusions and BM25's candidates."""
+
+        scope: Literal["premises", "conclusions"] = "conclusions"
+
+    def encoder_of(self, config: Any) -> Encoder:
+        """Build a single-text encoder."""
+        return TextEncoder(config)
+
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode texts as unit vectors (B, E)."""
+        vectors, token_mask = self.encoder(ids, mask)
+        return functional.normalize((vectors * token_mask.unsqueeze(-1)).sum(1), dim=1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the cosine similarity down by word piece of the document."""
+        query_vector = self.represent(query, query_mask)[0]
+        vectors, token_mask = self.encoder(document, document_mask)
+        vectors = vectors[token_mask]  # (T, E)
+        cls, *values, sep = (vectors @ query_vector / vectors.sum(0).norm()).tolist()
+        parts = [Part("word piece", value, document=(position,)) for position, value in enumerate(values)]
+        return Explanation([*parts, Part("[CLS]", cls), Part("[SEP]", sep)])

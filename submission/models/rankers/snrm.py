@@ -1,0 +1,173 @@
+"""SNRM: sparse latent-term vectors of query and document, scored by their dot product.
+
+Zamani, Dehghani, Croft, Learned-Miller, Kamps: From Neural Re-Ranking to Neural Ranking: Learning a Sparse Representation for
+Inverted Indexing. CIKM 2018. Entezari 2020, 3.4.5, 4.2.8 and table 4.1: 5-grams, no hidden layer. No bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from submission.models.layers import convolve, distinct, known
+from submission.models.ranker import Explanation, LatentRanker, Part, best
+
+WINDOW = 5
+BESIDE = WINDOW // 2  # words on each side of a window's centre
+TEXTS_AT_A_TIME = 8  # texts per batch
+TERMS_AT_A_TIME = 250  # latent terms per batch at inference; for 12,000 words a batch takes 60 MB
+
+
+class SNRM(LatentRanker):
+    """Feed-forward ReLU network over a text's 5-grams, summed and normalised by their number."""
+
+    stored_in_half = ("embedding.", "layers.")
+
+    @dataclass(frozen=True)
+    class Config:
+        """Layer sizes; the embedding table includes padding and unknown.
+
+        `hidden`: sizes of hidden layers, none by default. `padded`: zero-pad so that each word is a window's centre, as in the
+        authors' code; false: windows lie inside the text (Entezari 2020, eq. 3.17). `length`: exponent of the window count
+        that divides the sum. 1 is the mean (eq. 3.17), which favours short premises; 0 is, up to a constant, the authors'
+        mean over a fixed number of positions, which favours long ones.
+        """
+
+        vocabulary: int
+        dimensions: int = 300
+        latent: int = 2000
+        hidden: tuple[int, ...] = ()
+        padded: bool = False
+        length: float = 1.0
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
+        sizes = [config.dimensions, *config.hidden, config.latent]
+        self.layers = nn.ModuleList(
+            nn.Conv1d(size, next_size, 1 if depth else WINDOW, bias=False)
+            for depth, (size, next_size) in enumerate(pairwise(sizes))
+        )
+
+    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode texts as latent vectors (B, latent): the sum over windows, divided by a power of their number.
+
+        Without `padded`, a text of fewer than 5 words is zero-padded to one window; an empty text gives zero.
+        """
+        total = self.activations(ids, mask).sum(2)
+        divided: Tensor = total / self._windows(mask).to(total.dtype) ** self.config.length
+        return divided
+
+    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Encode a batch, convolving each distinct word once; gradients equal those of `represent`."""
+        first, *hidden = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
+        token_ids, index = distinct(self._framed(ids * known(ids, mask)), self.config.vocabulary)
+        windows = self._windows(mask)  # (B, 1)
+        vectors = self.embedding(token_ids)
+        is_window = (torch.arange(index.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
+        weights = is_window / windows.to(vectors.dtype) ** self.config.length
+        if not hidden:
+            rows = index.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
+            totals, size = [], len(first) if torch.is_grad_enabled() else TERMS_AT_A_TIME
+            for terms in torch.split(first, size):
+                products = torch.cat([vectors @ terms[:, :, offset].t() for offset in range(WINDOW)])  # (5 · T, c)
+                totals.append(_SumOfActivations.apply(products, rows, weights))  # type: ignore[no-untyped-call]
+            return torch.cat(totals, dim=1)
+        sums = []
+        batches = zip(convolve(vectors, index, first, TEXTS_AT_A_TIME), torch.split(weights, TEXTS_AT_A_TIME), strict=True)
+        for activations, batch_weights in batches:
+            activations = activations.relu_()  # (b, W, ·)
+            for layer in hidden:
+                activations = (activations @ layer[:, :, 0].t()).relu_()
+            sums.append((batch_weights.unsqueeze(1) @ activations).squeeze(1))  # (b, latent)
+        return torch.cat(sums)
+
+    def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Compute the activations (B, latent, W) of each window; 0 past the text's end."""
+        vectors = self.embedding(ids) * known(ids, mask).unsqueeze(-1)  # (B, L, E)
+        values = self._framed(vectors.transpose(1, 2))  # (B, E, ·)
+        for layer in self.layers:
+            values = layer(values).relu()  # (B, ·, W)
+        is_window = values.new_ones(values.shape[2]).cumsum(0) <= self._windows(mask)  # (B, W)
+        return values * is_window.unsqueeze(1)
+
+    def _framed(self, texts: Tensor) -> Tensor:
+        """Zero-pad the last axis of texts (…, L): on both sides if `padded`, else at the end to at least one window."""
+        if self.config.padded:
+            return functional.pad(texts, (BESIDE, BESIDE))
+        return functional.pad(texts, (0, max(0, WINDOW - texts.shape[-1])))
+
+    def _windows(self, mask: Tensor) -> Tensor:
+        """Count the windows of each text, (B, 1); at least one."""
+        words = mask.sum(1, keepdim=True)
+        return (words if self.config.padded else words - WINDOW + 1).clamp(min=1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the score down by latent term; positions: windows of highest activation (centre if `padded`, else start)."""
+        query_vector = self.represent(query, query_mask)[0]  # (latent,)
+        document_vector = self.represent(document, document_mask)[0]
+        query_windows = self.activations(query, query_mask)[0]  # (latent, W)
+        document_windows = self.activations(document, document_mask)[0]
+        products = query_vector * document_vector
+        parts = [
+            Part(
+                f"latent term {term}", products[term].item(), int(query_windows[term].argmax()),
+                best(document_windows[term], 0.0), f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}",
+            )
+            for term in products.nonzero().flatten().tolist()
+        ]  # fmt: skip
+        return Explanation(parts)
+
+
+class _SumOfActivations(torch.autograd.Function):
+    """Weighted sum of ReLU activations over each text's windows, in batches of texts.
+
+    Few activations are positive, so the backward pass adds up only those; autograd would fill a matrix of the size of the
+    vocabulary for every batch.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, products: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+        """Compute sums (B, C).
+
+        Args:
+            ctx: stores the positive activations.
+            products: (R, C), each word's product at each window position.
+            rows: (B, W, h), rows summed per window.
+            weights: (B, W), each window's weight; 0 past the last.
+        """
+        sums, active = [], []
+        for batch, batch_weights in _in_parts(rows, weights):
+            activations = functional.embedding_bag(batch.flatten(0, 1), products, mode="sum").relu_()  # (b · W, C)
+            if ctx.needs_input_grad[0]:
+                active.append(activations.nonzero())  # (N, 2)
+            sums.append((batch_weights.unsqueeze(1) @ activations.view(*batch_weights.shape, -1)).squeeze(1))  # (b, C)
+        ctx.active, ctx.size = active, products.shape
+        ctx.save_for_backward(rows, weights)
+        return torch.cat(sums)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """Compute the gradient (R, C) of `products` from that of the sums (B, C)."""
+        [gradient] = gradients
+        result = gradient.new_zeros(ctx.size)
+        batches = zip(_in_parts(*ctx.saved_tensors), torch.split(gradient, TEXTS_AT_A_TIME), ctx.active, strict=True)
+        for (batch, weights), batch_gradient, active in batches:
+            window, term = active.unbind(1)
+            value = batch_gradient[window // weights.shape[1], term] * weights.flatten()[window]
+            for row in batch.flatten(0, 1).unbind(1):
+                result.view(-1).index_add_(0, row[window] * result.shape[1] + term, value)
+        return result, None, None
+
+
+def _in_parts(rows: Tensor, weights: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of rows (b, W, h) and weights (b, W), trimmed to the longest text."""
+    for batch, batch_weights in zip(torch.split(rows, TEXTS_AT_A_TIME), torch.split(weights, TEXTS_AT_A_TIME), strict=True):
+        length = max(1, int((batch_weights > 0).sum(1).max()))
+        yield batch[:, :length], batch_weights[:, :length]

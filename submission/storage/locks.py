@@ -1,0 +1,35 @@
+"""Lock directories against concurrent processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from submission.errors import OutputError
+from submission.storage.atomic_files import unwritable_directory
+
+
+@contextmanager
+def locked(directory: Path, shared: bool = False) -> Iterator[None]:
+    """Lock a directory, exclusively or shared.
+
+    Raises:
+        OutputError: If another process holds a conflicting lock, or locking fails.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise unwritable_directory(directory, error) from None
+    try:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OutputError(f"{directory}: in use by another process; wait or choose another directory") from None
+        except OSError as error:  # file system without locks
+            raise OutputError(f"{directory}: cannot be locked ({error.strerror}); choose another directory") from None
+        yield
+    finally:
+        os.close(descriptor)

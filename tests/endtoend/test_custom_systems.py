@@ -1,0 +1,161 @@
+"""What a new stage and a new system take: an entry of the catalogue, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from submission.__main__ import main
+from submission.data.runs import read_run
+from submission.fusion.regression import Member, Regression
+from submission.rankings import cut, ranked
+from submission.systems.catalogue import CONCLUSIONS, MEMBERS, SYSTEMS, System
+from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.ensemble import Ensemble
+from submission.systems.execution import Execution, Stage
+from submission.systems.explanation import Explained, Row
+from submission.systems.latent import Latent
+from submission.systems.neural import Rerank
+from tests.endtoend.conftest import Capture, Execute, RankAll
+from training.fusion.ensemble import write_regression
+
+
+@dataclass(frozen=True)
+class Longest(Stage):
+    checkpoint = None
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.collection}), how="cross")
+        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+
+    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        premises = execution.documents.texts(set(pairs["docno"])).set_index("docno")["premise"]
+        return pairs["docno"].map(premises.str.len()).to_numpy(float)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+        score = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
+        return Explained(score, "sum of these contributions", [Row(score, "characters")])
+
+
+@pytest.fixture
+def new(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
+    again = Rerank(Latent("snrm"), "knrm")
+    both = Ensemble((("longest", Longest()), ("snrm_knrm", again)), "both")
+    for system in (
+        System("longest", Longest(), "The longest premises first."),
+        System("snrm_knrm", again, "KNRM over SNRM's documents."),
+        System("both", both, "A regression over the two."),
+    ):
+        monkeypatch.setitem(SYSTEMS, system.name, system)
+    made_with = both.made_with(Checkpoints(all_checkpoints))
+    members = (
+        Member("longest", made_with["longest"], 0.75, 0.0, 400.0),
+        Member("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
+    )
+    write_regression(all_checkpoints / "both", Regression("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
+
+
+NEW = ["longest", "snrm_knrm", "both"]
+
+
+@pytest.mark.usefixtures("new")
+def test_they_rank_explain_and_are_listed_and_checked(
+    rank_all: RankAll, tmp_path: Path, topics: Path, all_checkpoints: Path, capsys: Capture
+) -> None:
+    flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
+    assert rank_all("out", *flags) == 0
+    runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt").set_index(["qid", "docno"])["score"] for name in SYSTEMS}
+    assert len(runs) == len(SYSTEMS)
+    assert not runs["longest"].index.equals(runs["bm25"].index)
+    assert not runs["snrm_knrm"].index.sort_values().equals(runs["knrm"].index.sort_values())
+    assert runs["snrm_knrm"].index.sort_values().equals(runs["snrm"].index.sort_values())  # its documents in another order
+    shared = runs["knrm"].index.intersection(runs["snrm_knrm"].index)
+    assert len(shared) > 10
+    np.testing.assert_allclose(runs["knrm"][shared], runs["snrm_knrm"][shared], rtol=0, atol=1e-5)  # the same network
+    best = {name: set(runs[name].groupby("qid", sort=False).head(100).index) for name in ("longest", "snrm_knrm")}
+    assert set(runs["both"].index) == best["longest"] | best["snrm_knrm"]
+    for pair, score in runs["both"].items():
+        expected = 0.125
+        expected += 0.75 * min(1, runs["longest"][pair] / 400) if pair in best["longest"] else 0
+        expected += 0.5 * (runs["snrm_knrm"][pair] + 1) / 2 if pair in best["snrm_knrm"] else 0
+        assert score == pytest.approx(expected, abs=1e-5)
+    metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
+    told = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
+    assert told["longest"]["description"] == "The longest premises first."
+    assert "checkpoints" not in told["longest"]
+    assert told["snrm_knrm"]["reranks"] == "snrm"
+    assert list(told["snrm_knrm"]["checkpoints"]) == ["snrm", "knrm"]
+    assert told["both"]["interpolates"] == ["longest", "snrm_knrm"]
+    assert rank_all("again", *flags, *(flag for name in NEW for flag in ("--system", name))) == 0
+    for name in NEW:
+        run = f"aragorn-{name}.txt"
+        assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
+        (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
+        asked = ["--system", name, "--topic", qid, "--document", docno]
+        assert main(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
+        [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
+        assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
+    assert main(["systems", "--checkpoints", str(all_checkpoints)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
+    assert any(line.strip() == "score = 0.125 +0.750 minmax(longest) +0.500 minmax(snrm_knrm)" for line in lines)
+    assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 0
+    assert "OK     checkpoint both" in capsys.readouterr().out
+    (all_checkpoints / "both" / "config.json").write_text("{}")
+    assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 4
+    assert "ERROR  checkpoint both: " in capsys.readouterr().out
+
+
+def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute, topics: Path) -> None:
+    made: list[str] = []
+
+    @dataclass(frozen=True)
+    class Counted(Longest):
+        name: str = "a"
+
+        def search(self, execution: Execution) -> pd.DataFrame:
+            made.append(self.name)
+            lists = super().search(execution)
+            return lists.assign(rank=7) if self.name == "faulty" else lists
+
+    execution = execute(topics)
+    first = execution.lists(Counted())
+    assert execution.lists(Counted()) is first
+    execution.lists(Counted("b"))
+    assert execution.key(Counted("b")) != execution.key(Counted())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
+            execution.lists(Counted("faulty"))
+    assert made == ["a", "b", "faulty"]
+
+
+def test_names_that_cannot_end_a_tag_are_refused() -> None:
+    with pytest.raises(ValueError, match="invalid system name 'my-system'"):
+        System("my-system", CONCLUSIONS, "x")
+
+
+def test_networks_over_the_documents_of_another_system(
+    rank_all: RankAll, execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
+) -> None:
+    """A run that is handed on is a stage below another: no system has to be made for it."""
+    networks = ("knrm", "gru", "snrm", "cedr_drmm")
+    assert rank_all("first", "--system", "dirichlet", "--depth", "20") == 0
+    flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]
+    assert rank_all("again", *flags, *(flag for name in networks for flag in ("--system", name))) == 0
+    execution = execute(topics, checkpoints=all_checkpoints)
+    pairs = cut(execution.lists(MEMBERS["dirichlet"]), 20)[["qid", "docno"]]
+    for name in networks:
+        stage = Rerank(MEMBERS["dirichlet"], name)
+        expected = ranked(pairs.assign(score=stage.scores(execution, pairs)), execution.topics)
+        found = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
+        both = found.merge(expected, on=["qid", "docno"])
+        assert len(both) == len(found) == len(expected) > 40
+        np.testing.assert_allclose(both["score_x"], both["score_y"], rtol=0, atol=1e-5)
+        # As a member of a fusion it is nothing new: a network scores a pair, whatever it re-ranks otherwise.
+        np.testing.assert_allclose(MEMBERS[name].scores(execution, pairs), stage.scores(execution, pairs), rtol=0, atol=1e-5)

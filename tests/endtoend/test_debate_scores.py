@@ -1,0 +1,92 @@
+"""A search's scores averaged over debates: by hand, beyond its best documents, over a list that was handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.rankings import cut
+from submission.systems import cluster_score
+from submission.systems.catalogue import MEMBERS
+from submission.systems.cluster_score import ClusterScore, debate_of
+from tests.conftest import argument
+from tests.endtoend.conftest import Execute
+
+SEARCH = MEMBERS["bm25_arguments"]
+STAGE = ClusterScore(SEARCH)
+FILLER = "a text of enough words to be ranked among all those that nobody asked for today"
+
+
+@pytest.fixture
+def directory(make_input: Callable[..., Path]) -> Path:
+    """Two debates with several arguments, one with a single one, and ids that tell nothing of debates."""
+    words = {
+        "Sa-A1": "zoos zoos zoos",
+        "Sa-A2": "zoos and more",
+        "Sa-A3": "zoos are large places with animals that people see every day of the year",
+        "Sb-A1": "zoos zoos",
+        "Sb-A2": "aquariums",
+        "Sc-A1": "zoos zoos zoos and cages",
+        "mine-1": "zoos cages",
+        "mine-2": "zoos zoos cages cages",
+    }
+    arguments = [argument(docno, "Animals", f"{text} {FILLER}") for docno, text in words.items()]
+    return make_input([("1", "Are zoos cruel?"), ("2", "Cages")], arguments)
+
+
+def test_the_debate_of_an_argument() -> None:
+    for docno, debate in (
+        ("S89c1bfbf-A23fa7870", "S89c1bfbf"),
+        ("Sa-A0", "Sa"),
+        ("c67482ba-2019-04-18T13:32:05Z-00000-000", "c67482ba"),
+    ):
+        assert debate_of(docno) == debate
+    for docno in ("mine-1", "Sa-1", "c67482ba-2019"):
+        assert debate_of(docno) == docno
+
+
+def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, directory: Path) -> None:
+    execution = execute(directory)
+    of_search = execution.lists(SEARCH).set_index(["qid", "docno"])["score"]
+    found = execution.lists(STAGE).set_index(["qid", "docno"])["score"]
+    assert set(found.index) == set(of_search.index)
+    zoos = of_search["1"]
+    expected = {docno: zoos[["Sa-A1", "Sa-A2", "Sa-A3"]].mean() for docno in ("Sa-A1", "Sa-A2", "Sa-A3")}
+    expected |= {docno: zoos[docno] for docno in ("Sb-A1", "Sc-A1", "mine-1", "mine-2")}
+    assert found["1"].to_dict() == pytest.approx(expected, abs=1e-9)
+    assert found["1"].nunique() < zoos.nunique()
+    pairs = pd.DataFrame({"qid": "1", "docno": ["Sb-A2"]})  # not found itself, its debate is
+    assert STAGE.scores(execution, pairs).tolist() == pytest.approx([zoos["Sb-A1"] / 2], abs=1e-9)
+    assert STAGE.scores(execution, pairs.iloc[:0]).shape == (0,)
+    alone = execute(directory, qid="1")
+    for docno, others in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
+        explained = STAGE.explain(alone, "1", docno)
+        assert {part.name for part in explained.parts} == others
+        assert explained.score == pytest.approx(found["1", docno], abs=1e-9)
+        assert f"mean retrieval score of {len(others)} documents of debate" in explained.how
+
+
+def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_score, "BEST", 3)
+    execution = execute(directory)
+    listed = execution.lists(SEARCH)
+    best = cut(listed, 3)
+    of_search, first = (frame.set_index(["qid", "docno"])["score"]["1"] for frame in (listed, best))
+    found = execution.lists(STAGE).set_index(["qid", "docno"])["score"]["1"]
+    for docno, score in found.items():
+        own = first[[one for one in first.index if one.startswith("Sa-") and str(docno).startswith("Sa-")]]
+        if docno not in own.index:
+            own = pd.concat([own, of_search[[docno]]])
+        assert score == pytest.approx(own.mean(), abs=1e-9)
+    assert not np.allclose(found[["Sa-A1", "Sa-A2", "Sa-A3"]], of_search[["Sa-A1", "Sa-A2", "Sa-A3"]].mean())
+
+
+def test_a_given_list_is_ranked_by_its_own_debates(execute: Execute, directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(("Sa-A1", "Sb-A1"), 1)))
+    execution = execute(directory, input_run=tmp_path / "run.txt")
+    found, of_search = (execution.lists(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))
+    assert found.to_dict() == of_search.to_dict()

@@ -1,0 +1,146 @@
+"""From a corpus with titles of debates, and a teacher, to a network that agrees with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.rankings import cut
+from submission.systems.catalogue import MEMBERS
+from submission.systems.learned_fusion import LearnedFusion
+from tests.conftest import argument, contents
+from tests.endtoend.conftest import Command, Execute, Refused
+from training.__main__ import main
+from training.data.debates import unlike
+from training.data.distillation import distilled_table
+
+RECIPE = """ranker = "knrm"
+[network]
+dimensions = 20
+[distilled]
+size = 4
+[training]
+epochs = 12
+validations = 1
+learning_rate = 0.02
+global_batch_size = 8
+micro_batch_size = 8
+"""
+SETTINGS = ["--titles", "60", "--documents", "8"]
+
+
+@pytest.fixture
+def titled(topics: Path) -> Path:
+    """The corpus of the training tests, with titles for its debates: conclusions, and words that tell them from the topics."""
+    arguments = json.loads((topics / "args-me.json").read_text())["arguments"]
+    for one in arguments:
+        one["context"] = {"discussionTitle": f"{one['conclusion']}, as everybody believes who has ever lived anywhere"}
+    (topics / "args-me.json").write_text(json.dumps({"arguments": arguments}))
+    return topics
+
+
+@pytest.fixture
+def prepare(titled: Path, everything: Path, work: Path) -> Command:
+    """The command that makes the table."""
+
+    def run(*flags: str) -> list[str]:
+        places = ["-i", str(titled), "--work", str(work), "--checkpoints", str(everything), "--device", "cpu"]
+        return ["prepare", "distilled", *places, *SETTINGS, *flags]
+
+    return run
+
+
+def test_a_network_learns_what_the_fusion_says(
+    prepare: Command,
+    titled: Path,
+    work: Path,
+    recipe: Callable[[str], str],
+    execute: Execute,
+    everything: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: Refused,
+) -> None:
+    assert main(prepare()) == 0
+    table, record = distilled_table(work)
+    by_title = table.groupby("topic")
+    assert 40 < len(by_title) <= 60
+    assert set(by_title.size()) == {8}
+    execution = execute(titled, checkpoints=everything)
+    queries = execution.topics["query"].tolist()
+    assert unlike(by_title.groups, queries) == list(by_title.groups)
+    assert (by_title["score"].nunique() > 1).all()
+    assert table["data"].unique().tolist() == ["fusion"]
+    texts = execution.documents.texts(set(table["docno"])).set_index("docno")["premise"]
+    assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
+    assert {"topics.xml", "args-me.json", "titles"} <= set(record.decided_by["input"])
+    first = contents(work / "distilled")
+    with monkeypatch.context() as patch:
+        patch.setattr(LearnedFusion, "search", None)
+        assert main(prepare()) == 0  # what is finished is not made again
+    assert contents(work / "distilled") == first
+    fit = ["fit", recipe(RECIPE), "--work", str(work), "--device", "cpu"]
+    assert main(fit) == 0
+    checkpoint = work / "checkpoints" / "mine"
+    metrics = json.loads((checkpoint / "metrics.json").read_text())
+    assert metrics["topics"] == len(by_title) // 10
+    assert metrics["validation"]["Spearman"] > max(60, metrics["number of words"]["Spearman"] + 20)
+    provenance = json.loads((checkpoint / "provenance.json").read_text())
+    assert provenance["trained on"]["teacher"]["system"] == "fusion"
+    assert "scored by fusion for titles of debates" in (checkpoint / "README.md").read_text()
+    assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
+    assert contents(tmp_path / "again") == contents(checkpoint)
+    flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
+    refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", recipe(RECIPE), "-i", titled, *flags)
+
+
+def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topics(
+    prepare: Command, titled: Path, work: Path, execute: Execute, everything: Path, tmp_path: Path, refused: Refused
+) -> None:
+    assert main(prepare("--system", "dirichlet")) == 0  # its lists are kept: they are of other titles
+    flags = ["--system", "dirichlet", "--seed", "3"]
+    assert main(prepare(*flags, "--overwrite")) == 0
+    table, _ = distilled_table(work)
+    assert table["data"].unique().tolist() == ["dirichlet"]
+    titles = table["topic"].unique()
+    alone = Path(shutil.copytree(titled, tmp_path / "alone"))
+    (alone / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{titles[0]}</title></topic></topics>")
+    listed = execute(alone, checkpoints=everything).lists(MEMBERS["dirichlet"])
+    own = table[table["topic"] == titles[0]]
+    assert own["docno"].tolist()[:4] == cut(listed, 4)["docno"].tolist()  # half of them are the best
+    pd.testing.assert_series_equal(own["score"], own["docno"].map(listed.set_index("docno")["score"]), check_names=False)
+
+    other = titled / "others.xml"
+    words = [title.partition(",")[0] for title in titles[:-1]]
+    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(words, 1))
+    other.write_text(f"<topics>{body}</topics>")
+    refused(5, "give --overwrite", *prepare(*flags, "--topics", str(other)))
+    assert main(prepare(*flags, "--topics", str(other), "--overwrite")) == 0
+    assert not set(distilled_table(work)[0]["topic"]) & set(titles[:-1])
+    none = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
+    refused(3, none, *prepare(*flags, "--documents", "900", "--overwrite"))
+    assert not set(distilled_table(work)[0]["topic"]) & set(titles[:-1])  # the table is what it was
+    other.write_text("<topics>")
+    refused(3, "others.xml", *prepare("--topics", str(other)))
+    refused(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
+    (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
+    refused(3, "every debate title paraphrases a topic", *prepare(*flags))
+
+
+def test_a_title_whose_documents_are_all_alike_teaches_nothing(
+    make_input: Callable[..., Path], everything: Path, tmp_path: Path
+) -> None:
+    sides = [("Zoos", "Zoos are prisons")] * 4 + [(one, "Tennis or golf?") for one in ("Golf", "Tennis and golf") * 2]
+    arguments = [
+        argument(f"a{number}", conclusion) | {"context": {"discussionTitle": title}}
+        for number, (conclusion, title) in enumerate(sides)
+    ]
+    directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
+    places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(everything)]
+    assert main(["prepare", "distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
+    assert set(distilled_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

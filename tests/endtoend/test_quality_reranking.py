@@ -1,0 +1,216 @@
+"""Quality from tables of arguments to a run: a network trained on lists, and a system that orders its first documents by it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.__main__ import main as submission
+from submission.data.runs import read_run
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.paths import CHECKPOINTS
+from submission.storage.atomic_files import sha256
+from submission.storage.checkpoint_directory import read_provenance
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.quality_reranking import QualityReranking
+from tests.conftest import colours, contents, write_reordering
+from tests.endtoend.conftest import Capture, Execute, Log, RankAll, Refused
+from tests.unit.training.tasks.test_quality import arguments
+from training.__main__ import main
+from training.data.datasets import ibm_argq, ukp_conv_arg_rank
+from training.data.quality import place, prepare_quality
+
+RECIPE = """ranker = "tfr_bert"
+[lengths]
+query = 20
+premise = 30
+[encoder]
+name = "tiny"
+frozen = 1
+learning_rate = 0.001
+[lists]
+data = ["ukp", "ibm"]
+size = 4
+loss = "list_mle"
+[training]
+epochs = 4
+validations = 1
+learning_rate = 0.005
+global_batch_size = 6
+micro_batch_size = 2
+"""
+STAGE = SYSTEMS["tfr_bert"].stage
+assert isinstance(STAGE, QualityReranking)
+DIRICHLET = STAGE.relevance
+
+
+def publish(directory: Path) -> None:
+    """Two data sets in the forms in which they are published."""
+    for number, (topic, own) in enumerate(arguments("ukp").groupby("topic")):
+        rows = [f"{row.docno}\t{(8 - row.score) / 10}\t{row.premise}\n" for row in own.itertuples()]
+        write(directory / ukp_conv_arg_rank.FOLDER / f"debate-{number // 2}_{topic[-1]}.csv", ["#id\trank\targument\n", *rows])
+    for number, (topic, own) in enumerate(arguments("ibm", 5).groupby("topic")):
+        rows = [f"{row.docno}\t{row.score / 10}\t{row.premise}\n" for row in own.itertuples()]
+        name = f"{topic} {ibm_argq.DEBATES[number // 2]}".replace(" ", "-")
+        write(directory / ibm_argq.FOLDER / f"{name}.tsv", ["id\trank\targument\n", *rows])
+
+
+def write(file: Path, lines: list[str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(lines))
+
+
+@pytest.fixture
+def tables(encoder: Path, tmp_path: Path) -> Path:
+    """A working directory with two data sets, beside an encoder of two blocks."""
+    publish(tmp_path / "published")
+    prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "lists")
+    (tmp_path / "order.toml").write_text(RECIPE)
+    return tmp_path / "lists"
+
+
+def fit(work: Path) -> list[str]:
+    return ["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"]
+
+
+def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_same_tables(
+    tables: Path, resumed: Callable[..., int], refused: Refused
+) -> None:
+    assert resumed(lambda: main(fit(tables)), tables, "order", 14) == 2  # of 24 steps
+    checkpoint = tables / "checkpoints" / "order"
+    metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
+    assert metrics["topics"] == 4  # of a debate of each data set
+    assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4]
+    assert metrics["validation"]["Spearman"] == pytest.approx(max(row["Spearman"] for row in metrics["log"]), abs=2)
+    assert metrics["validation"]["Spearman"] > 60
+    assert abs(metrics["number of words"]["Spearman"]) < 1e-9  # all have eight
+    sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
+    assert f"Trained on {sources}. Source files" in card
+    assert "- lists.loss: list_mle" in card
+    provenance = json.loads((checkpoint / "provenance.json").read_text())
+    files = [*ukp_conv_arg_rank.files(tables.parent / "published"), *ibm_argq.files(tables.parent / "published")]
+    assert provenance["trained on"] == {
+        "input": {file.name: sha256(file) for file in files},
+        "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
+        "licence": "CC BY-SA and terms of IBM Research",
+    }
+    assert colours((tables / "fit" / "order" / "curve.png").read_bytes()) > 200
+    scores = open_checkpoint(checkpoint).scores([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
+    assert scores[0] > scores[1]
+    arguments("ibm", 4).to_parquet(place(tables, "ibm"))
+    refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
+    place(tables, "ibm").unlink()
+    refused(3, "ibm.parquet: not found; run `python -m training prepare lists", *fit(tables))
+
+
+def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:
+    recipe, data = tables.parent / "order.toml", tables.parent / "published"
+    recipe.write_text(RECIPE.replace('["ukp", "ibm"]', '["ukp"]'))
+    place(tables, "ibm").unlink()
+    assert main(fit(tables)) == 0
+    checkpoint = tables / "checkpoints" / "order"
+    card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
+    assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA). Source files (SHA-256):\n\n- `debate-0_a.csv` " in card
+    assert "IBM" not in card
+    assert (source["trained on"]["data"], source["trained on"]["licence"]) == ("UKPConvArgRank", "CC BY-SA")
+
+    shutil.rmtree(data / ibm_argq.FOLDER)
+    new, flags = tables.parent / "new", ["--checkpoints", str(tables / "checkpoints"), "--device", "cpu"]
+    command = ["reproduce", str(recipe), "-i", str(data), "--work", str(new), *flags]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
+    assert said.out.count("OK") == 3
+    assert "weights: identical" in said.out
+    assert "changed since" not in caplog.text
+    assert "Training data differ" not in caplog.text
+    assert contents(new / "checkpoints" / "order") == contents(checkpoint)
+
+    file = data / ukp_conv_arg_rank.FOLDER / "debate-0_a.csv"
+    file.write_text(file.read_text().replace("topic filler", "filler topic"))
+    recipe.write_text(recipe.read_text().replace("epochs = 4", "epochs = 3"))
+    shutil.rmtree(new)
+    assert main(command) in (0, 8)
+    assert "Training data differ from those of the stored checkpoint: debate-0_a.csv" in caplog.text
+    assert "Recipe has changed: training.epochs was 4, is now 3" in caplog.text
+    assert caplog.text.count("Recipe has changed") == 1
+    file.unlink()
+    shutil.rmtree(new)
+    shutil.rmtree(data / ukp_conv_arg_rank.FOLDER)
+    assert main(command) == 3
+    assert f"{ukp_conv_arg_rank.FOLDER}: no .csv files" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not (CHECKPOINTS / "tfr_bert").is_dir(), reason="no weights of tfr_bert are here yet")
+def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
+    source = read_provenance(CHECKPOINTS / "tfr_bert").trained_on
+    assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
+
+
+def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
+    execute: Execute, topics: Path, all_checkpoints: Path
+) -> None:
+    execution = execute(topics, checkpoints=all_checkpoints)
+    before, after = execution.lists(DIRICHLET), execution.lists(STAGE)
+    pairs = before[before["rank"] <= 7][["qid", "docno"]]
+    quality = pd.Series(STAGE.quality.scores(execution, pairs).astype(float), index=pairs.index)
+    assert set(after["qid"]) == {"1", "2", "3"}
+    for qid, old in before.groupby("qid"):
+        new, first = after[after["qid"] == qid].reset_index(drop=True), old.head(7)
+        assert len(old) > 14
+        own, extra = (values - values.mean() for values in (first["score"], quality[first.index]))
+        expected = own / own.std(ddof=0) + 2 * extra / extra.std(ddof=0)
+        expected.index = first["docno"]
+        assert new["docno"][:7].tolist() == expected.sort_values(ascending=False).index.tolist()
+        np.testing.assert_allclose(new["score"][:7], expected.sort_values(ascending=False))
+        assert new["docno"][:7].tolist() != first["docno"].tolist()
+        assert new["docno"][7:].tolist() == old["docno"][7:].tolist()
+        assert new["score"][7] <= new["score"][6] - 1
+    pairs = after.sample(frac=0.5, random_state=0).reset_index(drop=True)
+    assert np.array_equal(STAGE.scores(execution, pairs[["qid", "docno"]]), pairs["score"])
+    unlisted = pd.DataFrame({"qid": ["1"], "docno": [execution.documents.collection[-1]]})
+    if not set(unlisted["docno"]) & set(after["docno"][after["qid"] == "1"]):
+        assert STAGE.scores(execution, unlisted)[0] < after["score"][after["qid"] == "1"].min()
+
+    key = execution.key(STAGE)
+    write_reordering(all_checkpoints, "quality", 1000, 0.0)
+    execution = execute(topics, checkpoints=all_checkpoints)
+    assert execution.key(STAGE) != key
+    columns = ["qid", "docno", "rank"]
+    pd.testing.assert_frame_equal(execution.lists(STAGE)[columns], execution.lists(DIRICHLET)[columns])
+
+
+def test_it_ranks_and_says_what_it_is(
+    all_checkpoints: Path, rank_all: RankAll, tmp_path: Path, topics: Path, capsys: Capture
+) -> None:
+    assert rank_all("out", "--system", "tfr_bert", "--depth", "1000") == 0
+    run = read_run(tmp_path / "out" / "run.txt")
+    assert submission(["systems", "--checkpoints", str(all_checkpoints)]) == 0
+    assert "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic" in capsys.readouterr().out
+    first = ("relevance  z-score of", "quality    z-score of", "[CLS]", "score change when one token")
+    for rank, words in ((2, first), (9, ("below the re-ranked documents",))):
+        row = run[run["qid"] == "1"].iloc[rank]
+        asked = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]
+        assert submission(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
+        told = capsys.readouterr().out
+        [line] = [line for line in told.splitlines() if line.startswith("score ")]
+        assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
+        assert all(word in told for word in words)
+
+
+def test_a_list_that_was_handed_over_is_ordered_likewise(
+    execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
+) -> None:
+    docnos = execute(topics, checkpoints=all_checkpoints).documents.collection[3:40:3]
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))
+    given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=all_checkpoints)
+    before, after = given.lists(DIRICHLET), given.lists(STAGE)
+    assert sorted(after["docno"]) == sorted(docnos)
+    assert set(after["docno"][:7]) == set(before["docno"][:7])
+    assert after["docno"][7:].tolist() == before["docno"][7:].tolist()

@@ -1,0 +1,192 @@
+"""Runs by a Ray cluster of two nodes: the bytes of a local run, whatever is killed or damaged."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import pytest
+from ray.cluster_utils import Cluster
+
+from submission.engine import ray_engine as module
+from submission.engine.base import CPU, HERE, Engine
+from submission.engine.factory import open_engine
+from submission.engine.shards import Part, kept_parts
+from submission.models.ranker import Ranker
+from submission.signals import CODES
+from submission.storage.artifact_store import Kept
+from submission.systems import neural
+from submission.systems.catalogue import SYSTEMS
+from tests.conftest import ROOT, contents
+from tests.endtoend.conftest import RankAll
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # what Ray leaves open
+NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Cluster]:
+    """Two nodes with a processor each."""
+    with TemporaryDirectory(prefix="ray-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", folder)
+        found = Cluster(initialize_head=True, head_node_args=NODE)
+        found.add_node(**NODE)
+        yield found
+        found.shutdown()
+
+
+@pytest.fixture
+def engine(nodes: Cluster) -> Iterator[Engine]:
+    with open_engine(f"ray://{nodes.address}") as connected:
+        yield connected
+
+
+def test_all_systems_give_the_bytes_of_a_local_run(
+    nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ranker, "kept_together", 100)
+    assert rank_all("here") == 0
+    assert rank_all("there", "--engine", f"ray://{nodes.address}") == 0
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert len(contents(tmp_path / "there")) == len(SYSTEMS) + 2
+    assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
+    monkeypatch.setattr(Kept, "write", refusing_parts(Kept.write))
+    shared = ("--engine", f"ray://{nodes.address}", "--work", str(tmp_path / "work"), "--shared-work")
+    assert rank_all("shared", *shared) == 0
+    assert contents(tmp_path / "shared") == contents(tmp_path / "here")
+
+
+def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
+    """Let a process keep what it has made, but no part: of these the contents must not come back to it."""
+
+    def refuse(kept: Kept, name: str, *rest: Any) -> None:
+        assert not re.match(r"(part-)?[0-9]+\.", name), name
+        write(kept, name, *rest)
+
+    return refuse
+
+
+def waits(folder: Path, part: int) -> bytes:
+    """A part that takes a while, and leaves a trace: who computes it."""
+    (folder / f"{part}-{os.getpid()}").touch()
+    time.sleep(0.4)
+    return b"%d" % part * 1000
+
+
+def numbered(number: int) -> list[Part[int]]:
+    return [Part(f"{one:02}.bin", 1, partial(int, one)) for one in range(number)]
+
+
+def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
+    nodes: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, parts, written = tmp_path / "traces", numbered(16), []
+    traces.mkdir()
+    kept_parts(partial(waits, traces), parts[:2], Kept(tmp_path / "kept", {}), HERE, CPU, "begun here", "parts")
+    write, third = Kept.write, nodes.add_node(**NODE)
+
+    def record(kept: Kept, name: str, *rest: Any) -> None:
+        written.append(name)
+        if len(written) == 2:
+            os.kill(at_work(traces), signal.SIGKILL)
+        if len(written) == 5:
+            nodes.remove_node(third, allow_graceful=False)
+        write(kept, name, *rest)
+
+    monkeypatch.setattr(Kept, "write", record)
+    content = kept_parts(partial(waits, traces), parts, Kept(tmp_path / "kept", {}), engine, CPU, "killed", "parts")
+    assert sorted(written) == [part.name for part in parts[2:]]  # each once, and none that was begun here
+    assert [content(one) for one in range(16)] == [b"%d" % one * 1000 for one in range(16)]
+    assert len(list(traces.iterdir())) > 16  # what was lost was computed again
+
+
+def at_work(traces: Path) -> int:
+    """A worker that has begun a part just now, and so is in the middle of it."""
+    while True:
+        for trace in traces.iterdir():
+            pid = int(trace.name.partition("-")[2])
+            if time.time() - trace.stat().st_mtime < 0.1 and pid != os.getpid():
+                return pid
+        time.sleep(0.01)
+
+
+def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
+    nodes: Cluster, rank_all: RankAll, all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    assert rank_all("out", "--engine", "ray://127.0.0.1:1") == 2
+    assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
+    flags, score = ["--system", "knrm", "--engine", f"ray://{nodes.address}"], neural.score
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "program_fingerprint", lambda: "of another version")
+        assert rank_all("out", *flags) == 2
+    assert f"{ROOT}: code version differs from the driver's" in capsys.readouterr().err
+
+    def damaged(*arguments: Any) -> Any:
+        (all_checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
+        return score(*arguments)
+
+    monkeypatch.setattr(neural, "score", damaged)
+    assert rank_all("out", *flags) == 4
+    said = capsys.readouterr().err
+    assert f"{all_checkpoints / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in said
+    assert "node 1" in said
+
+
+# A process with no network but itself.
+OFFLINE = """import fcntl, os, socket, struct, sys
+with socket.socket() as one:
+    fcntl.ioctl(one, 0x8914, struct.pack("16sh14x", b"lo", 1))
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to take the network away")
+def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
+    rank_all: RankAll, topics: Path, all_checkpoints: Path, tmp_path: Path
+) -> None:
+    flags = ["--system", "knrm", "--system", "gru", "--device", "cpu"]
+    assert rank_all("here", *flags[:4]) == 0
+    with TemporaryDirectory(prefix="t-") as place:  # a short path: sockets lie in it
+        home, temporary = Path(place) / "home", Path(place) / "tmp"
+        home.mkdir()
+        temporary.mkdir()
+        environment = os.environ | {"HOME": str(home), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
+        places = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(all_checkpoints)]
+        program = ["unshare", "--net", sys.executable, "-c", OFFLINE, "-m", "submission"]
+        command = [*program, "rank", "--engine", "ray", *places, *flags]
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as stopped:
+            wait_for(lambda: bool(processes_of(place)))
+            stopped.send_signal(signal.SIGTERM)
+            said = stopped.communicate()[1]
+        assert stopped.returncode == CODES[signal.SIGTERM], said
+        wait_for(lambda: not processes_of(place))
+        assert [*home.iterdir(), *temporary.iterdir()] == []
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert processes_of(place) == []
+        assert [*home.iterdir(), *temporary.iterdir()] == []
+    assert contents(tmp_path / "out") == contents(tmp_path / "here")
+
+
+def processes_of(place: str) -> list[psutil.Process]:
+    """Those of Ray that have a place in their command line."""
+    return [one for one in psutil.process_iter(["cmdline"]) if any(place in word for word in one.info["cmdline"] or [])]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -1,0 +1,56 @@
+"""Conv-KNRM compared with plain loops, for cases without golden values: n-grams of short texts, unknown words."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from submission.inference.batching import pad
+from submission.models.rankers.conv_knrm import PAIRINGS, ConvKNRM
+
+MUS = [1.0] + [0.95 - 0.1 * index for index in range(20)]
+SIGMAS = [0.001] + [0.1] * 20
+
+
+def ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
+    """Return the unit vectors of the n-grams inside a text that have no unknown word."""
+    convolution = network.convolutions[window - 1]
+    vectors = []
+    for start in range(len(text) - window + 1):
+        words = text[start : start + window]
+        if 1 in words:
+            continue
+        total = convolution.bias.clone()
+        for offset, word in enumerate(words):
+            total += convolution.weight[:, :, offset] @ network.embedding.weight[word]
+        gram = total.clamp(min=0) + 1e-9
+        vectors.append(gram / max(float(gram.norm()), 1e-12))
+    return vectors
+
+
+def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
+    features = []
+    for q, d in PAIRINGS:
+        for mu, sigma in zip(MUS, SIGMAS, strict=True):
+            total = 0.0
+            for query_ngram in ngrams(network, query, q):
+                similarities = [float(query_ngram @ ngram) for ngram in ngrams(network, document, d)]
+                count = sum(math.exp(-((similarity - mu) ** 2) / (2 * sigma**2)) for similarity in similarities)
+                total += 0.01 * math.log(max(count, 1e-10))
+            features.append(total)
+    return math.tanh(float(network.linear.weight[0] @ torch.tensor(features, dtype=torch.float64)) + float(network.linear.bias))
+
+
+@torch.no_grad()
+def test_against_loops() -> None:
+    torch.manual_seed(0)
+    network = ConvKNRM(ConvKNRM.Config(vocabulary=20, dimensions=5, channels=7)).double().eval()
+    network.linear.weight.mul_(0.05)  # keep tanh unsaturated
+    queries = [[5, 6, 7, 8], [5, 1, 7], [9], [], [4, 5], [1, 1, 1]]
+    documents = [[5, 6, 7, 8, 9, 10, 5, 6], [3, 5, 1, 7, 2, 4], [9, 9], [4, 5, 6], [], [1, 1, 1, 5]]
+    actual = network(*pad(queries), *pad(documents))
+    expected = [score(network, query, document) for query, document in zip(queries, documents, strict=True)]
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert max(abs(value) for value in expected) < 0.95

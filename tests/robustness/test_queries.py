@@ -1,0 +1,108 @@
+"""Unusual queries give results or a clear error: in a terminal, as JSON, at a prompt, and in a browser."""
+
+# ruff: noqa: RUF001 look-alikes are intended
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from rich.console import Console
+
+from submission.engine.base import CPU
+from submission.errors import UsageError
+from submission.paths import CHECKPOINTS
+from submission.search.corpus import Corpus
+from submission.search.results import dumped
+from submission.search.searcher import Searcher, Wish
+from submission.search.server import SearchServer
+from submission.search.terminal import render
+from submission.systems.catalogue import find
+from submission.systems.checkpoint_store import Checkpoints
+from tests.conftest import ROOT, SAMPLE, ParsedPage
+
+SYSTEMS = [find("dirichlet_rm3"), find("bm25")]
+ALONE = [
+    "", " ", "\n", "\t\r\n", "\0", "?", "!!!", "...", "the of and", "a", "'", "’", "``", '"', "\\", "/", "//", "%00",
+    "%", "&", "&amp;", "<", ">", "<b>zoos</b>", "<script>alert(1)</script>", "</title><script>",
+    '"><img src=x onerror=alert(1)>', "'><svg/onload=1>", "<!--", "-->", "]]>", "<![CDATA[", "javascript:alert(1)",
+    "{{7*7}}", "${7*7}", "%s%n%d", "{0}", "{}", "$(reboot)", "`id`", "; ls", "' or 1=1 --",
+    "'; drop table documents; --", "zoos\0cages", "\x1b[2J\x1b[31mzoos", "\x07\x08\x7f", "\x9b31m", "\r overwritten",
+    "\u202ezoos", "\u2066zoos\u2069", "\u200bzoos\u200b", "\ufeffzoos", "\u2028\u2029", "\ufffe\uffff", "\U0010ffff",
+    "\ud800", "\udfff\ud800", "zoo\udcff", "\udc80" * 50, "Zoo\u0308s", "e\u0301" * 200, "z" + "\u0301" * 1000, "ẛ̣",
+    "İI ıi", "ß SS", "ﬁne zoos", "ｚｏｏｓ", "𝔷𝔬𝔬𝔰", "①②③", "١٢٣", "动物园应该被废除吗?", "動物園は廃止すべきか",
+    "동물원을 폐지해야 합니까?", "هل يجب إغلاق حدائق الحيوان؟", "האם לסגור גני חיות?", "คุณคิดว่า",
+    "Нужны ли зоопарки?", "👩‍👩‍👧‍👦", "🇩🇪🇫🇷", "🦁" * 500, "zoos " * 2_000, "zoos " * 10_000, "z" * 9_999,
+    "z" * 100_000, "word%d " * 1_400, " ".join(map(str, range(1_500))), "https://example.org/zoos?x=<y>", "1e999",
+    "-1", "NaN", "inf", "None", "null", "true", "[]", "--system", "-i /etc/passwd", "@file", "../../etc/passwd",
+    "C:\\CON", "a\tb\tc", "zoos\nzoos", "zoos\u0085zoos", "don't can't won't", "d'd'd'd'd", "_" * 300, "____zoos____",
+    "zoos-cages-animals", "A" * 255, "ZOOS? ZOOS! ZOOS…", "“zoos” ‘cages’", "zoos,,,,;;;;::::", "°C µm ½ ²",
+    "\u00adzo\u00ados", "\u180ezoos",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def searcher() -> Iterator[Searcher]:
+    with Searcher(Corpus.of_directory(SAMPLE), Checkpoints(CHECKPOINTS), CPU) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(searcher: Searcher) -> Iterator[SearchServer]:
+    """Create a server that is called in this process."""
+    with SearchServer(searcher, SYSTEMS, 3, 0) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("question", ALONE, ids=lambda question: ascii(question)[1:25])
+def test_results_or_a_clear_error(question: str, searcher: Searcher, server: SearchServer) -> None:
+    status, page = server.answered(
+        "q=" + quote(question, errors="surrogatepass") + "&why=bm25 x&system=bm25&system=dirichlet_rm3"
+    )
+    parsed = ParsedPage(page)
+    assert not {"script", "img", "svg", "style", "iframe", "object"} & set(parsed.elements)
+    assert parsed.elements.count("title") == 1
+    if status != 200 or not question.strip():
+        assert status == (400 if question.strip() else 200)
+        with pytest.raises(UsageError, match=r"^(empty query; enter at least one word|query has [0-9]+ characters)"):
+            searcher.ask(question, SYSTEMS, Wish())
+        return
+    results = searcher.ask(question, SYSTEMS, Wish(3, lambda system, docno: True))
+    for coloured in (False, True):
+        for width in (20, 100, 200):
+            file = StringIO()
+            render(results, 461, Console(file=file, width=width, force_terminal=coloured, markup=False, highlight=False))
+            text = file.getvalue()
+            text.encode()
+            assert not set(text) & {chr(code) for code in (*range(10), *range(11, 27), *range(28, 32), 127, 0x202E, 0x9B)}
+            assert coloured or "\x1b" not in text
+    line = dumped(results)
+    assert (line.isascii(), line.count("\n"), json.loads(line)["question"]) == (True, 1, results.question)
+    page.encode()
+
+
+@pytest.mark.slow
+def test_all_queries_at_a_prompt() -> None:
+    lines = [question.replace("\n", " ").encode("utf-8", "surrogatepass") for question in ALONE]
+    command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--device", "cpu"]
+    done = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)
+    assert b"Traceback" not in done.stderr + done.stdout
+    assert b"error: " in done.stderr
+    assert b"Are zoos cruel?   461 arguments" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [b"\xff\xfe zoos", b"\xed\xa0\x80", b"-- zoos", b"\xe2\x80\xaezoos"])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bytes_of_a_command_line(question: bytes, locale: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "submission", "search", "--system", "bm25", "--device", "cpu", "--", question]
+    environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr

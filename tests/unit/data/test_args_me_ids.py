@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from submission.data.args_me_ids import differing, java_hash
+from tests.conftest import REAL, documents_of
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("hello", 99162322), ("Aa", 2112), ("BB", 2112), ("polygenelubricants", 2**31), ("😀", 1772899)],
+)
+def test_javas_hash(text: str, expected: int) -> None:
+    assert java_hash(text) == expected
+
+
+def test_java_hash_by_its_definition() -> None:
+    text, value = "Zöös are crüel 😀" * 50, 0
+    units = text.encode("utf-16-le")
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + low + 256 * high) % 2**32
+    assert java_hash(text) == value
+
+
+def test_differing_texts_are_named() -> None:
+    own = f"S1-A{(31 * java_hash('they suffer') + java_hash('zoos are cruel')) % 2**32:x}"
+    frame = pd.DataFrame({"docno": [own, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
+                          "conclusion": "zoos are cruel", "premise": "they suffer"})  # fmt: skip
+    docnos, number = differing(frame)
+    assert (docnos.tolist(), number) == (["S2-Aff"], 2)
+    assert differing(frame.assign(premise="They suffer"))[0].tolist() == [own, "S2-Aff"]
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real excerpt is not beside this checkout")
+def test_real_ids_prove_their_texts() -> None:
+    docnos, number = differing(documents_of(REAL / "touche-2020" / "input"))
+    assert (len(docnos), number) == (0, 20364)

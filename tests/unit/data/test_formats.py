@@ -1,0 +1,458 @@
+"""Forms of topics, collections and lists as their writers really write them: what is read of each, or why it is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from submission.__main__ import main
+from submission.data.args_me_records import arguments_as
+from submission.data.dataset import Input
+from submission.data.runs import read_run
+from tests.conftest import WORDS, argument, write_tiny
+from training.data.debates import titles_of, topics_of
+
+TOPICS = "<topics><topic><number>{}</number><title>zoos</title></topic></topics>"
+QUERIES = '{"qid": 1, "query": "zoos"}\n'
+DOCUMENTS = '{"docno": "d", "text": "zoos are cruel"}\n'
+HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": WORDS}
+NAN, INFINITE = math.nan, math.inf
+
+
+def write(directory: Path, **files: str) -> Path:
+    """An input: files by their names, _ for a dot and __ for a dash; those that end in gz are packed."""
+    for name, text in files.items():
+        file = directory / name.replace("__", "-").replace("_", ".")
+        file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    return directory
+
+
+def lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def touche(*arguments: dict[str, Any]) -> dict[str, str]:
+    return {"topics_xml": TOPICS.format(1), "args__me_json": json.dumps({"arguments": arguments})}
+
+
+def of_lines(*rows: dict[str, Any] | str) -> dict[str, str]:
+    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+    return {"topics_xml": TOPICS.format(1), "args__me_jsonl": text}
+
+
+def listed(*rows: dict[str, Any], **fields: Any) -> dict[str, str]:
+    whole = [{"qid": "1", "query": "zoos", "docno": f"d{n}", "text": "zoos", **fields, **row} for n, row in enumerate(rows, 1)]
+    return {"rerank_jsonl": lines(*whole)}
+
+
+def tirex(queries: str = QUERIES, documents: str = DOCUMENTS) -> dict[str, str]:
+    return {"queries_jsonl": queries, "documents_jsonl": documents}
+
+
+READ: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # files, topics, docno and premise
+    "whole numbers as ids": (
+        tirex(documents=lines({"docno": 0, "text": "x"}, {"docno": -7, "text": "y"}, {"docno": 10**19, "text": "z"})),
+        [["1", "zoos"]],
+        [["-7", "y"], ["0", "x"], [str(10**19), "z"]],
+    ),
+    "ir_datasets' names": (
+        tirex('{"query_id": "q1", "text": "zoos"}', '{"doc_id": "d", "default_text": "x"}'),
+        [["q1", "zoos"]],
+        [["d", "x"]],
+    ),
+    "a third name of an id": (
+        tirex('{"qid": "1", "default_text": "zoos"}', '{"docid": 3, "text": "x"}'),
+        [["1", "zoos"]],
+        [["3", "x"]],
+    ),
+    "two names that agree": (
+        tirex('{"qid": 1, "query_id": "1", "query": "a", "text": "a"}', '{"docno": 7, "doc_id": "7", "text": "x"}'),
+        [["1", "a"]],
+        [["7", "x"]],
+    ),
+    "as the client writes it": (
+        {
+            "queries_jsonl": '{"qid": "1", "query": "a", "original_query": {"query_id": 1.5, "text": null}}',
+            "corpus_jsonl_gz": '{"docno": "d", "text": "x", "original_document": {"docno": null}}',
+        },
+        [["1", "a"]],
+        [["d", "x"]],
+    ),
+    "documents before a corpus": (
+        {**tirex(), "corpus_jsonl": '{"docno": "e", "text": "y"}'},
+        [["1", "zoos"]],
+        [["d", "zoos are cruel"]],
+    ),
+    "repeated with equal texts": (
+        tirex(QUERIES + QUERIES.replace("1", '"1"'), DOCUMENTS + DOCUMENTS.replace("}", ', "title": "other"}')),
+        [["1", "zoos"]],
+        [["d", "zoos are cruel"]],
+    ),
+    "empty and short texts": (
+        tirex(documents=lines({"docno": "a", "text": ""}, {"docno": "b", "text": "ox"})),
+        [["1", "zoos"]],
+        [["a", ""], ["b", "ox"]],
+    ),
+    "a list that has neither query nor text": (
+        {**tirex(), "rerank_jsonl": '{"qid": 1, "docno": "d"}'},
+        [["1", "zoos"]],
+        [["d", "zoos are cruel"]],
+    ),
+    "a list of the same texts in two topics": (
+        listed({"docno": "d"}, {"docno": "d", "qid": "2"}),
+        [["1", "zoos"], ["2", "zoos"]],
+        [["d", "zoos"]],
+    ),
+    "a model hub's lines": (of_lines(HUB, "", {**HUB, "id": "b"}), [["1", "zoos"]], [["a", WORDS], ["b", WORDS]]),
+    "the big file's arguments as lines": (
+        of_lines({**argument("a"), "premises": [{"text": "one"}, {"text": "two"}]}),
+        [["1", "zoos"]],
+        [["a", "one two"]],
+    ),
+    "both sorts of lines": (of_lines(argument("a"), {**HUB, "id": "b"}), [["1", "zoos"]], [["a", WORDS], ["b", WORDS]]),
+    "packed lines of a portal": (
+        {"topics_xml": TOPICS.format(1), "idebate_jsonl_gz": "\ufeff" + lines(HUB, HUB)},
+        [["1", "zoos"]],
+        [["a", WORDS]],
+    ),
+    "lines beside the big file": (
+        {**touche(argument("a", "Zoos")), "args__me_jsonl": lines(HUB)},
+        [["1", "zoos"]],
+        [["a", WORDS]],
+    ),
+    "args.me beside something called a corpus": (
+        {**touche(argument("a")), "corpus_jsonl": '{"_id": "x", "text": "y"}'},
+        [["1", "zoos"]],
+        [["a", WORDS]],
+    ),
+    "the word NaN in a text": (touche(argument("a", premise="[NaN, Infinity]")), [["1", "zoos"]], [["a", "[NaN, Infinity]"]]),
+    "# inside a number": ({**touche(argument("a")), "topics_xml": TOPICS.format("1#")}, [["1#", "zoos"]], [["a", WORDS]]),
+}
+
+REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the message has
+    "NaN as a premise": (
+        touche(argument("a"), {**argument("b"), "premises": [{"text": NAN}]}),
+        "args-me.json, argument 2 (id b): premises[0].text is NaN; NaN and Infinity",
+    ),
+    "NaN in a context": (
+        touche({**argument("a"), "context": {"year": NAN}, "more": 1}),
+        "args-me.json, argument 1 (id a): context.year is NaN",
+    ),
+    "NaN before the id": (
+        touche({"stance": [0, -INFINITE], **argument("a")}),
+        "argument 1 (id a): stance[1] is -Infinity",
+    ),
+    "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
+    "NaN beside the arguments": (
+        {"topics_xml": TOPICS.format(1), "args__me_json": '{"version": NaN, "arguments": []}'},
+        "args-me.json: version is NaN",
+    ),
+    "a fault inside a field that is not read": (
+        {
+            "topics_xml": TOPICS.format(1),
+            "args__me_json": '{"arguments": [{"id": "a"},\n{"id": "b", "context": {"year": nan}}]}',
+        },
+        "args-me.json, argument 2, line 2, column 34: malformed JSON",
+    ),
+    "half a character": (
+        {
+            "topics_xml": TOPICS.format(1),
+            "args__me_json": '{"arguments": [{"id": "a", "conclusion": "\\ud800", "premises": []}]}',
+        },
+        "args-me.json, argument 1, line 1",
+    ),
+    "a list of many levels": (
+        {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": "a"}, {"id": ' + "[" * 5000},
+        "args-me.json, argument 2, line 1",
+    ),
+    "lines in one object's name": (
+        {"topics_xml": TOPICS.format(1), "args__me_json": lines(HUB, HUB)},
+        "files with one argument per line must be named .jsonl",
+    ),
+    "a line without a premise": (
+        of_lines(HUB, {"id": "b", "conclusion": "C"}),
+        "args-me.jsonl, line 2 (id b): neither premises nor argument; expected {",
+    ),
+    "a line with both": (
+        of_lines({**argument("a"), "argument": "x"}),
+        "args-me.jsonl, line 1 (id a): both premises and argument",
+    ),
+    "a line that is cut": (of_lines(HUB, '{"id": "b", "concl'), "args-me.jsonl, line 2: malformed JSON at byte 18"),
+    "a line without its text": (
+        of_lines({**HUB, "argument": None}),
+        "line 1 (id a): Expected `str`, got `null` - at `$.argument`",
+    ),
+    "a line of another text": (of_lines(HUB, {**HUB, "argument": "x"}), "args-me.jsonl: argument a occurs 2 times"),
+    "a line with a blank in its id": (
+        of_lines({**HUB, "id": "a b"}),
+        "args-me.jsonl, line 1: invalid id 'a b'; ids must be non-empty, without whitespace",
+    ),
+    "NaN in a line": (of_lines(HUB, "", {**HUB, "id": "b", "argument": NAN}), "args-me.jsonl, line 3 (id b): argument is NaN"),
+    "NaN in a line's field that is not read": (
+        of_lines({**argument("a"), "context": {"year": INFINITE}}),
+        "args-me.jsonl, line 1 (id a): context.year is Infinity",
+    ),
+    "the corpus of 2022": (
+        {"topics_xml": TOPICS.format(1), "args_csv": "id,conclusion,premises\n"},
+        "args.csv: args.me as CSV (Touché 2022)",
+    ),
+    "a packed table": (
+        {"topics_xml": TOPICS.format(1), "x_csv_gz": "id\n"},
+        "x.csv.gz: args.me as CSV (Touché 2022)",
+    ),
+    "BEIR": (
+        {"queries_jsonl": '{"_id": "1", "text": "a"}', "corpus_jsonl": '{"_id": "1", "title": "a", "text": "b"}'},
+        "corpus.jsonl, line 1: BEIR format (`_id`, `title`, `text`) is not supported; rename `_id` to `docno`",
+    ),
+    "BEIR's queries": (
+        {"queries_jsonl": '{"_id": "1", "text": "a"}', "documents_jsonl": DOCUMENTS},
+        "queries.jsonl, line 1: BEIR format (`_id`, `title`, `text`) is not supported; rename `_id` to `qid`",
+    ),
+    "BEIR's documents alone": ({"corpus_jsonl_gz": '{"_id": "1", "text": "b"}'}, "corpus.jsonl.gz: BEIR format"),
+    "BEIR's documents beside topics": (
+        {"topics_xml": TOPICS.format(1), "corpus_jsonl": '{"_id": "1", "text": "b"}'},
+        "corpus.jsonl: BEIR format",
+    ),
+    "documents beside Touché's topics": (
+        {"topics_xml": TOPICS.format(1), "corpus_jsonl": DOCUMENTS},
+        "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl",
+    ),
+    "two ids": (
+        tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'),
+        "documents.jsonl, line 1: docno is 'a' and doc_id is 'b'; remove one",
+    ),
+    "two topic ids": (
+        tirex('{"qid": 1, "query_id": 2, "query": "x"}'),
+        "queries.jsonl, line 1: qid is '1' and query_id is '2'",
+    ),
+    "two texts": (
+        tirex(documents='{"docno": "a", "text": "x", "default_text": "y"}'),
+        "line 1 (docno a): text is 'x' and default_text is 'y'",
+    ),
+    "two queries": (tirex('{"qid": 1, "query": "x", "text": "y"}'), "line 1 (qid 1): query is 'x' and text is 'y'"),
+    "a fraction as id": (
+        tirex(documents='\n{"docno": 1.0, "text": "x"}'),
+        "documents.jsonl, line 2: docno is 1.0; expected an id",
+    ),
+    "a truth value as id": (tirex('{"qid": true, "query": "x"}'), "queries.jsonl, line 1: qid is true; expected an id"),
+    "null as id": (
+        tirex(documents='{"docid": null, "text": "x"}'),
+        "documents.jsonl, line 1: docid is null; expected an id",
+    ),
+    "an object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1 (docno d): text is {}; expected a string"),
+    "no id": (
+        tirex(documents='{"text": "x"}'),
+        "documents.jsonl, line 1: missing docno (or doc_id, docid); expected a JSON object",
+    ),
+    "a repeated document": (
+        tirex(documents=DOCUMENTS * 2 + DOCUMENTS.replace("cruel", "fun")),
+        "documents.jsonl, line 3: docno d repeated with different text (first in line 1)",
+    ),
+    "a repeated query": (
+        tirex(QUERIES + '{"qid": "1", "query": "ox"}'),
+        "queries.jsonl, line 2: qid 1 repeated with different query",
+    ),
+    "NaN as text": (
+        tirex(documents='{"docno": "d", "text": NaN}'),
+        "documents.jsonl, line 1 (docno d): text is NaN; NaN and Infinity",
+    ),
+    "NaN in an original document": (
+        tirex(documents='{"docno": 4, "text": "x", "original_document": {"year": NaN}}'),
+        "line 1 (docno 4): original_document.year is NaN",
+    ),
+    "no documents": (tirex(documents=""), "all 0 documents are empty"),
+    "no texts": (tirex(documents='{"docno": "d", "text": " "}'), "all 1 documents are empty"),
+    "a comment for a topic": (
+        {**touche(argument("a")), "topics_xml": TOPICS.format("#1")},
+        "topics.xml, line 1: invalid number '#1'; ids must not start with #",
+    ),
+    "a comment for a query": (
+        tirex('{"query_id": "#", "query": "x"}'),
+        "queries.jsonl, line 1: query_id is '#'; ids must not",
+    ),
+    "a comment in a list": (
+        listed({"qid": "#1"}),
+        "rerank.jsonl, line 1 (docno d1): qid is '#1'; ids must not start with #",
+    ),
+    "a blank in a topic's number": (
+        tirex('{"qid": "1 2", "query": "x"}'),
+        "queries.jsonl, line 1: qid is '1 2'; ids must be",
+    ),
+    "a rank in some lines": (
+        listed({"rank": 1}, {"rank": 2}, {}),
+        "rerank.jsonl, line 3 (qid 1, docno d3): line 1 has a rank and line 3 has none",
+    ),
+    "a score in some lines": (
+        listed({}, {"score": 1}),
+        "rerank.jsonl, line 2 (qid 1, docno d2): line 2 has a score and line 1 has none",
+    ),
+    "a score that is NaN": (
+        listed({"score": NAN}),
+        "rerank.jsonl, line 1 (qid 1, docno d1): score is NaN; NaN and Infinity",
+    ),
+    "a score that is NaN in a text": (listed({"score": "nan"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'nan'"),
+    "a score in words": (listed({"score": "high"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'high'"),
+    "a score of Python's": (listed({"score": "1_0"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is '1_0'"),
+    "a score of null": (
+        listed({"score": None}),
+        "rerank.jsonl, line 1 (qid 1, docno d1): score is null; expected a finite number",
+    ),
+    "a rank of a half": (
+        listed({"rank": 1.5}),
+        "rerank.jsonl, line 1 (qid 1, docno d1): rank is 1.5; expected a non-negative integer",
+    ),
+    "a rank below 0": (listed({"rank": -1}), "rank is -1; expected a non-negative integer"),
+    "a rank that is true": (listed({"rank": True}), "rank is true; expected a non-negative integer"),
+    "a score of many digits": (listed({"score": 10**400}), "(qid 1, docno d1): score is 1000"),
+}
+
+NUMBERS: dict[str, tuple[dict[str, str], list[float], list[float]]] = {  # files, ranks and scores in the order of the lines
+    "neither": (listed({}, {}), [NAN, NAN], [NAN, NAN]),
+    "ranks": (listed({"rank": 2}, {"rank": 1}), [2, 1], [NAN, NAN]),
+    "scores": (listed({"score": 1}, {"score": 2.5}), [NAN, NAN], [1, 2.5]),
+    "whole numbers with a point": (listed({"rank": 1.0, "score": -0.5}, {"rank": 0.0, "score": 3}), [1, 0], [-0.5, 3]),
+    "texts": (listed({"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"}), [1, 2], [3.5, 1e-5]),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read(name: str, tmp_path: Path) -> None:
+    files, topics, documents = READ[name]
+    source = Input(write(tmp_path, **files))
+    assert source.topics.to_numpy().tolist() == topics
+    assert source.documents[["docno", "premise"]].to_numpy().tolist() == documents
+    assert all(type(docno) is str for docno in source.documents["docno"])
+    given = source.given(lambda docnos: set(docnos) - set(source.documents["docno"]))
+    assert (given is None) == ("rerank_jsonl" not in files)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_by_rank_and_check_alike(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files, words = REFUSED[name]
+    (tmp_path / "input").mkdir()
+    place = str(write(tmp_path / "input", **files))
+    assert main(["rank", "-i", place, "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 3
+    assert words in capsys.readouterr().err
+    assert main(["check", "-i", place, "--checkpoints", str(tmp_path)]) == 3
+    assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_ranks_and_scores_of_a_list(name: str, tmp_path: Path) -> None:
+    files, ranks, scores = NUMBERS[name]
+    found = Input(write(tmp_path, **files)).form.listed().drop(columns="line")
+    expected = pd.DataFrame({"qid": "1", "docno": ["d1", "d2"], "rank": ranks, "score": scores}).astype(
+        {"qid": object, "docno": object, "rank": float, "score": float}
+    )
+    assert found is not None
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_long_list_is_read_whole_in_its_order(tmp_path: Path) -> None:
+    rows = [
+        {"qid": str(topic), "docno": f"d{n * 7 % 150}", "rank": n, "score": 1000 - n} for topic in (2, 1) for n in range(1, 151)
+    ]
+    found = Input(write(tmp_path, **listed(*rows))).form.listed().drop(columns="line")
+    assert found is not None
+    assert found.to_dict("records") == rows
+
+
+def test_a_list_without_scores_keeps_its_lines_order(tmp_path: Path) -> None:
+    (tmp_path / "input").mkdir()
+    place = write(tmp_path / "input", **listed(*({"docno": docno} for docno in "cab")))
+    assert main(["rank", "-i", str(place), "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 0
+    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == ["c", "a", "b"]
+
+
+def test_systems_rank_a_collection_of_few_words(tmp_path: Path, all_checkpoints: Path) -> None:
+    write_tiny(all_checkpoints, "knrm", 1)
+    (tmp_path / "small").mkdir()
+    texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
+    place = write(
+        tmp_path / "small",
+        **tirex('{"qid": "1", "query": "topicaa zoos"}', lines(*({"docno": n, "text": t} for n, t in enumerate(texts)))),
+    )
+    names = ["bm25", "knrm", "dirichlet", "bm25_arguments", "dirichlet_rm3", "vanilla_bert", "snrm"]
+    systems = [flag for name in names for flag in ("--system", name)]
+    flags = ["-i", str(place), "--checkpoints", str(all_checkpoints)]
+    assert main(["rank", *flags, "-o", str(tmp_path / "runs"), *systems, "--device", "cpu"]) == 0
+    found = {name: read_run(tmp_path / "runs" / f"aragorn-{name}.txt")["docno"].tolist() for name in names}
+    assert set(found["bm25"]) == set(found["knrm"]) == set(found["dirichlet"]) == {"0", "3", "4", "6"}
+
+
+@pytest.mark.parametrize("system", ["bm25", "knrm", "dirichlet", "snrm"])
+def test_each_system_refuses_a_collection_without_words(
+    system: str, tmp_path: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "blank").mkdir()
+    place = str(write(tmp_path / "blank", **tirex(documents=lines({"docno": 1, "text": ""}, {"docno": 2, "text": " "}))))
+    flags = ["-i", place, "--checkpoints", str(all_checkpoints), "--system", system, "--device", "cpu"]
+    for work in ([], ["--work", str(tmp_path / "work")], ["--work", str(tmp_path / "work")]):
+        assert main(["rank", *flags, *work, "-o", str(tmp_path / "runs")]) == 3
+        assert "all 2 documents are empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("files", "note"),
+    [
+        (
+            tirex(documents=lines({"docno": "a", "text": ""}, {"docno": "b", "text": "ox"})),
+            "all 2 documents in the collection, 1 of them empty",
+        ),
+        (
+            touche(argument("a"), argument("b", premise="short")),
+            "1 of 2 arguments in the collection; the others have premises of fewer than 15 words",
+        ),
+    ],
+)
+def test_check_says_how_much_is_in_the_collection(
+    files: dict[str, str], note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "-i", str(write(tmp_path, **files)), "--checkpoints", str(tmp_path / "none")]) == 0
+    assert f"NOTE   {note}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("files", "faults"),
+    [
+        (
+            of_lines({"id": "x"}, HUB, "{}", {**HUB, "conclusion": NAN}),
+            ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
+        ),
+        (
+            touche({**argument("a"), "x": [INFINITE, NAN]}, argument("c"), {"id": "b"}),
+            ["argument 1 (id a): x[0] is Infinity", "argument 1 (id a): x[1] is NaN", "argument 3 (id b): Object missing"],
+        ),
+        (touche(argument("a"), {**argument("b"), "id": NAN}), ["argument 2: id is NaN"]),
+        (
+            {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": "a"x", "conclusion": "b, NaN, c"}]}'},
+            ["argument 1, line 1, column 26: malformed JSON"],
+        ),
+        (
+            {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": NaN}, {"id": "b", "conclusion": "NaN, '},
+            ["argument 1: id is NaN", "argument 2, line 1, column 61: malformed JSON"],
+        ),
+    ],
+)
+def test_check_tells_all_faults(
+    files: dict[str, str], faults: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "-i", str(write(tmp_path, **files)), "--checkpoints", str(tmp_path / "none")]) == 3
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ERROR")]
+    assert len(told) == len(faults), told
+    assert all(fault in line for fault, line in zip(faults, told, strict=True)), told
+
+
+def test_contexts_are_found_in_lines_too(tmp_path: Path) -> None:
+    context = {"topic": "zoos", "discussionTitle": "Should zoos be closed?"}
+    file = tmp_path / "args-me.jsonl"
+    file.write_text(lines({**argument("a"), "context": context}, HUB | {"id": "b"}))
+    assert topics_of([file]) == {"a": "zoos", "b": ""}
+    assert titles_of([file]) == ["Should zoos be closed?"]
+    assert [found["id"] for found in arguments_as(dict, file)] == ["a", "b"]

@@ -1,0 +1,206 @@
+"""TIREx's form of a data set, lists to be re-ranked, and runs of an earlier stage."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from submission.__main__ import main
+from submission.data.dataset import Input
+from submission.data.runs import read_run
+from submission.errors import InputError
+from submission.systems.catalogue import CONCLUSIONS
+from submission.systems.execution import Execution
+from tests.conftest import WORDS
+
+QUERIES = [{"qid": "10", "query": "Is golf a sport?"}, {"qid": "2", "query": "Are zoos cruel?"}]
+DOCUMENTS = [
+    {"docno": "d3", "text": f"Golf is a sport. {WORDS} golf"},
+    {"docno": "d1", "text": f"Zoos are cruel. {WORDS}"},
+    {"docno": "d2", "text": "golf, short"},
+    {"docno": "d4", "text": f"Taxes. {WORDS}"},
+]
+LISTED = [("2", "d1", 3.0), ("2", "d2", 9.5), ("10", "d3", 1.0), ("10", "d4", 1.0), ("10", "d2", -4.0)]
+
+
+def lines(rows: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def listed(rows: list[tuple[str, str, float]] = LISTED) -> list[dict[str, object]]:
+    queries, texts = {q["qid"]: q["query"] for q in QUERIES}, {d["docno"]: d["text"] for d in DOCUMENTS}
+    ranks = {row: rank for rank, row in enumerate(sorted(rows, key=lambda row: -row[2]))}
+    return [
+        {
+            "qid": qid,
+            "query": queries[qid],
+            "docno": docno,
+            "text": texts[docno],
+            "rank": ranks[qid, docno, score],
+            "score": score,
+        }
+        for qid, docno, score in rows
+    ]
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """Queries and documents."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "queries.jsonl").write_text(lines(QUERIES))
+    (tmp_path / "full" / "documents.jsonl.gz").write_bytes(gzip.compress(lines(DOCUMENTS).encode()))
+    return tmp_path / "full"
+
+
+@pytest.fixture
+def reranking(tmp_path: Path) -> Path:
+    """A list to be re-ranked alone."""
+    (tmp_path / "reranking").mkdir()
+    (tmp_path / "reranking" / "rerank.jsonl.gz").write_bytes(gzip.compress(lines(listed()).encode()))
+    return tmp_path / "reranking"
+
+
+def candidates(execution: Execution) -> list[tuple[str, str, int]]:
+    return list(execution.lists(CONCLUSIONS)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
+
+
+def test_bm25_over_the_texts_of_the_collection(full: Path, execute: Callable[..., Execution]) -> None:
+    data = Input(full)
+    assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
+    assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
+    assert execute(full).documents.docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
+    assert ("10", "d3", 1) in candidates(execute(full))
+    assert data.note.endswith("conclusion and premise; each system retrieves from the collection")
+
+
+def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, execute: Callable[..., Execution]) -> None:
+    data = Input(reranking)
+    assert data.topics["qid"].tolist() == ["2", "10"]
+    assert data.documents["premise"].tolist() == [d["text"] for d in sorted(DOCUMENTS, key=lambda d: d["docno"])]
+    assert candidates(execute(reranking)) == [("2", "d2", 1), ("2", "d1", 2), ("10", "d3", 1), ("10", "d4", 2), ("10", "d2", 3)]
+    assert data.note.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
+
+
+def test_the_list_beside_queries_and_documents_decides(full: Path, execute: Callable[..., Execution]) -> None:
+    (full / "rerank.jsonl").write_text(lines(listed(LISTED[:1])))
+    assert candidates(execute(full)) == [("2", "d1", 1)]
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
+def test_a_run_of_an_earlier_stage_decides_over_all(
+    reranking: Path, tmp_path: Path, name: str, execute: Callable[..., Execution]
+) -> None:
+    run = b"10 Q0 d4 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n"
+    (tmp_path / name).write_bytes(gzip.compress(run) if name.endswith("gz") else run)
+    for path in (tmp_path, tmp_path / name):
+        data = Input(reranking, path)
+        assert candidates(execute(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
+        assert data.note.endswith(f"re-ranking the documents of {tmp_path / name}")
+    assert data.fingerprint != Input(reranking).fingerprint
+    assert data.corpus_fingerprint == Input(reranking).corpus_fingerprint
+
+
+def test_numbers_as_ids(tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_text('{"qid": 7, "query": "golf"}\n')
+    (tmp_path / "documents.jsonl").write_text(lines(DOCUMENTS))
+    assert Input(tmp_path).topics["qid"].tolist() == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("queries.jsonl", '{"qid": "1", "query": "a"}\n{"qid": "2"}\n', r"queries.jsonl, line 2 \(qid 2\): missing query"),
+        (
+            "queries.jsonl",
+            '{"qid": "1", "query": "a"}\n{"qid": "1", "query": "b"}\n',
+            "line 2: qid 1 repeated with different query \\(first in line 1\\)",
+        ),
+        ("queries.jsonl", '{"qid": "1", "query": " "}\n', "line 1: topic 1 has an empty query"),
+        ("queries.jsonl", "", "no queries"),
+        ("queries.jsonl", '{"qid": "1 2", "query": "a"}\n', "line 1: qid is '1 2'"),
+        ("queries.jsonl", "\udcff", "line 1"),
+        ("documents.jsonl.gz", "not gzip", "damaged gzip file"),
+        (
+            "documents.jsonl",
+            '{"docno": "d", "text": "a"}\n{"docno": "d", "text": "b"}\n',
+            "line 2: docno d repeated with different text",
+        ),
+        ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "duplicate document d1 in topic 2"),
+        ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), r"1 of 4 documents is not in the input \(first: d9\)"),
+        ("rerank.jsonl", lines(listed()).replace("9.5", "1e999"), "line 2: Number out of range"),
+    ],
+)
+def test_faults_name_file_and_line_or_id(
+    full: Path, file: str, content: str, message: str, execute: Callable[..., Execution]
+) -> None:
+    (full / f"{file}.gz").unlink(missing_ok=True)
+    (full / file).write_text(content, errors="surrogateescape")
+    execution = execute(full)
+    with pytest.raises(InputError, match=message):
+        _ = execution.topics, execution.input.documents, execution.lists(CONCLUSIONS)
+
+
+def test_what_is_missing_is_named(full: Path, reranking: Path, tmp_path: Path) -> None:
+    (full / "queries.jsonl").unlink()
+    with pytest.raises(InputError, match=r"no queries\.jsonl found"):
+        Input(full)
+    with pytest.raises(InputError, match="no run found; expected"):
+        Input(reranking, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["full", "reranking"])
+def test_the_same_rankers_rank_it(
+    form: str,
+    full: Path,
+    reranking: Path,
+    checkpoints: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    execute: Callable[..., Execution],
+) -> None:
+    directory = {"full": full, "reranking": reranking}[form]
+    (tmp_path / "run.txt").write_text("10 Q0 d4 1 7.5 t\n10 Q0 d2 2 7 t\n2 Q0 d1 1 1 t\n")
+    caplog.set_level("INFO")
+    flags = ["-i", str(directory), "--checkpoints", str(checkpoints), "--system", "knrm", "--system", "bm25", "--device", "cpu"]
+    assert main(["rank", *flags, "-o", str(tmp_path / "o")]) == 0
+    run = read_run(tmp_path / "o" / "aragorn-knrm.txt")
+    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(execute(directory))}
+    assert "text is used as conclusion and premise" in caplog.text
+    monkeypatch.setenv("inputRun", str(tmp_path))
+    assert main(["rank", *flags, "-o", str(tmp_path / "of-run")]) == 0
+    found = read_run(tmp_path / "of-run" / "aragorn-bm25.txt")
+    assert found["docno"].tolist() == ["d1", "d4", "d2"]
+    assert main(["check", "-i", str(directory), "--checkpoints", str(checkpoints)]) == 0
+
+
+@pytest.mark.parametrize("work", [False, True])
+def test_empty_texts_are_ranked_where_they_are_listed_and_refused_where_they_are_not(
+    work: bool, full: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (full / "documents.jsonl.gz").write_bytes(
+        gzip.compress(lines([{"docno": d["docno"], "text": " "} for d in DOCUMENTS]).encode())
+    )
+    flags = ["-i", str(full), "--checkpoints", str(checkpoints)]
+    kept = ["--work", str(tmp_path / "work")] if work else []
+    rank = ["rank", *flags, "--device", "cpu", *kept]
+    assert main([*rank, "-o", str(tmp_path / "none")]) == 3
+    assert "all 4 documents are empty" in capsys.readouterr().err
+    assert main(["check", *flags]) == 3
+    assert "ERROR  all 4 documents are empty" in capsys.readouterr().out
+    (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in listed()]))
+    for output in ("first", "second"):
+        assert main([*rank, "-o", str(tmp_path / output)]) == 0
+        assert len(read_run(tmp_path / output / "aragorn-knrm.txt")) == len(LISTED)
+    assert main(["check", *flags]) == 0
+
+
+def test_scores_of_a_list_are_not_explained(reranking: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["-i", str(reranking), "--checkpoints", str(checkpoints), "--topic", "2", "--document", "d1"]
+    assert main(["explain", *flags, "--system", "bm25"]) == 2
+    assert "bm25: its scores come from " in capsys.readouterr().err
+    assert main(["explain", *flags, "--system", "knrm"]) == 0

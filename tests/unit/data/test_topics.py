@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from submission.data.topics import topic_files
+from submission.errors import InputError
+from tests.conftest import REAL, topics_of
+
+TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
+
+
+def write(directory: Path, *topics: str, name: str = "topics.xml") -> list[Path]:
+    file = directory / name
+    file.write_text("<topics>\n" + "\n".join(topics) + "\n</topics>", encoding="utf-8")
+    return [file]
+
+
+def test_numbers_sorted_titles_collapsed(tmp_path: Path) -> None:
+    files = write(tmp_path, TOPIC.format(10, "B?"), "<topic><num> 9 </num><title>\n Is  <i>A</i>\n right?</title></topic>")
+    assert topics_of(files).to_dict("list") == {"qid": ["9", "10"], "query": ["Is A right?", "B?"]}
+
+
+@pytest.mark.parametrize(
+    ("topics", "words"),
+    [
+        ([TOPIC.format(1, "A"), TOPIC.format(1, "B")], ["line 3", "duplicate topic 1 (first at", "line 2"]),
+        ([TOPIC.format(1, " ")], ["line 2", "topic 1 has no title"]),
+        ([TOPIC.format("", "A")], ["line 2", "topic without number"]),
+        ([TOPIC.format("1 2", "A")], ["line 2", "without whitespace"]),
+        (["<topic><number>1</number><title>A</topic>"], ["topics.xml, line 2", "malformed XML"]),
+        (["<topic>"], ["malformed XML"]),
+        ([], ["no <topic> element"]),
+    ],
+)
+def test_refused(tmp_path: Path, topics: list[str], words: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        topics_of(write(tmp_path, *topics))
+    assert all(word in str(error.value) for word in words), error.value
+
+
+@pytest.mark.parametrize(
+    "prolog",
+    [
+        '<!DOCTYPE topics [<!ENTITY a "zoos">]>',
+        '<!DOCTYPE topics [<!ENTITY a SYSTEM "file:///etc/hostname">]>',
+        '<!DOCTYPE topics SYSTEM "http://example.org/topics.dtd">',
+    ],
+)
+def test_entities_and_external_references_are_refused(tmp_path: Path, prolog: str) -> None:
+    file = tmp_path / "topics.xml"
+    reference = "&a;" if "ENTITY" in prolog else "x"
+    file.write_text(f"{prolog}<topics>{TOPIC.format(1, reference)}</topics>")
+    with pytest.raises(InputError, match="document type declaration"):
+        topics_of([file])
+
+
+def test_exponential_entities_are_refused_quickly(tmp_path: Path) -> None:
+    entities = "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(30))
+    file = tmp_path / "topics.xml"
+    file.write_text(f'<!DOCTYPE t [<!ENTITY e0 "x">{entities}]><topics>{TOPIC.format(1, "&e30;")}</topics>')
+    with pytest.raises(InputError):
+        topics_of([file])
+
+
+def test_non_utf8_says_where(tmp_path: Path) -> None:
+    file = tmp_path / "topics.xml"
+    file.write_bytes(b"<topics>\n<topic><number>1</number><title>caf\xe9</title></topic></topics>")
+    with pytest.raises(InputError, match=r"line 2: malformed XML"):
+        topics_of([file])
+
+
+def test_no_topics_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected a file named topics\*\.xml"):
+        topic_files(tmp_path)
+
+
+def test_several_files_are_one_list(tmp_path: Path) -> None:
+    write(tmp_path, TOPIC.format(2, "B"), name="topics-b.xml")
+    write(tmp_path, TOPIC.format(1, "A"), name="topics-a.xml")
+    assert list(topics_of(topic_files(tmp_path))["query"]) == ["A", "B"]
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.parametrize(
+    ("file", "number", "first"),
+    [
+        ("topics/topics-2020-early-num-tag.xml", 50, "Should Teachers Get Tenure?"),
+        ("topics/topics-task-1-only-titles.xml", 50, "Do we need sex education in schools?"),
+        ("topics/topics-2022.xml", 50, "Should teachers get tenure?"),
+        ("touche-2020/input/topics.xml", 49, "Should teachers get tenure?"),
+    ],
+)
+def test_real_topics(file: str, number: int, first: str) -> None:
+    topics = topics_of([REAL / file])
+    assert (len(topics), topics["query"][0]) == (number, first)

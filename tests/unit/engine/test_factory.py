@@ -1,0 +1,56 @@
+"""The flag --engine, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from submission.__main__ import main
+from submission.engine.base import HERE
+from submission.engine.factory import open_engine
+from submission.engine.ray_engine import place_of
+from submission.errors import UsageError
+from submission.inference.device import choose_device
+
+
+@pytest.mark.parametrize("name", ["", "dask", "ray:", "ray://", "ray://head", "ray://a b:1", "ray://head:port", "ray://h:1/x"])
+def test_what_is_no_engine(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["rank", "--engine", name])
+    assert "expected ray or ray://HOST:PORT" in capsys.readouterr().err
+
+
+def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "submission.engine.ray_engine")
+    assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
+    assert "Ray is not installed; `pip install -r requirements-ray.txt`" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_by_default_it_is_this_process() -> None:
+    with open_engine(None) as engine:
+        assert engine is HERE
+
+
+class Engine(type(HERE)):  # type: ignore[misc]
+    about = "a cluster"
+    has_gpu = True
+
+
+def test_the_device_is_the_engines() -> None:
+    assert choose_device("auto", Engine()).type == choose_device("cuda", Engine()).type == "cuda"
+    assert choose_device("cpu", Engine()).type == "cpu"
+    Engine.has_gpu = False
+    assert choose_device("auto", Engine()).type == "cpu"
+    with pytest.raises(UsageError, match="no CUDA device in a cluster"):
+        choose_device("cuda", Engine())
+
+
+@pytest.mark.parametrize(
+    ("gpu", "visible", "place"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
+)
+def test_a_gpu_is_known_by_its_place_among_those_that_are_seen(gpu: int | str, visible: str | None, place: int) -> None:
+    assert place_of(gpu, visible) == place

@@ -1,0 +1,126 @@
+"""Parts: which are computed, in which order, and what is kept."""
+
+from __future__ import annotations
+
+import logging
+import operator
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ray import cloudpickle
+
+from submission.engine.base import CPU, HERE, Here, computed
+from submission.engine.shards import Part, kept_parts
+from submission.errors import CheckpointError
+from submission.inference import ranker_checkpoint as module
+from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
+from submission.storage.artifact_store import Kept
+from tests.conftest import write_tiny
+
+
+class Backwards(Here):
+    """The last part first."""
+
+    def map(self, function, parts, device):  # type: ignore[no-untyped-def]
+        return ((number, function(part)) for number, part in list(parts)[::-1])
+
+
+def parts(number: int) -> list[Part[int]]:
+    """Each of its own number."""
+    return [Part(f"{one}.bin", one + 1, lambda one=one: one) for one in range(number)]  # type: ignore[misc]
+
+
+def make(directory: Path, function: Callable[[int], bytes], engine: Here = HERE, number: int = 4) -> list[bytes]:
+    """The contents of all parts."""
+    content = kept_parts(function, parts(number), Kept(directory, {}), engine, CPU, "numbers", "units")
+    return [content(one) for one in range(number)]
+
+
+def test_only_what_is_not_there_is_computed(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def stops(part: int) -> bytes:
+        asked.append(part)
+        if asked == [0, 1, 2]:
+            raise KeyboardInterrupt
+        return b"%d" % part
+
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path, stops)
+    assert sorted(file.name for file in tmp_path.glob("*.bin")) == ["0.bin", "1.bin"]
+    assert make(tmp_path, stops, Backwards()) == [b"0", b"1", b"2", b"3"]  # begun by one engine, finished by another
+    assert asked == [0, 1, 2, 3, 2]
+    assert make(tmp_path, stops) == [b"0", b"1", b"2", b"3"]
+    assert len(asked) == 5
+
+
+class Elsewhere(Here):
+    """Another process on the same disk."""
+
+    shared = True
+
+    def map(self, function, parts, device):  # type: ignore[no-untyped-def]
+        for number, part in parts:
+            there = cloudpickle.loads(cloudpickle.dumps((function, part)))
+            sent = cloudpickle.dumps(there[0](there[1]))
+            assert len(sent) < 100  # a hash
+            yield number, pickle.loads(sent)
+
+
+def test_where_a_disk_is_shared_workers_read_and_write_there(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"x" * 1000)
+
+    def part(number: int) -> Part[bytes]:
+        return Part(f"{number}.bin", 1, text.read_bytes, travels=number > 0)
+
+    some, function = [part(number) for number in range(3)], operator.methodcaller("upper")
+    content = kept_parts(function, some, Kept(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
+    text.unlink()  # nobody needs it any more
+    again = kept_parts(function, some, Kept(tmp_path / "kept", {}), HERE, CPU, "texts", "texts")
+    assert [one(number) for one in (content, again) for number in range(3)] == [b"X" * 1000] * 6
+
+
+def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
+    content = kept_parts(lambda part: b"%d" % part, parts(2), Kept(tmp_path, {}), HERE, CPU, "numbers", "units")
+    (tmp_path / "1.bin").write_bytes(b"damaged")
+    assert [content(0), content(1)] == [b"0", b"1"]
+    (tmp_path / "0.bin").write_bytes(b"damaged")
+    assert make(tmp_path, lambda part: b"%d" % part, number=2) == [b"0", b"1"]
+
+
+def test_progress_counts_what_is_computed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    make(tmp_path, lambda part: b"%d" % part, number=2)
+    make(tmp_path, lambda part: b"%d" % part, Backwards())
+    assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == ["numbers: 3 units", "numbers: 7 units"]
+
+
+def test_a_single_part() -> None:
+    assert computed(HERE, abs, -3, CPU) == 3
+
+
+def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_checkpoint(checkpoints / "knrm")
+    pickled = pickle.dumps(opened)
+    assert len(pickled) < 500
+    found = pickle.loads(pickled)
+    assert found is not opened
+    assert (found.fingerprint, found.directory) == (opened.fingerprint, checkpoints / "knrm")
+    monkeypatch.setattr(module, "open_network", None)
+    assert pickle.loads(pickled) is found
+
+
+def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:
+    pickled = pickle.dumps(open_checkpoint(checkpoints / "knrm"))
+    write_tiny(checkpoints, "knrm", seed=9)
+    with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy that one here"):
+        pickle.loads(pickled)
+
+
+def test_a_checkpoint_that_was_never_written_cannot_travel(checkpoints: Path) -> None:
+    opened = open_checkpoint(checkpoints / "knrm")
+    with pytest.raises(TypeError, match="not loaded from a directory"):
+        pickle.dumps(Checkpoint(opened.ranker, opened.tokeniser, "a test"))

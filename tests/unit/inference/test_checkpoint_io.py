@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from submission.errors import CheckpointError
+from submission.inference.batching import pad
+from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.models.rankers.knrm import KNRM
+from tests.conftest import seal
+
+
+def test_opened_as_written(checkpoints: Path) -> None:
+    checkpoint = open_checkpoint(checkpoints / "knrm")
+    assert isinstance(checkpoint.ranker, KNRM)
+    assert not checkpoint.ranker.training
+    assert checkpoint.tokeniser.lengths.premise == 100
+    assert checkpoint.tokeniser.query("Are zoos golf xyz?") == [
+        checkpoint.tokeniser.vocabulary.ids([w])[0] for w in ("zoos", "golf", "xyz")
+    ]
+    stored = safetensors.torch.load_file(checkpoints / "knrm" / "model.safetensors")
+    assert {name: str(tensor.dtype) for name, tensor in stored.items()} == {
+        "embedding.weight": "torch.float16",
+        "linear.weight": "torch.float32",
+        "linear.bias": "torch.float32",
+    }
+
+
+def test_two_texts_and_a_score(checkpoints: Path) -> None:
+    checkpoint = open_checkpoint(checkpoints / "knrm")
+    pairs = [
+        ("Are zoos cruel?", "wild animals in cages"),
+        ("golf", "zoos"),
+        ("Are zoos cruel?", "zoos"),
+        ("golf", "zoos"),
+        ("", ""),
+    ]
+    scores = checkpoint.scores(pairs)
+    assert scores.dtype == np.float32
+    with torch.no_grad():
+        alone = [
+            checkpoint.ranker(*pad([checkpoint.tokeniser.query(query)]), *pad([checkpoint.tokeniser.premise(premise)])).item()
+            for query, premise in pairs
+        ]
+    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
+    assert len(set(scores.tolist())) == 4
+    assert checkpoint.scores([]).shape == (0,)
+
+
+def test_writing_again_gives_the_same_fingerprint(checkpoints: Path) -> None:
+    first = open_checkpoint(checkpoints / "knrm")
+    assert first.fingerprint == open_checkpoint(checkpoints / "knrm").fingerprint
+
+
+def test_missing_checkpoint_names_those_present(checkpoints: Path) -> None:
+    with pytest.raises(CheckpointError, match="checkpoint not found; available: knrm"):
+        open_checkpoint(checkpoints / "kmrm")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.txt", "probe.json", "provenance.json"])
+def test_missing_file(checkpoints: Path, name: str) -> None:
+    (checkpoints / "knrm" / name).unlink()
+    with pytest.raises(CheckpointError, match=rf"knrm: missing {name};"):
+        open_checkpoint(checkpoints / "knrm")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.txt", "probe.json"])
+def test_one_flipped_bit(checkpoints: Path, name: str) -> None:
+    file = checkpoints / "knrm" / name
+    data = bytearray(file.read_bytes())
+    data[-2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match=f"{name}: damaged"):
+        open_checkpoint(checkpoints / "knrm")
+
+
+def test_truncated_provenance(checkpoints: Path) -> None:
+    file = checkpoints / "knrm" / "provenance.json"
+    file.write_text(file.read_text()[:-20])
+    with pytest.raises(CheckpointError, match=r"provenance\.json: damaged"):
+        open_checkpoint(checkpoints / "knrm")
+
+
+def test_a_config_that_the_code_does_not_know(checkpoints: Path) -> None:
+    file = checkpoints / "knrm" / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "config": {**config["config"], "idf": True}}))
+    seal(checkpoints / "knrm", "config.json")
+    with pytest.raises(CheckpointError, match=r"written by version 1\.\d+\.\d+, incompatible with"):
+        open_checkpoint(checkpoints / "knrm")
+
+
+def test_weights_that_do_not_fit(checkpoints: Path) -> None:
+    file = checkpoints / "knrm" / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    del tensors["linear.bias"]
+    safetensors.torch.save_file(tensors, file)
+    seal(checkpoints / "knrm", "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"linear\.bias"):
+        open_checkpoint(checkpoints / "knrm")
+
+
+def test_changed_text_processing_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submission.text.normalisation.stop_words", frozenset)
+    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
+        open_checkpoint(checkpoints / "knrm")
+
+
+def test_a_changed_network_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = KNRM.forward
+    monkeypatch.setattr(KNRM, "forward", lambda *arguments: forward(*arguments) * 1.01)
+    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
+        open_checkpoint(checkpoints / "knrm")

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+import pytest
+
+from submission.inference.token_ids import ReadTokens
+from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.text.vocabulary import Vocabulary
+from submission.timing import Stopwatch
+
+TOPICS = pd.DataFrame({"qid": ["7"], "query": ["Are zoos cruel?"]})
+PREMISES = {"a": "Zoos, they say, are cruel.", "b": "golf"}
+
+
+def texts(docnos: Iterable[str]) -> pd.DataFrame:
+    return pd.DataFrame({"docno": list(docnos), "premise": [PREMISES[docno] for docno in docnos]})
+
+
+def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(
+        "submission.text.tokenisers.premise_words", lambda text, rule: read.append(text) or text.lower().split()
+    )
+    tokens = ReadTokens(TOPICS, texts, Stopwatch())
+
+    def ids(tokeniser: WordTokeniser, docnos: list[str]) -> dict[str, list[int]]:
+        return {docno: token_ids.tolist() for docno, token_ids in tokens.premises(tokeniser, docnos).items()}
+
+    first, second = WordTokeniser(Vocabulary(["golf"]), Lengths()), WordTokeniser(Vocabulary(["x", "cruel."]), Lengths())
+    assert ids(first, ["b"]) == {"b": [2]}
+    assert ids(second, ["a", "b", "a"]) == {"a": [1, 1, 1, 1, 3], "b": [1]}
+    assert read == ["golf", "Zoos, they say, are cruel."]
+    shorter = WordTokeniser(Vocabulary(["golf"]), Lengths(premise=2))
+    assert ids(shorter, ["a"]) == {"a": [1, 1]}
+    assert len(read) == 3
+
+
+def test_queries() -> None:
+    assert ReadTokens(TOPICS, texts, Stopwatch()).queries(WordTokeniser(Vocabulary(["cruel", "zoos"]), Lengths())) == {
+        "7": [3, 2]
+    }

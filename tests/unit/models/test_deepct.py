@@ -1,0 +1,165 @@
+"""DeepCT: weights are independent of the batch, passages add up, a checkpoint reproduces its annotations."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from submission.errors import CheckpointError
+from submission.inference.batching import pad
+from submission.inference.checkpoint_io import write_network
+from submission.inference.enricher_checkpoint import ENRICHERS, TEXTS, open_enricher
+from submission.inference.enrichment import read, words_of
+from submission.inference.pretrained import Pretrained
+from submission.models.enricher import Word
+from submission.models.enrichers.deepct import DeepCT
+from submission.text.passages import PassageReader
+from tests.conftest import BERT, contents, seal, tiny_tokenizer, write_deepct
+
+CPU = torch.device("cpu")
+TEXTS_READ = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
+
+
+def deepct(dropout: float = 0.1) -> DeepCT:
+    torch.manual_seed(0)
+    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
+    return DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60, dropout=dropout))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    write_deepct(tmp_path, "deepct")
+    return tmp_path / "deepct"
+
+
+def test_a_weight_is_its_passages_alone() -> None:
+    network, reader = deepct().eval(), PassageReader(tiny_tokenizer(), 12, 60)
+    passages = [passage for text in TEXTS_READ for passage in reader.passages(text)]
+    with torch.no_grad():
+        together = network.words(passages)
+        assert [len(words) for words in together] == [4, 1, 12, 12, 11, 2]
+        for passage, words in zip(passages, together, strict=True):
+            [alone] = network.words([passage])
+            assert [word.text for word in alone] == [word.text for word in words] == passage.words
+            np.testing.assert_allclose([word.weight for word in alone], [word.weight for word in words], rtol=0, atol=1e-5)
+
+
+def test_it_begins_small_and_in_training_drops_out() -> None:
+    network = deepct(dropout=0.5)
+    assert network.linear.bias.item() == 0
+    assert 0 < network.linear.weight.abs().max() <= 0.04
+    ids, mask = pad([[4, 5, 6]])
+    network.train()
+    torch.manual_seed(1)
+    assert not torch.equal(network(ids, mask), network(ids, mask))
+    assert all(value.requires_grad for value in network.parameters())
+
+
+def test_every_parameter_has_a_gradient_or_is_frozen() -> None:
+    torch.manual_seed(0)
+    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
+    network = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, frozen=1, pieces=60))
+    network(*pad([[4, 5, 6, 7], [8]])).square().sum().backward()
+    without = {name for name, value in network.named_parameters() if value.grad is None}
+    assert without == network.not_stored()
+    assert {name.split(".")[2] for name in without} == {"embeddings", "encoder"}
+    assert not any("layer.1" in name for name in without)
+
+
+def test_two_passages_add_up_by_hand() -> None:
+    network = deepct()
+    first = [Word("cage", 0, 4, 0.304), Word("the", 5, 8, -0.2), Word("cage", 9, 13, 0.5), Word("cages", 14, 19, 0.004)]
+    second = [Word("cages", 0, 5, 0.125), Word("cage", 6, 10, 1.21), Word("", 11, 12, 0.9), Word("zoo", 13, 16, 0.0051)]
+    # "cage": 50 + 121; "cages": 0.4 is dropped, 12.5 rounds to 12; unknown words are dropped
+    assert network.frequencies([first, second]) == {"cage": 171, "cages": 12, "zoo": 1}
+    assert network.frequencies([]) == {}
+
+
+def test_as_written_it_is_opened(directory: Path) -> None:
+    opened = open_enricher(directory)
+    assert isinstance(opened.enricher, DeepCT)
+    assert not opened.enricher.training
+    frequencies = words_of(TEXTS_READ, opened, CPU)
+    assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, open_enricher(directory).fingerprint)
+    [passages] = read(TEXTS_READ[3:4], opened, CPU)
+    assert [len(passage) for passage in passages] == [12, 12, 11]
+    rows = json.loads((directory / "probe.json").read_text())
+    assert [row["text"] for row in rows] == list(TEXTS)
+    assert [len(row["passages"]) > 0 for row in rows] == [True] * 5 + [False] + [True] * 3
+    config = json.loads((directory / "config.json").read_text())
+    assert (config["enricher"], config["config"]["scale"], sorted(config)) == ("deepct", 100, ["config", "enricher", "version"])
+
+
+def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> None:
+    fingerprints = {open_enricher(directory).fingerprint}
+    for name in ("tokenizer.json", "config.json"):
+        content = json.loads((directory / name).read_text())
+        if name == "config.json":
+            content["config"]["scale"] = 99  # the probe does not show it
+        (directory / name).write_text(json.dumps(content, indent=3))
+        seal(directory, name)
+        fingerprints.add(open_enricher(directory).fingerprint)
+    assert len(fingerprints) == 3
+
+
+def test_a_changed_network_is_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = DeepCT.forward
+    monkeypatch.setattr(DeepCT, "forward", lambda *arguments: forward(*arguments) + 0.001)
+    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
+        open_enricher(directory)
+
+
+def test_changed_passages_are_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submission.text.passages.SENTENCE_END", re.compile("(?!)"))
+    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
+        open_enricher(directory)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "probe.json"])
+def test_damage_is_noticed(directory: Path, name: str) -> None:
+    data = bytearray((directory / name).read_bytes())
+    data[-2] ^= 1
+    (directory / name).write_bytes(data)
+    with pytest.raises(CheckpointError, match=f"{name}: damaged"):
+        open_enricher(directory)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("enricher", "deepcut", "unknown enricher 'deepcut'; did you mean 'deepct'"),
+        ("ranker", "knrm", "unknown field `ranker`"),
+    ],
+)
+def test_another_kind_of_checkpoint(directory: Path, key: str, value: str, words: str) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, key: value}))
+    seal(directory, "config.json")
+    with pytest.raises(CheckpointError, match=words):
+        open_enricher(directory)
+
+
+def test_more_pieces_than_positions() -> None:
+    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
+    DeepCT(DeepCT.Config(bert=bert, pieces=62))
+    with pytest.raises(ValueError, match="pieces is 63; expected 1 to 62"):
+        DeepCT(DeepCT.Config(bert=bert, pieces=63))
+
+
+def test_what_is_frozen_stays_in_the_encoder(tmp_path: Path) -> None:
+    """A checkpoint over MiniLM is no larger than those of the rankers."""
+    pretrained = Pretrained("all-MiniLM-L6-v2")
+    network = DeepCT(DeepCT.Config(**pretrained.config(3)))
+    network.load_state_dict({**network.state_dict(), **pretrained.tensors()})
+    reader = PassageReader.load(pretrained.folder, network.config)
+    write_network(tmp_path / "deepct", ENRICHERS, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
+    stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
+    assert not any("embeddings" in name or "layer.2." in name for name in stored)
+    assert sum(map(len, contents(tmp_path / "deepct").values())) < 13e6
+    assert isinstance(open_enricher(tmp_path / "deepct").enricher, DeepCT)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+from rank_bm25 import BM25Okapi
+
+from submission.retrieval import conclusion_bm25
+from submission.retrieval.conclusion_bm25 import ConclusionIndex
+from submission.text.normalisation import normalise
+
+CONCLUSIONS = {
+    "d4": "Zoos are cruel",
+    "d2": "zoos are CRUEL!",
+    "d3": "Cruel zoos",
+    "d1": "Golf is a sport",
+    "d0": "Taxes are cruel to people who work",
+    "d5": "Cats make better pets than dogs",
+}
+CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSIONS.values())})
+
+
+def candidates(topics: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
+    return conclusion_bm25.retrieve(topics, ConclusionIndex.of(corpus))
+
+
+def topics(*queries: str) -> pd.DataFrame:
+    return pd.DataFrame({"qid": [str(n) for n in range(1, len(queries) + 1)], "query": list(queries)})
+
+
+def test_order_ties_and_premises() -> None:
+    found = candidates(topics("Are zoos cruel?", "golf"), CORPUS)
+    # "cruel zoos" and "zoos cruel" tie: the normalised conclusion decides, then the docno.
+    assert found[["qid", "docno", "rank"]].to_numpy().tolist() == [
+        ["1", "d3", 1],
+        ["1", "d2", 2],
+        ["1", "d4", 3],
+        ["1", "d0", 4],
+        ["2", "d1", 1],
+    ]
+    scores = found["score"].tolist()
+    assert scores[0] == scores[1] == scores[2] > scores[3] > 0
+
+
+def test_scores_are_okapi() -> None:
+    # 5 unique conclusions of 2, 2, 2, 4, 5 terms; "golf" is in one of length 2: idf ln((5-1+.5)/(1+.5)), k1 1.5, b .75
+    score = candidates(topics("golf"), CORPUS)["score"][0]
+    assert score == pytest.approx(math.log(4.5 / 1.5) * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 3)))
+
+
+def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert conclusion_bm25.CONCLUSIONS == 100
+    many = pd.DataFrame(
+        {"docno": [f"d{n:03}" for n in range(400)], "conclusion": [f"zoo w{n:03}" for n in range(150)] + ["x"] * 250}
+    )
+    found = candidates(topics("zoo"), many)
+    assert found["docno"].tolist() == [f"d{n:03}" for n in range(100)]
+
+
+def test_a_topic_without_a_known_word_gets_nothing_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    found = candidates(topics("quux", "golf"), CORPUS)
+    assert found["qid"].unique().tolist() == ["2"]
+    assert "topic 1 (quux): no conclusion contains a query term" in caplog.text
+
+
+def test_all_topics_without_candidates() -> None:
+    found = candidates(topics("quux"), CORPUS)
+    assert found.empty
+    assert found.columns.tolist() == ["qid", "docno", "rank", "score"]
+
+
+def test_scores_and_order_are_those_of_rank_bm25() -> None:
+    rng = np.random.default_rng(3)
+    words = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(120)]
+    weights = 1 / np.arange(1, 121)
+    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(1500)]
+    index = ConclusionIndex.of(pd.DataFrame({"docno": [f"d{number:04}" for number in range(1500)], "conclusion": texts}))
+    assert index.conclusions == sorted({normalise(text) for text in texts})
+    reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
+    lists = []
+    for query in (*texts[:40], "waa waa wab", "unheard of", "unheard wdp"):
+        expected = reference.get_scores(normalise(query).split())
+        assert (index.scores(query) == expected).all()  # to the last bit
+        order = np.argsort(-expected, kind="stable")[: conclusion_bm25.CONCLUSIONS]
+        assert index.best(query) == [(number, expected[number]) for number in order if expected[number] > 0]
+        lists.append(len(index.best(query)))
+    assert min(lists) == 0
+    assert max(lists) == conclusion_bm25.CONCLUSIONS
+
+
+def test_an_index_that_was_stored_is_the_same() -> None:
+    index = ConclusionIndex.of(CORPUS)
+    again = ConclusionIndex.loads(index.dumps())
+    assert (again.conclusions, again.docnos) == (index.conclusions, index.docnos)
+    assert again.best("Are zoos cruel people?") == index.best("Are zoos cruel people?") != []
+    with pytest.raises(msgspec.MsgspecError):
+        ConclusionIndex.loads(index.dumps()[:-3])
+
+
+def test_shares_sum_to_the_score_in_the_index_and_outside() -> None:
+    index = ConclusionIndex.of(CORPUS)
+    for number, conclusion in enumerate(index.conclusions):
+        for query in ("Are zoos cruel?", "cruel cruel people", "golf and quux"):
+            shares = index.shares(query, conclusion)
+            assert sum(value for _, value in shares) == index.scores(query)[number]
+            assert [word for word, _ in shares] == normalise(query).split()
+    # Not in the index: "zoos" with its statistics there, in a text of one term.
+    idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
+    length = 3.0  # on average
+    expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / length)))
+    assert index.shares("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]

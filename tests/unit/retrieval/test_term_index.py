@@ -1,0 +1,101 @@
+"""The term index: what it counts, that its parts do not matter, and that a killed build goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.retrieval import term_index as term_index_module
+from submission.retrieval.fields import texts_of
+from submission.retrieval.term_index import NAMES, Settings, TermIndex, term_index
+from submission.storage.artifact_store import Kept
+from submission.text.index_terms import Stemmer, Terms
+from tests.conftest import contents, texts_in
+
+DOCUMENTS = pd.DataFrame(
+    {
+        "docno": [f"d{number:02}" for number in range(40)],
+        "conclusion": [f"zoos {'cages ' * (number % 3)}" for number in range(40)],
+        "premise": [f"zoos w{number % 7} w{number % 11} “w{number % 5}”…x" if number != 13 else "the" for number in range(40)],
+    }
+)
+
+
+WORDS = Settings(stemmer="none")
+
+
+def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: Settings = WORDS) -> TermIndex:
+    kept = Kept(directory, {}, overwrite=True)
+    return term_index(documents["docno"].tolist(), texts_in(documents), settings, kept)
+
+
+def test_it_counts(tmp_path: Path) -> None:
+    index, terms_of = build(tmp_path / "index"), Terms("none")
+    counts = [Counter(terms_of.of(f"{row.conclusion} {row.premise}")) for row in DOCUMENTS.itertuples()]
+    everything = sum(counts, Counter())
+    assert index.terms == sorted(everything)
+    assert index.lengths.tolist() == [count.total() for count in counts]
+    assert index.tokens == everything.total()
+    for number, count in enumerate(counts):
+        found, frequencies = index.document(number)
+        assert dict(zip(found, frequencies.tolist(), strict=True)) == count
+        assert found == sorted(found)
+    for term in index.terms:
+        documents, frequencies = index.postings(term)
+        assert documents.tolist() == [number for number, count in enumerate(counts) if count[term]]
+        assert frequencies.tolist() == [count[term] for count in counts if count[term]]
+    found = index.statistics(["zoos", "unheard", "cages"])
+    assert found.documents == 40
+    assert found.df.tolist() == [40, 0, sum("cages" in count for count in counts)]
+    assert found.cf.tolist() == [everything["zoos"], 0, everything["cages"]]
+    assert [values.tolist() for values in index.postings("unheard")] == [[], []]
+    assert {array.dtype for array in (index.by_term.indices, index.by_term.data, index.lengths)} == {np.dtype(np.int32)}
+
+
+def test_fields(tmp_path: Path) -> None:
+    index = build(tmp_path / "premise", settings=Settings("premise", "none"))
+    assert index.postings("cages")[0].size == 0
+    once = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as TIREx's form has it
+    assert build(tmp_path / "once", once).tokens == index.tokens
+
+
+def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path / "whole")
+    for size, at_a_time in ((1, 1), (7, 3), (39, 256)):
+        monkeypatch.setattr(term_index_module, "KEPT_TOGETHER", size)
+        monkeypatch.setattr(term_index_module, "AT_A_TIME", at_a_time)
+        build(tmp_path / f"{size}")
+        assert contents(tmp_path / f"{size}") == contents(tmp_path / "whole")
+    assert {*contents(tmp_path / "whole")} == {*NAMES, "kept.json"}
+
+
+def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path / "whole")
+    monkeypatch.setattr(term_index_module, "KEPT_TOGETHER", 10)
+    texts, count, starts = texts_of(DOCUMENTS, "conclusion premise"), term_index_module._counted, []
+
+    def stops(stemmer: Stemmer, shard: Sequence[str]) -> bytes:
+        starts.append(texts.index(shard[0]))
+        if starts == [0, 10, 20]:
+            raise KeyboardInterrupt
+        return count(stemmer, shard)
+
+    monkeypatch.setattr(term_index_module, "_counted", stops)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "stopped")
+    build(tmp_path / "stopped")
+    assert starts == [0, 10, 20, 20, 30]
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("text", ["", "the of and", "…"])
+def test_nothing_to_index(tmp_path: Path, text: str) -> None:
+    index = build(tmp_path, pd.DataFrame({"docno": ["a", "b"], "conclusion": text, "premise": text}))
+    assert (index.terms, index.tokens, index.lengths.tolist()) == ([], 0, [0, 0])
+    assert index.statistics(["zoos"]).df.tolist() == [0]
+    assert index.document(1)[0] == []

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from submission.data.topics import read_topics
+from submission.errors import UsageError
+from submission.search.query import LONGEST, clean
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
+        ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"),
+        ("zoo\udcffs", "zoo\ufffds"),
+        ("Cafe\u0301s für alle?", "Cafe\u0301s für alle?"),  # unchanged
+        ("\u0647\u0644 \u064a\u062c\u0628\u061f", "\u0647\u0644 \u064a\u062c\u0628\u061f"),
+        ("z" * LONGEST, "z" * LONGEST),
+    ],
+)
+def test_one_line_as_in_a_topics_file(typed: str, expected: str) -> None:
+    assert clean(typed) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("", "empty query; enter at least one word"),
+        (" \n\0\x7f ", "empty query; enter at least one word"),
+        ("zoo " * LONGEST, f"query has {4 * LONGEST - 1} characters ('zoo zoo zoo"),
+    ],
+)
+def test_empty_and_long_queries_raise(typed: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        clean(typed)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_it_is_the_title_that_a_topics_file_would_have(tmp_path_factory: pytest.TempPathFactory, title: str) -> None:
+    file: Path = tmp_path_factory.mktemp("topics") / "topics.xml"
+    try:
+        file.write_text(f"<topics><topic><number>1</number><title>{escape(title)}</title></topic></topics>", encoding="utf-8")
+        topics, faults = read_topics([file])
+    except UnicodeEncodeError:
+        return
+    if faults:  # XML cannot hold it, or it is empty
+        return
+    assert clean(title) == topics["query"].item()

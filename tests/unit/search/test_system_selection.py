@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from submission.engine.base import CPU
+from submission.paths import CHECKPOINTS
+from submission.search.cli import BY_WORDS, chosen
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.lexical import Lexical
+from training.evaluation.evaluate import HEADLINES
+from training.evaluation.tables import JUDGED
+from training.paths import MEASURED
+
+GPU = torch.device("cuda")
+
+
+def select(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINTS) -> tuple[list[str], str]:
+    systems, message = chosen(names, Checkpoints(checkpoints), device)
+    return [system.name for system in systems], message
+
+
+def test_named_systems_once_each() -> None:
+    assert select(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
+
+
+def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
+    assert select([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
+    names, message = select([], CPU)
+    assert (names, "fusion takes seconds per query without a GPU." in message) == ([BY_WORDS], True)
+    names, message = select([], GPU, tmp_path)
+    assert (names, "GPU" in message) == ([BY_WORDS], False)
+    assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
+
+
+def test_default_lexical_system_is_best_by_the_headline_measure() -> None:
+    rows = pd.read_csv(MEASURED)
+    means = rows[(rows["measure"] == HEADLINES[0]) & (rows["over"] == JUDGED)].set_index("run")["mean"]
+    by_words = [
+        name for name, system in SYSTEMS.items() if isinstance(system.stage, Lexical) and system.stage.enrichment is None
+    ]
+    assert max(by_words, key=lambda name: means[f"aragorn-{name}"]) == BY_WORDS

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from submission.storage import code_fingerprint as module
+from submission.storage.code_fingerprint import (
+    INDIFFERENT,
+    REPORTING,
+    closure,
+    code_fingerprint,
+    forget,
+    libraries,
+    program_files,
+    program_fingerprint,
+    read,
+    source_of,
+)
+from tests.conftest import ROOT
+
+RANK = '"""Rank."""\nfrom submission import near\n\ndef rank():\n    """Do it."""\n    return near.one()\n'
+NEAR = "import numpy as np\n\ndef one():\n    from submission.within import two\n    return two() + np.e\n"
+TOY = {
+    "submission/rank.py": RANK,
+    "submission/near.py": NEAR,
+    "submission/within.py": "def two():\n    return 2\n",
+    "submission/apart.py": "def three():\n    return 3\n",
+    "submission/kinds/__init__.py": "from submission.registry import names_in\nnames = names_in(__path__)\n",
+    "submission/kinds/first.py": "KIND = 1\n",
+}
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name, content in TOY.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "REPORTING", {"submission.apart"})
+    monkeypatch.setattr(module, "INDIFFERENT", {"submission.apart", "submission.errors"})
+    forget()
+    yield tmp_path
+    forget()
+
+
+def changed(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, ...] = ()) -> bool:
+    """Whether an edit of a file changes the fingerprint of modules, or of the program if there are none."""
+
+    def current() -> str:
+        forget()
+        return code_fingerprint(*modules, shallow=shallow) if modules or shallow else program_fingerprint()
+
+    before, content = current(), file.read_text()
+    assert old in content
+    file.write_text(content.replace(old, new, 1))
+    after = current()
+    file.write_text(content)
+    assert current() == before
+    return after != before
+
+
+def test_docstrings_comments_and_layout_do_not_count(toy: Path) -> None:
+    rank = toy / "submission/rank.py"
+    assert not changed(rank, '"""Rank."""', '"""Rank all documents."""')
+    assert not changed(rank, '"""Rank."""', "# no docstring at all")
+    assert not changed(rank, '"""Do it."""', '"""Do it well."""  # and fast')
+    assert not changed(rank, "\n\ndef", "\n\n\n\n\ndef")
+    assert not changed(toy / "submission/near.py", "two() + np.e", "(two() +  # and so on\n            np.e)")
+
+
+def test_what_is_computed_counts_wherever_it_is_imported(toy: Path) -> None:
+    for modules in ([], ["submission.rank"]):
+        assert changed(toy / "submission/rank.py", "near.one()", "near.one() + 1", *modules)
+        assert changed(toy / "submission/near.py", "two() + np.e", "np.e + two()", *modules)
+        assert changed(toy / "submission/within.py", "return 2", "return 3", *modules)
+        assert not changed(toy / "submission/apart.py", "return 3", "return 4", *modules)
+    assert not changed(toy / "submission/rank.py", "near.one()", "near.one() + 1", "submission.near")
+
+
+def test_the_imports_of_a_shallow_module_do_not_count(toy: Path) -> None:
+    near = "submission.near"
+    assert changed(toy / "submission/near.py", "two() + np.e", "np.e + two()", "submission.rank", shallow=(near,))
+    assert not changed(toy / "submission/within.py", "return 2", "return 3", "submission.rank", shallow=(near,))
+    assert changed(toy / "submission/within.py", "return 2", "return 3", "submission.within", shallow=(near,))
+
+
+def test_registered_modules_count_in_the_program_and_not_in_an_artifact(toy: Path) -> None:
+    rank, first = toy / "submission/rank.py", toy / "submission/kinds/first.py"
+    rank.write_text(f"from submission.kinds import names\n{rank.read_text()}")
+    assert changed(first, "1", "2")
+    assert not changed(first, "1", "2", "submission.rank")
+    assert changed(first, "1", "2", "submission.rank", "submission.kinds.first")
+    before = program_fingerprint()
+    (toy / "submission/kinds/second.py").write_text("KIND = 2\n")
+    forget()
+    assert program_fingerprint() != before
+
+
+def test_versions_of_imported_libraries_count(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(numpy: str, *modules: str) -> str:
+        monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
+        forget()
+        assert libraries(closure("submission.rank")) == {"numpy": numpy}
+        return code_fingerprint(*modules)
+
+    assert installed("9.9", "submission.rank") == installed("9.9+cpu", "submission.rank") != installed("9.8", "submission.rank")
+    assert installed("9.9", "submission.within") == installed("9.8", "submission.within")
+
+
+def test_an_unknown_module_is_refused(toy: Path) -> None:
+    with pytest.raises(ValueError, match=r"submission\.nowhere: not a module of this project"):
+        code_fingerprint("submission.nowhere")
+
+
+# ---- what counts in a module
+
+SOURCE = """import argparse
+import logging
+from typing import TYPE_CHECKING
+
+from submission.errors import InputError
+
+if TYPE_CHECKING:
+    from submission.near import one
+
+log = logging.getLogger(__name__)
+
+def read(line, faults):
+    if not line:
+        raise InputError(f"{line}: empty")
+    assert line.strip(), "blank"
+    log.info("%d characters", len(line))
+    faults.append(f"{line}: too long")
+    parser.add_argument("--depth", default=3, help="documents")
+    with clock.stage("reading"):
+        for word in progress(line.split(), "reading", "words", [1]):
+            yield f"{word} {parse(word, 'strict')}"
+    return ParseError("bad", 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('f"{line}: empty"', 'f"{line!r}: nothing in it" + short(line)'),
+        ('"blank"', '"only spaces"'),
+        ('log.info("%d characters", len(line))', 'log.warning("%s", line)'),
+        ('    log.info("%d characters", len(line))\n', ""),
+        ('f"{line}: too long"', 'f"{line}: longer than allowed"'),
+        ('help="documents"', 'help="number of documents", metavar="N"'),
+        ('stage("reading")', 'stage("splitting")'),
+        ('"reading", "words"', '"splitting", f"{1}"'),
+        ('"bad", 3', '"worse", 3'),
+        ("import InputError", "import InputError, short"),
+        ("import one", "import one, two"),
+        ("log = logging.getLogger(__name__)\n", ""),
+    ],
+)
+def test_texts_of_errors_logs_and_help_do_not_count(old: str, new: str) -> None:
+    assert old in SOURCE
+    assert read(SOURCE.replace(old, new).encode()).syntax == read(SOURCE.encode()).syntax
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("raise InputError", "raise ValueError"),
+        ("assert line.strip()", "assert line"),
+        ('log.info("%d characters", len(line))', "log.info(line := line[1:])"),
+        ("faults.append", "words.append"),
+        ("faults.append", "faults.remove"),
+        ("default=3", "default=4"),
+        ('"--depth"', '"--top"'),
+        ("[1])", "[2])"),
+        ('f"{word} {parse', 'f"{word}-{parse'),
+        ("'strict'", "'lenient'"),
+        ('"bad", 3', '"bad", 4'),
+        ("import argparse", "import optparse"),
+    ],
+)
+def test_all_else_counts(old: str, new: str) -> None:
+    assert old in SOURCE
+    assert read(SOURCE.replace(old, new).encode()).syntax != read(SOURCE.encode()).syntax
+
+
+def test_types_are_no_dependency() -> None:
+    assert "submission.near" not in read(SOURCE.encode()).imports
+
+
+# ---- of the project itself
+
+FUTURE = "from __future__ import annotations\n"
+KEPT = {  # what keeps results, with modules that decide them far from where they are kept
+    "submission.data.document_store": {"submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py"},
+    "submission.retrieval.term_index": {"submission/text/index_terms.py", "submission/text/unicode.py", "submission/retrieval/sparse_matrix.py"},
+    "submission.inference.ranker_checkpoint": {"submission/inference/checkpoint_io.py", "submission/text/vocabulary.py"},
+    "submission.inference.enrichment": {"submission/inference/device.py", "submission/inference/checkpoint_io.py"},
+    "training.data.pairs": {"training/data/seeds.py", "submission/retrieval/term_index.py", "submission/data/unsupported_formats.py"},
+    "training.data.word_vectors": {"training/data/seeds.py", "submission/text/vocabulary.py", "submission/text/surface_tokens.py"},
+    "training.studies.argument_quality.protocol": {
+        "training/data/seeds.py", "training/fitting/training_loop.py", "submission/models/bert.py",
+    },
+    "training.sbert.students": {
+        "submission/retrieval/lexical.py", "submission/retrieval/term_index.py", "submission/retrieval/term_weighting.py",
+    },
+    "training.studies.augmented_sbert.trial": {"training/fitting/frozen_layer_cache.py", "submission/text/normalisation.py"},
+    "training.fusion.evaluation": {"training/evaluation/measures.py", "training/fusion/learners.py", "submission/fusion/z_scores.py"},
+    "training.tuning.grid": {"training/evaluation/evaluate.py", "submission/retrieval/term_weighting.py"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("submission", "training"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "sample", "measured"))
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    forget()
+    yield tmp_path
+    forget()
+
+
+@pytest.mark.parametrize("root", KEPT)
+def test_results_depend_on_all_that_makes_them(copy: Path, root: str) -> None:
+    for name in KEPT[root]:
+        assert changed(copy / name, FUTURE, f"{FUTURE}ADDED = 1\n", root), name
+
+
+def test_results_of_training_depend_on_no_system_and_no_drawing() -> None:
+    prepared = ("data.prepare", "data.vectors", "deepct.prepare", "quality.prepare", "tagging.prepare", "augmented.trial")
+    for module in (*prepared, "augmented.students", "tune", "fusing.trial"):
+        files = {file.relative_to(ROOT).as_posix() for file in closure(f"training.{module}")}
+        assert not files & {"training/plotting.py", "submission/systems/catalogue.py", "submission/models/rankers/knrm.py"}, (
+            module
+        )
+        if module in prepared:
+            assert not any(name.startswith("submission/systems/") for name in files), module
+
+
+def test_modules_that_are_left_out_exist() -> None:
+    assert all(source_of(module) for module in {*INDIFFERENT, *code_fingerprint.DATA, code_fingerprint.PROGRAM})
+
+
+def test_the_program_has_all_networks_and_no_module_that_reports_or_searches() -> None:
+    files = {file.relative_to(ROOT).as_posix() for file in program_files()}
+    assert not files & {f"{name.replace('.', '/')}.py" for name in REPORTING}
+    assert not any(name.startswith(("submission/search/", "training/")) for name in files)
+    for name in ("rankers", "enrichment"):
+        assert {*(ROOT / "submission" / name).glob("*.py")} <= {*program_files()}
+    assert len(files) > 90

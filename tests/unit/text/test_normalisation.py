@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+from nltk.tokenize import line_tokenize
+
+from submission.paths import STOP_WORDS
+from submission.text.normalisation import beginning, drop_urls, normalise, premise_words, query_words, stop_words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Should teachers get tenure?", "teachers get tenure"),
+        ("Abortion!", "abortion"),
+        ("Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
+        ("Don’t ban women’s rights", "ban womens rights"),
+        ("Should any vaccines be required for children?", "vaccines required children"),
+        ("9/11: an inside-job", "9 11 inside job"),
+        ("100% C++ — §5", "100 c 5"),
+        ("To be, or not to be?", "to be, or not to be?"),
+        ("  Is   École\tgood ", "école good"),
+        ("", ""),
+        ("?!", "?!"),
+    ],
+)
+def test_normalise(text: str, expected: str) -> None:
+    assert normalise(text) == expected
+
+
+def test_stop_list_is_the_one_of_2020() -> None:
+    data = STOP_WORDS.read_bytes()
+    assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
+    assert len(data.split()) == 179
+    assert {"any", "dont", "wouldnt", "i"} <= stop_words()
+    assert "don't" not in stop_words()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Yes, it IS!!!", "yes <comma> it is <exclamation_mark>"),
+        ("see https://example.org/a?b=1 and www.example.org now", "see and now"),
+        ("in 2020", "in two thousand twenty"),
+        ("the 9th of 42", "the nine th of forty two"),
+        ("no no no, really really", "no <comma> really"),
+        ("12" * 30, "<number>"),
+        ("women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
+        ("'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen-minus> five <euro_sign>".replace("-", "_")),  # noqa: RUF001
+        ("", ""),
+    ],
+)
+def test_premise_words(text: str, expected: str) -> None:
+    assert " ".join(premise_words(text)) == expected
+
+
+def test_query_words_meet_premise_words() -> None:
+    assert query_words("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
+    assert set(query_words("Should women's 9/11 memorials be free?")) <= set(premise_words("Free women's memorials on 9/11."))
+
+
+def test_bert_texts_keep_everything_but_urls() -> None:
+    assert drop_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
+
+
+def test_the_stop_list_is_read_from_a_folder_that_a_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Path(shutil.copytree(STOP_WORDS.parent, tmp_path / "stopwords")) / STOP_WORDS.name
+    for path in (copy.parent, copy):
+        path.chmod(path.stat().st_mode | 0o020)
+    monkeypatch.setattr("submission.text.normalisation.STOP_WORDS", copy)
+    stop_words.cache_clear()
+    assert len(stop_words()) > 170
+
+
+def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
+    words = line_tokenize(STOP_WORDS.read_text())
+    assert {word.replace("'", "") for word in words} == stop_words()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "short",
+        "no " * 500 + "end",  # all collapses into one
+        "see https://example.org/" + "a" * 900 + " and more " * 300,  # no blank where it would be cut
+        "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
+        "x" * 5000,
+        ". . . 12 12 a-b " * 200,
+    ],
+)
+@pytest.mark.parametrize("most", [1, 3, 50, 100, 180])
+def test_a_prefix_has_the_first_tokens_of_the_text(text: str, most: int) -> None:
+    assert beginning(text, most, premise_words) == premise_words(text)[:most]
+
+
+def test_long_texts_are_not_tokenised_completely() -> None:
+    read: list[int] = []
+    tokens = beginning("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
+    assert tokens == ["word"] * 10
+    assert sum(read) < 200

@@ -1,0 +1,80 @@
+"""Lists of arguments by quality, written by us, in the forms in which the data sets are published."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from tests.unit.training.conftest import PLACES
+from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+
+GOOD = "because"  # the more often an argument says it, the better it is
+
+
+def argument(rng: np.random.Generator, quality: int) -> str:
+    return " ".join(rng.permutation([*rng.choice(PLACES, 4), *[GOOD] * quality]))
+
+
+def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
+    """Two lists a debate; a low rank is good, quotation marks are characters, a line break is a tag."""
+    rng, folder = np.random.default_rng(3), directory / ukp_conv_arg_rank.FOLDER
+    folder.mkdir(parents=True)
+    for debate in range(debates):
+        for stance in ("yes-", "no"):
+            qualities = rng.permutation(arguments)
+            rows = [
+                f'a{place}\t{0.9 - quality / 10}\t"So <br/> {argument(rng, quality)}' for place, quality in enumerate(qualities)
+            ]
+            file = folder / f"is-{PLACES[debate % 12]}-{debate}-good-_{stance}.csv"
+            file.write_text("\n".join(["#id\trank\targument", *rows, ""]), encoding="utf-8")
+    return folder
+
+
+def write_ibm(directory: Path, arguments: int = 4) -> Path:
+    """Two lists a debate; a high rank is good, a field with quotation marks in it stands in such."""
+    rng, folder = np.random.default_rng(4), directory / ibm_argq.FOLDER
+    folder.mkdir(parents=True)
+    for debate in ibm_argq.DEBATES:
+        for stance in ("PRO", "CON"):
+            rows = [
+                f'{place}\t{quality / arguments}\t"{argument(rng, quality)} ""so"""'
+                for place, quality in enumerate(rng.permutation(arguments))
+            ]
+            file = folder / f"We-say-{stance.lower()}-of-{debate.replace(' ', '-')}-({stance}).tsv"
+            file.write_text("\r\n".join(["id\trank\targument", *rows, ""]), encoding="utf-8", newline="")
+    return folder
+
+
+def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
+    """So many judged texts a topic, the first of them no argument; of three models a list each, of all of them, one twice."""
+    rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
+    folder.mkdir(parents=True)
+    questions, texts, ranking = (
+        [webis_argquality.TOPIC_HEADER],
+        [webis_argquality.ARGUMENT_HEADER],
+        [webis_argquality.RANKING_HEADER],
+    )
+    for topic in range(1, topics + 1):
+        questions.append((str(topic), "Places", f"Is {PLACES[topic]}  good?", PLACES[topic]))
+        for text in range(arguments):
+            value = -4.0 if text == 0 else text / 2
+            dialectical = -value if text else value
+            row = (topic, text, 7, argument(rng, text), value, text > 0, value, value, dialectical, 9, True, value)
+            texts.append(tuple(map(str, row)))
+        for model in ("BM25", "DPH", "DirichletLM"):
+            order = rng.permutation(arguments)
+            ranking += [(str(topic), model, str(rank), "7", str(text)) for rank, text in enumerate([*order, order[0]])]
+    for name, rows in (("topics", questions), ("arguments", texts), ("ranking", ranking)):
+        with (folder / f"webis-argquality20-{name}.csv").open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows(rows)
+    return folder
+
+
+def write_quality(directory: Path, debates: int = 16) -> Path:
+    """All three, so many debates of UKP's."""
+    write_ukp(directory, debates)
+    write_ibm(directory)
+    write_webis(directory)
+    return directory

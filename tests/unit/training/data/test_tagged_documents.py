@@ -1,0 +1,112 @@
+"""Tagged documents: how they are read, refused, kept as tables, and split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from submission.errors import InputError
+from tests.conftest import REAL, contents
+from tests.unit.training.data.tagging_files import ESSAYS, WEBD, write_tagged
+from training.__main__ import main
+from training.data.datasets.argument_components import SOURCES, Document, read, tags_of
+from training.data.tagged_documents import documents_of, split
+
+PUBLISHED = REAL / "tagger" / "targer"
+
+
+def given(directory: Path, essays: str = ESSAYS) -> list[Document]:
+    (directory / "es.txt").write_text(essays, encoding="utf-8", errors="surrogateescape")
+    return read(directory, SOURCES["essays"])
+
+
+def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> None:
+    first, second = given(tmp_path)
+    rows = zip(first.words, first.tags, strict=True)
+    assert " ".join(f"{word}/{tag}" for word, tag in rows) == (
+        "Should/O zoos/O close/O ?/O Zoos/B-MC are/I-MC cruel/I-MC ./O They/O are/B-C small/I-C because/O there/B-P "
+        '\'/I-P s/I-P single/I-P -/I-P room/I-P housing/I-P !/O "/O ?/O "/O'
+    )
+    assert second == Document(("Golf", "ends", ".", "Taxes", "rise"), ("B-P", "I-P", "O", "B-C", "I-C"))
+    [again] = given(tmp_path, "-DOCSTART-\ne-Golf P-B\nends P-I\n")
+    assert (again.words[:3], again.tags[:3]) == (("e", "-", "Golf"), ("B-P", "I-P", "I-P"))
+    (tmp_path / "wd.txt").write_text(WEBD, encoding="utf-8")
+    first, second = read(tmp_path, SOURCES["webd"])  # components go on over sentences, empty documents are none
+    assert first.tags == ("B-B", "B-R", "I-R", "I-R", "B-F", "O")
+    assert second.words == ("Fine", ",", "Zoos")
+    twice = ESSAYS + ESSAYS.replace("Golf P-B\nends P-I", "Golf O\nends O")
+    assert given(tmp_path, twice) == given(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("zoos O", "zoos"), r"es\.txt, line 4: 1 fields \(zoos\); expected a token and its tag"),
+        (lambda text: text.replace("zoos O", "zoos O O"), r"line 4: 3 fields"),
+        (lambda text: text.replace("zoos O", "zoos MD-B"), r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
+        (lambda text: text.replace("zoos O", "zoos B-B"), r"line 4: unknown tag 'B-B'"),
+        (lambda text: text.replace("zoos O", "zoos -B"), r"line 4: unknown tag '-B'"),
+        (lambda text: text.replace("zoos O", "zoos P-I"), r"line 4: P-I follows O; a component must start with P-B"),
+        (lambda text: text.replace("are MC-I", "are C-I"), r"line 8: C-I follows B-MC"),
+        (lambda text: text.replace("Golf P-B", "Golf P-I"), r"line 24: P-I follows O"),
+        (lambda text: "zoos O\n" + text, r"line 1: token before the first -DOCSTART-"),
+        (lambda text: "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
+        (lambda text: text + "caf\udce9 O\n", r"es\.txt, line 29: not valid UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+    with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
+        read(tmp_path, SOURCES["essays"])
+    with pytest.raises(InputError, match=message):
+        given(tmp_path, change(ESSAYS))
+
+
+def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
+    for name, source in SOURCES.items():
+        assert documents_of(work, name) == read(data, source)
+    before = contents(work)
+    assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/kept.json"}
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
+    assert contents(work) == before
+    (data / "es.txt").write_text(ESSAYS)
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 5
+    assert "contains files made from another input" in capsys.readouterr().err
+    assert main(["prepare", "tags", "-i", str(data), "--work", str(work), "--overwrite"]) == 0
+    assert len(documents_of(work, "essays")) == 2
+    (work / "tagging" / "essays.parquet").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"damaged .* delete it and run `python -m training prepare tags` again"):
+        documents_of(work, "essays")
+    with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work .*none`"):
+        documents_of(tmp_path / "none", "essays")
+    assert tags_of(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
+    assert tags_of(("essays", "webd")) == (*tags_of(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
+
+
+def test_a_document_is_in_one_part_of_a_split() -> None:
+    documents = [Document((str(number),), ("O",)) for number in range(50)]
+    found = split(documents, 0)
+    parts = [{document.words[0] for document in part} for part in (found.train, found.test)]
+    assert [len(part) for part in parts] == [40, 10]
+    assert len(set().union(*parts)) == 50
+    assert split(documents, 0) == found
+    assert split(documents, 1).test != found.test
+    smallest = split(documents[:2], 0)
+    assert [len(part) for part in (smallest.train, smallest.test)] == [1, 1]
+    both = found + smallest
+    assert [len(part) for part in (both.train, both.test)] == [41, 11]
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="TARGER's published files are not here")
+def test_the_published_files_are_read() -> None:
+    counts = {}
+    for name, source in SOURCES.items():
+        documents = read(PUBLISHED, source)
+        spans = [tag for document in documents for tag in document.tags if tag.startswith("B-")]
+        counts[name] = {"documents": len(documents), **{f"B-{kind}": spans.count(f"B-{kind}") for kind in source.kinds}}
+    # Three essays are there twice or three times.
+    assert counts["essays"]["documents"] == 399
+    assert counts["webd"] == {"documents": 340, "B-P": 538, "B-C": 195, "B-B": 224, "B-R": 68, "B-F": 26}

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import gzip
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
+
+from submission.data.dataset import Input
+from submission.data.qrels import read_qrels
+from submission.data.runs import read_run
+from submission.errors import InputError
+from tests.conftest import REAL, argument
+from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate, evaluate_runs
+from training.evaluation.measures import NAME as TOUCHE
+
+QRELS = """1 0 a 2
+1 0 b 0
+1 0 c 1
+1 0 d -2
+1 0 e 1
+2 0 f 1
+3 0 g 0
+4 0 h 2
+"""
+# topic 1: spam, unjudged, relevant 1, unjudged, relevant 2; topic 2: nothing relevant found; topic 4 is not in the run.
+RUN = """1 Q0 d 1 9 t
+1 Q0 x 2 8 t
+1 Q0 c 3 7 t
+1 Q0 y 4 6 t
+1 Q0 a 5 5 t
+2 Q0 z 1 1 t
+3 Q0 g 1 1 t
+"""
+MEASURES = {**{f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}, "MAP": AP, "MRR": RR, "P@5": P @ 5, "Rprec": Rprec}
+
+
+def evaluated(directory: Path, qrels: str, run: str) -> pd.DataFrame:
+    """What `evaluate` makes of two files of this content."""
+    (directory / "qrels").write_text(qrels)
+    (directory / "run.txt").write_text(run)
+    return evaluate(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
+
+
+def test_against_values_by_hand(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, QRELS, RUN)
+    assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
+    ideal = 2 + 1 / log2(3) + 1 / log2(4)
+    expected = {
+        TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # nothing is behind the first five that could move up
+        "nDCG@5 all": (1 / log2(4) + 2 / log2(6)) / ideal,
+        "nDCG@5 condensed": (1 / log2(3) + 2 / log2(4)) / ideal,
+        "judged@5": 3 / 5,
+        "judged@10": 3 / 5,
+    }
+    assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
+    assert list(HEADLINES) == [TOUCHE, "nDCG@5 condensed", "nDCG@5 all"]
+    assert result.columns[0] == TOUCHE
+    assert (result.loc[["2", "4"]].drop(columns=TOUCHE) == 0).all(axis=None)
+    assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document among the first five: not in the mean
+    means = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))["run"].mean()
+    assert means["nDCG@5 condensed"] == pytest.approx(expected["nDCG@5 condensed"] / 3)
+    assert means[TOUCHE] == pytest.approx(expected[TOUCHE])
+
+
+GRADES = st.sampled_from([-2, -1, 0, 1, 2, 3, 0.5])
+
+
+@given(
+    grades=st.lists(GRADES, min_size=1, max_size=12),
+    order=st.permutations(range(16)),
+    length=st.integers(min_value=0, max_value=16),
+)
+def test_touches_definition_against_a_plain_second_one(grades: list[float], order: list[int], length: int) -> None:
+    judged = {f"d{number}": max(0, grade) for number, grade in enumerate(grades) if grade != -1}
+    listed = [f"d{number}" for number in order[:length]]
+    qrels = pd.DataFrame({"qid": "1", "docno": [*judged], "rel": [float(grade) for grade in judged.values()]})
+    qrels = qrels.astype({"docno": object, "qid": object})
+    run = pd.DataFrame({"qid": "1", "docno": listed, "rank": range(1, length + 1), "score": 0.0}).astype(
+        {"docno": object, "qid": object}
+    )
+    table = evaluate(run, qrels)
+    ideal = sum(grade / log2(place + 2) for place, grade in enumerate(sorted(judged.values(), reverse=True)[:5]))
+    if not ideal:
+        assert table.empty
+        return
+    gains = [judged[docno] for docno in listed[:5] if docno in judged]
+    expected = sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / ideal if gains else np.nan
+    assert table.loc["1", TOUCHE] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    if listed[:5] and all(docno in judged for docno in listed[:5]):
+        assert table.loc["1", [*HEADLINES]].tolist() == pytest.approx([expected] * 3, abs=1e-12)
+
+
+SEPARATORS = (" ", "\t", "   ", " \t ")
+
+
+@given(
+    data=st.data(), scores=st.lists(st.integers(-50, 50), min_size=1, max_size=8), ending=st.sampled_from(["\n", "\r\n", "\r"])
+)
+def test_one_list_whatever_the_lines_look_like(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
+    """Any permutation of lines, any ranks that agree with the scores, any separator, any notation."""
+    scores.sort(reverse=True)
+    docnos = [f"d{number}" for number in range(len(scores))]
+    start = data.draw(st.sampled_from([0, 1, 7]))
+    distinct = data.draw(st.booleans())
+    ranks = list(range(start, start + len(scores))) if distinct else [start] * len(scores)
+    expected = docnos if distinct else [docno for _, docno in sorted(zip(scores, docnos, strict=True), reverse=True)]
+    notation = data.draw(st.sampled_from(["{}", "{}.0", "{:e}", "{:+}"]))
+    lines = []
+    for place in data.draw(st.permutations(range(len(scores)))):
+        between = data.draw(st.sampled_from(SEPARATORS))
+        lines.append(between.join(["1", "Q0", docnos[place], str(ranks[place]), notation.format(scores[place]), "t"]))
+    content = "".join(f"{line}{ending}" for line in ["# a comment", *lines]).encode()
+    plain, packed = tmp_path / "run.txt", tmp_path / "run.txt.gz"
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content))
+    for file in (plain, packed):
+        run = read_run(file)
+        assert run["docno"].tolist() == expected
+        assert run["rank"].tolist() == list(range(1, len(scores) + 1))
+        assert run["score"].tolist() == scores
+
+
+@pytest.mark.parametrize(
+    ("qrels", "words"),
+    [
+        ("1 0 a 1\n1 0 b\n", "line 2: 3 fields; expected 4.*BEIR"),
+        ("1 0 a high\n", "line 1: invalid grade 'high'; expected a number"),
+        ("1 0 a nan\n", "line 1: invalid grade 'nan'; expected a number"),
+        ("1 0 a 1 2020\n", "line 1: 5 fields.*remove '2020' after the grade"),
+        ("1 0 a b 1\n", "line 1: 5 fields.*docno 'a b' contains spaces"),
+        ("1 0 a\u00a0b 1\n", "line 1: invalid docno"),
+        ("1 0 a 1\n1 0 a 0\n", "line 2: duplicate judgment of document a for topic 1 \\(first in line 1\\)"),
+        ("1 0 a 0\n", "no relevant document"),
+    ],
+)
+def test_bad_qrels(tmp_path: Path, qrels: str, words: str) -> None:
+    (tmp_path / "qrels").write_text(qrels)
+    with pytest.raises(InputError, match=words):
+        read_qrels(tmp_path / "qrels")
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+def test_all_official_qrels_are_read() -> None:
+    files = sorted((REAL / "touche-2020/qrels").iterdir())
+    assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
+
+
+def test_odd_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
+    (tmp_path / "qrels").write_text("1 0 a 4.0\n1 0 b -2.0\n")
+    assert read_qrels(tmp_path / "qrels")["rel"].tolist() == [4, 0]
+    directory = make_input(arguments=[argument("c"), argument("a", premise="short")])  # type: ignore[operator]
+    (tmp_path / "qrels").write_text(QRELS)
+    assert read_qrels(tmp_path / "qrels", set(Input(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
+    judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # of topic 1 nothing is judged irrelevant
+    found = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
+    assert found["Bpref"].tolist() == [0.5, 0.0]
+    # trectools' own reader would drop what is judged negative.
+    found = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
+    assert found.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
+    # trectools' own means are over the topics of the run.
+    found = evaluated(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
+    assert found["nDCG@5 all"].tolist() == [1.0, 0.0]
+
+
+def a_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
+    """Random lists, and judgments of other topics too, with unjudged, irrelevant, spam, ties, and topics found by nothing."""
+    rng = np.random.default_rng(seed)
+    documents = [f"d{number:03}" for number in range(120)]
+    rows: list[tuple[str, str, int, float]] = []
+    judgments = []
+    for topic in map(str, range(1, 13)):
+        judged = rng.choice(documents, 40, replace=False)
+        labels = rng.integers(-2, 7, 40)
+        if topic != "11":  # nobody judged it
+            judgments += [(topic, d, int(label)) for d, label in zip(judged, labels, strict=True)]
+        if topic != "12":  # the run does not have it
+            scores = np.sort(rng.integers(0, 60, rng.integers(1, 80)))[::-1].tolist()
+            found = rng.permutation(documents)[: len(scores)].tolist()
+            order = sorted(zip(scores, found, strict=True), reverse=True)  # trec_eval's: ties by docno descending
+            rows += [(topic, d, rank, float(score)) for rank, (score, d) in enumerate(order, 1)]
+    return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_against_ir_measures(seed: int, tmp_path: Path) -> None:
+    run, judgments = a_task(seed)
+    written = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # ranks all 1 in every second one
+    rows = (f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in written.itertuples(index=False))
+    found = evaluated(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
+    read = read_run(tmp_path / "run.txt")
+    assert read.groupby("qid")["docno"].apply(list).to_dict() == run.groupby("qid")["docno"].apply(list).to_dict()
+    known = [Qrel(t, d, max(0, label)) for t, d, label in judgments if label != -1]
+    pairs = {(t, d) for t, d, label in judgments if label != -1}
+    everything = [ScoredDoc(t, d, s) for t, d, _, s in run.itertuples(index=False)]
+    for way, listed in ((ALL, everything), (CONDENSED, [x for x in everything if (x.query_id, x.doc_id) in pairs])):
+        values = pd.DataFrame(iter_calc([*MEASURES.values(), Bpref], known, listed))
+        for name, measure in (MEASURES | {BPREF: Bpref}).items():
+            column = name if name == BPREF else f"{name} {way}"
+            own = values[values["measure"] == measure].set_index("query_id")["value"].reindex(found.index).fillna(0.0)
+            np.testing.assert_allclose(found[column], own, rtol=0, atol=1e-9, err_msg=column)
+
+
+def test_fractions_are_grades(tmp_path: Path) -> None:
+    """Halved grades change no measure: gains are linear, and any grade above 0 is relevant."""
+    run, judgments = a_task(9)
+    for name, factor in (("whole", 1), ("halves", 0.5)):
+        lines = (f"{t} 0 {d} {label * factor}\n" for t, d, label in judgments if label not in (-1, -2))
+        (tmp_path / name).write_text("".join(lines))
+    whole, halves = read_qrels(tmp_path / "whole"), read_qrels(tmp_path / "halves")
+    assert set(halves["rel"]) == {grade / 2 for grade in set(whole["rel"])}
+    pd.testing.assert_frame_equal(evaluate(run, whole), evaluate(run, halves))
+
+
+OF_VERSION_1 = "197beaca-2019-04-18T11:28:59Z-00001-000"
+
+
+@pytest.mark.parametrize(
+    ("docno", "judged", "words"),
+    [
+        ("S1b03f390-A22aff8a0", OF_VERSION_1, "2020-04-01 (e.g. S1b.*on args.me version 1 (e.g. 197"),
+        (OF_VERSION_1, "S1b03f390-A22aff8a0", "version 1 (e.g. 197.*on args.me 2020-04-01 (e.g. S1b"),
+        ("own-1", "S1b03f390-A22aff8a0", "on an unknown collection (e.g. own-1"),
+    ],
+)
+def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text(f"1 0 {judged} 1\n1 0 b 0\n")
+    (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n")
+    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+        evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
+    (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
+    found = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
+    assert found["run"]["MRR all"].tolist() == [0.0]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.errors import InputError
+from tests.conftest import colours
+from training.evaluation.similarity import analyse, heat_maps, jaccard, similarities, spearman
+
+
+def test_similarities_by_hand_their_means_over_topics_and_heat_maps_that_are_the_same_each_time() -> None:
+    assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
+    assert jaccard(["a"], []) == 0
+    assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
+    assert spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(1 - 6 * 2 / (4 * 15))  # 1 - 6Σd²/n(n²-1)
+    assert spearman(["a", "b", "x"], ["a", "b", "y"]) is None
+
+    lists = {
+        "bm25": {"1": ["a", "b", "c"], "2": ["a", "b", "c"]},
+        "knrm": {"1": ["c", "b", "a"], "2": ["a", "b", "d"], "3": ["e"]},
+        "snrm": {"1": ["x"]},
+    }
+    tables = similarities(lists)
+    assert tables["jaccard"].loc["bm25", "knrm"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert tables["spearman"].loc["knrm", "bm25"] == pytest.approx(-1)
+    assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
+    assert tables["spearman"].loc["bm25"].tolist() == pytest.approx([1, -1, nan], nan_ok=True)
+    assert tables["jaccard"].loc["snrm"].tolist() == [0, 0, 1]
+
+    table = pd.DataFrame([[1.0, nan], [nan, 1.0]], index=["a", "b"], columns=["a", "b"])
+    pictures = heat_maps({"jaccard": table, "spearman": table})
+    assert pictures == heat_maps({"jaccard": table, "spearman": table})
+    assert colours(pictures["jaccard"]) > colours(heat_maps({"jaccard": table * 0, "spearman": table})["jaccard"]) > 10
+
+
+def test_runs_must_share_a_topic_and_what_they_lack_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("me-bm25.txt", "run.txt"):
+        (tmp_path / name).write_text("1 Q0 a 1 1.0 me-bm25\n")
+    with pytest.raises(InputError, match="1 run named"):
+        analyse(tmp_path, tmp_path / "analysis")
+    for system, qids in (("bm25", "12"), ("knrm", "2")):
+        lines = (f"{qid} Q0 {docno} {rank} {-rank} me\n" for qid in qids for rank, docno in enumerate("abc", 1))
+        (tmp_path / f"me-{system}.txt").write_text("".join(lines))
+    assert analyse(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
+    assert "1 common topics; of 2 topics in any run, missing: {'knrm': 1}" in caplog.text
+    (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
+    with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
+        analyse(tmp_path, tmp_path / "analysis")
+    (tmp_path / "you-knrm.txt").write_text("1 Q0 a 1 1.0 you\n")
+    with pytest.raises(InputError, match="several runs of the same system"):
+        analyse(tmp_path, tmp_path / "analysis")

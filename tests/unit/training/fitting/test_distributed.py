@@ -1,0 +1,123 @@
+"""Gradients of several processes: those of one, for every network and however a batch is shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, distributed, nn
+
+from submission.errors import UsageError
+from submission.inference.batching import pad
+from submission.models.ranker import Ranker
+from submission.models.rankers import names
+from tests.contract.test_rankers import build, texts
+from training.fitting.distributed import ALONE, Together, processes
+from training.fitting.pairwise_losses import loss
+from training.fitting.task import Task
+
+
+class Ordered(Task):
+    """Related premises above unrelated ones."""
+
+    queries, related, unrelated = texts(1, 8, 10), texts(2, 8, 40), texts(3, 8, 40)
+
+    def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
+        sides = (pad([side[row] for row in part]) for side in (self.queries, self.related, self.unrelated))
+        return loss(ranker, *sides, margin=1.0, sparsity=0.0) * (len(part) / len(rows))
+
+    baselines = validated = final = lambda *_: {}  # type: ignore[assignment]
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """A process group of this process alone."""
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def trained(name: str) -> Ranker:
+    """A network in training mode, without dropout, with a sparse word table."""
+    ranker = build(name).train()
+    for module in ranker.modules():
+        if isinstance(module, nn.Embedding):
+            module.sparse = ranker.reads == "words"
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return ranker
+
+
+def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
+    found = {name: value.grad for name, value in ranker.named_parameters() if value.requires_grad}
+    return {name: value.to_dense().clone() if value is not None else None for name, value in found.items()}
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("name", names())
+def test_every_parameter_gets_the_gradient_of_one_process(name: str) -> None:
+    rows, found = np.arange(8), []
+    for how in (ALONE, Together()):
+        ranker = trained(name)
+        assert how.backward(ranker, Ordered(), rows, 3) > 0  # micro batches of 3, 3 and 2
+        assert how.backward(ranker, Ordered(), rows[:4], 8) > 0  # and of another batch
+        found.append(gradients(ranker))
+    assert not [parameter for parameter, value in found[1].items() if value is None]
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-7)
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("number", [8, 5, 2, 1])
+def test_shares_add_up(number: int) -> None:
+    rows, ranker = np.arange(number), trained("knrm")
+    whole = ALONE.backward(ranker, Ordered(), rows, 8)
+    expected, losses, total = gradients(ranker), [], dict[str, Tensor]()
+    for process in range(3):
+        ranker.zero_grad()
+        one = Together()
+        one.number, one.size = process, 3
+        losses.append(one.backward(ranker, Ordered(), rows, 2))
+        for name, value in gradients(ranker).items():
+            assert value is not None
+            total[name] = total.get(name, torch.zeros_like(value)) + value / 3  # as three processes average
+    assert sum(losses) == pytest.approx(whole, abs=1e-6)
+    torch.testing.assert_close(total, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("group")
+def test_masks_are_of_seed_step_and_process() -> None:
+    def drawn(seed: int, step: int, number: int) -> list[float]:
+        torch.rand(step + 1)  # wherever the process is
+        one = Together()
+        one.number = number
+        one.seed(seed, step)
+        found: list[float] = torch.rand(3).tolist()
+        return found
+
+    once = [drawn(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
+    assert [drawn(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))] == once
+    assert len({tuple(found) for found in once}) == 4
+    state = torch.get_rng_state()
+    ALONE.seed(0, 5)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"), processes(torch.device("cuda")):
+        pass
+
+
+@pytest.mark.parametrize("size", ["", "1"])
+def test_without_others_nothing_is_joined(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    if size:
+        monkeypatch.setenv("WORLD_SIZE", size)  # torchrun with a single process
+    with processes(torch.device("cpu")) as found:
+        assert found is ALONE
+        assert not distributed.is_initialized()

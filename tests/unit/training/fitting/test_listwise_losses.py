@@ -1,0 +1,170 @@
+"""Lists of arguments; and losses over them beyond single values (which are in tests/golden): sums with slopes that order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+from torch import Tensor
+from torch.nn import functional
+
+from submission.errors import InputError
+from training.data.quality import COLUMNS, place, quality_table
+from training.evaluation.correlation import macro
+from training.fitting.listwise import dense_ranks, lists_of, stratified
+from training.fitting.listwise_losses import LOSSES, MARGIN_MSE
+from training.tasks.quality import Lists
+
+ALL = {**LOSSES, "margin_mse": MARGIN_MSE}
+GRADED = torch.tensor([[3.0, 1, 2, 1, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
+DISTINCT = torch.tensor([[3.0, 1, 2, 4, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
+
+
+def drawn(labels: Tensor, seed: int = 0) -> Tensor:
+    return torch.randn(labels.shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def test_the_recipes_losses_are_all_of_them() -> None:
+    assert set(LOSSES) == {"mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"}
+    assert set(get_args(get_type_hints(Lists)["loss"])) == set(LOSSES)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_neither_order_padding_nor_division_counts_and_slopes_are_those_of_values(name: str) -> None:
+    labels = GRADED if name != "list_mle" else DISTINCT
+    scores, loss = drawn(labels), ALL[name]
+    expected = loss(labels, scores)
+    order = torch.tensor([4, 2, 0, 3, 1])
+    torch.testing.assert_close(loss(labels[:, order], scores[:, order]), expected)
+    torch.testing.assert_close(loss(labels[[2, 0, 1]], scores[[2, 0, 1]]), expected)
+    wider = functional.pad(labels, (1, 3), value=-1), functional.pad(scores, (1, 3), value=torch.inf)
+    torch.testing.assert_close(loss(*wider), expected)
+    torch.testing.assert_close(loss(labels, scores.masked_fill(labels < 0, -5e3)), expected)
+    more = torch.cat([labels, torch.full((2, 5), -1.0)]), torch.cat([scores, torch.ones(2, 5)])
+    torch.testing.assert_close(loss(*more), expected)
+    parts = [loss.total(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
+    torch.testing.assert_close(sum(parts) / loss.counted(labels), expected)
+    assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only the squares see what is added to all
+    torch.manual_seed(0)
+    assert torch.autograd.gradcheck(lambda given: loss(labels, given), scores.clone().requires_grad_())
+
+
+def test_margins_by_hand() -> None:
+    labels, scores = torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]]), torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]])
+    squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]  # no pair of equal labels
+    assert MARGIN_MSE(labels, scores) == pytest.approx(sum(squares) / 5)
+    assert MARGIN_MSE(labels, labels + 7) == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_large_scores_stay_numbers_and_lists_without_grades_are_worth_nothing(name: str) -> None:
+    def sloped(labels: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        loss = ALL[name](labels, scores.requires_grad_())
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert scores.grad is not None
+        return loss, scores.grad
+
+    for size in (1.0, 1e4, -1e4):
+        loss, slopes = sloped(GRADED.float(), (drawn(GRADED).sign() * size).float())
+        assert loss.isfinite()
+        assert slopes.isfinite().all()
+    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # of those every item counts
+        loss, slopes = sloped(torch.full((1, 3), label), torch.tensor([[1.0, -2, 3]]))
+        assert loss == 0
+        assert slopes.abs().max() == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_ten_lists_are_ordered_in_300_steps(name: str) -> None:
+    torch.manual_seed(0)
+    labels = torch.stack([torch.randperm(8) + 1.0 for _ in range(10)])
+    labels[::2, -2:] = -1
+    if name == "mse":
+        labels = torch.where(labels > 0, labels / 8, labels)
+    scores = torch.zeros(10, 8, requires_grad=True)
+    optimiser = torch.optim.Adam([scores], lr=0.05)
+    for _ in range(300):
+        optimiser.zero_grad()
+        ALL[name](labels, scores).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    for own, found in zip(labels, scores.detach(), strict=True):
+        assert found[own >= 0].argsort().tolist() == own[own >= 0].argsort().tolist()
+
+
+SCORES = st.lists(st.integers(-5, 30), min_size=1, max_size=60).map(lambda values: np.array(values, dtype=float))
+
+
+def table(*topics: tuple[str, str, list[float]]) -> pd.DataFrame:
+    """Topics of data sets, and the quality of their arguments."""
+    rows = [(data, topic, topic, f"{data}-{topic}-{n}", "", score) for data, topic, s in topics for n, score in enumerate(s)]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+@given(SCORES, st.integers(2, 13))
+def test_each_item_is_in_one_list_and_each_list_has_one_of_all_neighbours(scores: np.ndarray, size: int) -> None:
+    lists = stratified(scores, size)
+    assert len(lists) == -(-len(scores) // size)
+    assert sorted(np.concatenate(lists).tolist()) == list(range(len(scores)))
+    sizes = [len(items) for items in lists]
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    ordered = np.sort(scores)
+    for place_ in range(min(sizes)):
+        slices = ordered[place_ * len(lists) : (place_ + 1) * len(lists)]
+        assert sorted(scores[items[place_]] for items in lists) == slices.tolist()
+    assert dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
+
+
+TOPICS = table(("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]), ("ukp", "b", [1.0, 1.0, 1.0]))
+
+
+def labelled(settings: Lists) -> list[dict[int, float]]:
+    """The labels of each list by row."""
+    found = lists_of(TOPICS, settings.size, settings.labels, settings.loss)
+    return [
+        dict(zip(rows[rows >= 0].tolist(), labels[rows >= 0].tolist(), strict=True))
+        for rows, labels in zip(found.rows, found.labels, strict=True)
+    ]
+
+
+def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each_loss() -> None:
+    found = lists_of(TOPICS, 3, "list", "softmax")
+    assert found.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
+    assert found.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
+    assert labelled(Lists(("ukp",), 3, "topic")) == [{1: 1, 2: 2, 3: 4}, {0: 2, 4: 3}, {6: 1, 5: 2}, {7: 1, 8: 1, 9: 1}]
+    third = pytest.approx(1 / 3)
+    shares = labelled(Lists(("ukp",), 3, "list", "mse"))
+    assert shares == [{1: third, 2: pytest.approx(2 / 3), 3: 1}, {0: 0.5, 4: 1}, {6: 0.5, 5: 1}, {7: 1, 8: 1, 9: 1}]
+    shares = labelled(Lists(("ukp",), 3, "topic", "mse"))
+    assert shares[:2] == [{1: 0.25, 2: 0.5, 3: 1}, {0: 0.5, 4: 0.75}]
+
+
+def test_means_are_over_topics() -> None:
+    two = table(("ukp", "a", [1.0, 2, 3, 4]), ("ukp", "b", [1.0, 2]))
+    found = macro(two, np.array([1.0, 2, 3, 4, 5, 0]))
+    assert found == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
+    assert macro(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
+    with pytest.raises(InputError, match="ukp, topic 'b': all arguments have the same quality"):
+        macro(TOPICS, np.arange(10.0))
+
+
+def test_a_table_that_is_not_there_or_damaged(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare lists -i DIR --work"):
+        quality_table(tmp_path, "ukp")
+    file = place(tmp_path, "ukp")
+    file.parent.mkdir()
+    file.write_bytes(b"PAR1 garbage")
+    with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare lists` again"):
+        quality_table(tmp_path, "ukp")
+    TOPICS.drop(columns="debate").to_parquet(file)
+    with pytest.raises(InputError, match="damaged"):
+        quality_table(tmp_path, "ukp")
+    TOPICS.to_parquet(file)
+    pd.testing.assert_frame_equal(quality_table(tmp_path, "ukp"), TOPICS)

@@ -1,0 +1,129 @@
+"""Distillation's parts: titles that are no topics, documents for them, and what a network is told to learn of their scores."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.errors import InputError
+from submission.models.ranker import Ranker
+from tests.conftest import argument
+from tests.unit.training.tasks.test_quality import tiny
+from training.data.debates import titles_of, unlike
+from training.data.distillation import TitleSettings, _chosen, place
+from training.data.quality import COLUMNS
+from training.tasks.distillation import Distillation, Distilled
+
+CPU = torch.device("cpu")
+
+
+def write(file: Path, *contexts: dict[str, object]) -> Path:
+    content = json.dumps({"arguments": [argument(f"a{number}") | {"context": c} for number, c in enumerate(contexts)]}).encode()
+    file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else b"\xef\xbb\xbf" + content)
+    return file
+
+
+def test_titles_are_those_of_discussions_or_pages(tmp_path: Path) -> None:
+    files = [
+        write(
+            tmp_path / "debateorg.json",
+            {"discussionTitle": "Ban  the\nbomb!", "sourceTitle": "another | debate.org"},
+            {"sourceTitle": "Zoos are prisons | debate.org", "discussionTitle": None},
+            {"sourceTitle": "4041313", "discussionTitle": ""},
+            {"discussionTitle": "Chess"},
+            {"discussionTitle": "Chess 2.0"},
+            {},
+        ),
+        write(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"}),
+    ]
+    assert titles_of(files) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
+    assert titles_of(files[::-1]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
+    (tmp_path / "idebate.json").write_text('{"arguments": [{"context": {"discussionTitle": 7}}]}')
+    with pytest.raises(InputError, match=r"idebate.json: malformed .*discussionTitle"):
+        titles_of([tmp_path / "idebate.json"])
+
+
+TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "Should abortion be legal?", "Why?"]
+
+
+@pytest.mark.parametrize(
+    ("title", "is_a_topic"),
+    [
+        ("Teacher tenure", True),  # both stems of the shorter one
+        ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three
+        ("Teachers should be armed", False),  # one
+        ("Abotion should be legal", True),  # the ratio of `abotion legal` and `abortion legal` is 96
+        ("Abortion", True),  # all that it has
+        ("legal drugs", False),  # half of each, but a single one
+        ("Electric cars are safe to drive in winter and in summer", False),
+        ("whys and wherefores", False),  # of a topic that is nothing but stop words
+    ],
+)
+def test_a_topic_in_other_words(title: str, is_a_topic: bool) -> None:
+    assert unlike([title, "Cats and dogs"], TOPICS) == ([] if is_a_topic else [title]) + ["Cats and dogs"]
+
+
+def test_half_of_the_documents_are_the_best() -> None:
+    settings = TitleSettings(documents=5)
+    chosen = _chosen(40, settings, 3)
+    assert chosen[:3].tolist() == [0, 1, 2]
+    assert len(set(chosen)) == 5
+    assert (np.diff(chosen) > 0).all()
+    assert chosen.tolist() == _chosen(40, settings, 3).tolist()
+    drawn = {place for number in range(300) for place in _chosen(40, settings, number)}
+    assert drawn == set(range(40))
+    assert _chosen(4, settings, 3).tolist() == [0, 1, 2, 3]
+    assert _chosen(1, settings, 3).tolist() == [0]
+
+
+SCORES = {"first": [3.0, -1.0, 0.5], "second": [0.25, 2.0, 1.0]}
+
+
+def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, Distilled]:
+    """A task of so many titles, all of which but one train."""
+    rows = [
+        ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
+        for n in range(titles)
+        for i, score in enumerate(SCORES["first" if n % 2 else "second"])
+    ]
+    place(work).parent.mkdir(parents=True)
+    pd.DataFrame(rows, columns=COLUMNS).to_parquet(place(work))
+    ranker, tokeniser = tiny()
+    return ranker, Distillation.of(Distilled(loss, 3), 0, tokeniser, work, CPU)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("loss", ["mse", "margin_mse"])
+def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) -> None:
+    ranker, task = distilled(tmp_path, 2, loss)
+    assert (task.size, task.number) == (1, 1)
+    value = task.loss(ranker, np.array([0]), np.array([0])).item()
+    own = task._lists.rows[0]
+    with torch.inference_mode():
+        found = ranker(
+            *task._read.queries.take(task._read.query[own], CPU), *task._read.premises.take(task._read.premise[own], CPU)
+        )
+    scores = SCORES["first" if task._dev["topic"].iloc[0] == "topic 0" else "second"]  # of the other one
+    errors = torch.tensor([scores[int(row)] for row in own]) - min(scores) - found
+    pairs = [(errors[i] - errors[j]) ** 2 for i in range(3) for j in range(i)]
+    assert value == pytest.approx(float(errors.square().mean() if loss == "mse" else sum(pairs) / 3), abs=1e-5)
+    assert "scored by fusion for debate titles" in task.data
+
+
+def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
+    _, task = distilled(tmp_path, 20, "mse")
+    assert (task.size, task.number) == (18, 2)
+    assert len(task._dev) == 2 * 3
+    with pytest.raises(InputError, match="1 title; at least 2 are needed"):
+        distilled(tmp_path / "one", 1, "mse")
+    tokeniser = tiny()[1]
+    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):
+        Distillation.of(Distilled(), 0, tokeniser, tmp_path / "none", CPU)
+    place(tmp_path).write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"lists.parquet: damaged"):
+        Distillation.of(Distilled(), 0, tokeniser, tmp_path, CPU)

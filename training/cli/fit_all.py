@@ -1,0 +1,131 @@
+"""Train all recipes, each in its own `fit` process: one per GPU, or sequentially on the CPU."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from graphlib import TopologicalSorter
+from pathlib import Path
+from queue import SimpleQueue
+
+from submission.errors import InputError, OutputError, SystemsFailedError
+from submission.models.bert import BERTNetwork
+from submission.paths import ROOT
+from submission.signals import when_stopped
+from submission.storage.atomic_files import make_directory
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import walk
+from training.data.word_vectors import folder_of, require_vectors
+from training.fitting.recipe import Recipe
+from training.paths import RECIPES
+from training.tasks import read_recipe
+
+log = logging.getLogger(__name__)
+
+
+def recipes() -> dict[str, Recipe]:
+    """Load the recipes of all systems' networks and of their initial checkpoints, in dependency order."""
+    required = dict.fromkeys(
+        stage.checkpoint for system in SYSTEMS.values() for stage in walk(system.stage) if stage.checkpoint
+    )
+    queue = [name for name in required if (RECIPES / f"{name}.toml").is_file()]
+    loaded: dict[str, Recipe] = {}
+    for name in queue:
+        loaded[name] = read_recipe(name)
+        queue += [initial for initial in [loaded[name].start] if initial and initial not in queue]
+    dependencies = {name: [recipe.start] if recipe.start else [] for name, recipe in loaded.items()}
+    return {name: loaded[name] for name in TopologicalSorter(dependencies).static_order()}
+
+
+def lacking(recipe: Recipe, work: Path, vectors: Path | None) -> str:
+    """Return which prepared data or vectors are missing and the command that creates them; empty if none."""
+    try:
+        recipe.task.require(work)
+        if not issubclass(recipe.network_class, BERTNetwork):
+            method = recipe.task.written
+            dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
+            require_vectors(vectors or work / folder_of(method), work, method, dimensions)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vectors: Path | None, gpus: int) -> None:
+    """Run `fit` for every recipe, resuming interrupted ones; logs go to `work`/fit/<name>.log.
+
+    Recipes with missing inputs or a failed initial checkpoint are skipped; missing inputs are reported first.
+
+    Args:
+        found: recipes by name, in dependency order.
+        flags: further flags of `fit`.
+        work: working directory.
+        vectors: word vectors; None: the default of `prepare vectors`.
+        gpus: number of GPUs; one process runs on each.
+
+    Raises:
+        SystemsFailedError: a recipe failed or was skipped; all others have finished.
+    """
+    unprepared = {name: cause for name, recipe in found.items() if (cause := lacking(recipe, work, vectors))}
+    for name, cause in unprepared.items():
+        log.error("%s: skipped: %s", name, cause)
+    free_gpus = _free_gpus(gpus)
+    jobs: dict[str, Future[int]] = {}
+    running: set[subprocess.Popen[bytes]] = set()
+
+    def run_fit(name: str) -> int:
+        """Return the exit code."""
+        initial, log_path = found[name].start, work / "fit" / f"{name}.log"
+        if name in unprepared:
+            return InputError.exit_code
+        if initial and (code := jobs[initial].result()):
+            log.error("%s: skipped: initial checkpoint %s failed", name, initial)
+            return code
+        gpu_env = free_gpus.get()
+        try:
+            return _run(name, ["--work", str(work), *flags], gpu_env, log_path, running)
+        except OSError as error:  # the remaining recipes still run
+            log.error("%s: cannot be started (%s)", name, error)
+            return OutputError.exit_code
+        finally:
+            free_gpus.put(gpu_env)
+
+    def terminate_running() -> None:
+        for process in list(running):
+            process.terminate()
+
+    make_directory(work / "fit")
+    with when_stopped(terminate_running), ThreadPoolExecutor(free_gpus.qsize()) as pool:
+        for name in found:  # dependencies first, or `result` above deadlocks
+            jobs[name] = pool.submit(run_fit, name)
+    failed = [name for name, job in jobs.items() if job.result()]
+    if failed:
+        raise SystemsFailedError(f"failed or skipped: {', '.join(failed)}; all others finished")
+
+
+def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
+    """Return a queue of environments, each of which assigns a GPU to a process; without GPUs of one empty environment."""
+    free_gpus: SimpleQueue[dict[str, str]] = SimpleQueue()
+    visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
+    for gpu_env in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in visible_gpus[:count]] or [{}]:
+        free_gpus.put(gpu_env)
+    return free_gpus
+
+
+def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
+    """Run `fit` in a process, listed in `running` meanwhile, and return its exit code. Raises OSError: it cannot be started."""
+    started = time.monotonic()
+    log.info("%s: started, log: %s", name, log_path)
+    with log_path.open("wb") as log_file:
+        command = [sys.executable, "-m", "training", "fit", name, *flags]
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)} | gpu_env, stderr=log_file)
+        running.add(process)
+        code = process.wait()
+        running.remove(process)
+    outcome = f"failed with exit code {code}, log: {log_path}" if code else "finished"
+    log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, outcome, time.monotonic() - started)
+    return code

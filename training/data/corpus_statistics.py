@@ -1,0 +1,74 @@
+"""Compute corpus statistics as in Entezari 2020 (figures 3.1, 3.2, 4.1)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from submission.storage.artifact_store import Kept
+from training.plotting import figure, png
+
+log = logging.getLogger(__name__)
+
+FREQUENT = 20
+
+
+def write_statistics(work: Kept, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+    """Write statistics.json and two length histograms; log the statistics."""
+    conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
+    unique = conclusions.unique()
+    conclusion_lengths = np.array([len(text.split()) for text in unique])
+    premise_lengths, vocabulary_size = _premises(work.directory)
+    counts = conclusions.value_counts()
+    statistics = {
+        "arguments": len(conclusions),
+        "train arguments": len(train),
+        "validation arguments": len(validation),
+        "validation queries": validation["normalised_conclusion"].nunique(),
+        "unique normalised conclusions": len(unique),
+        "vocabulary of conclusions": len({term for text in unique for term in text.split()}),
+        "vocabulary of premises": vocabulary_size,
+        "mean words a conclusion": round(float(conclusion_lengths.mean()), 2),
+        "mean words a premise": round(float(premise_lengths.mean()), 1),
+        "median words a premise": float(np.median(premise_lengths)),
+        "share of premises under 200 words": round(float((premise_lengths < 200).mean()), 3),
+        "most frequent conclusions": dict(sorted(counts.head(FREQUENT).items(), key=lambda item: (-item[1], item[0]))),
+    }
+    for name, value in statistics.items():
+        log.info("%s: %s", name, value)
+    text = json.dumps(statistics, indent=1, ensure_ascii=False) + "\n"
+    work.content("statistics.json", text.encode)
+    conclusions_label, premises_label = "words per unique normalised conclusion", "words per premise"
+    work.make(["conclusion-lengths.png"], partial(_histogram, conclusion_lengths, conclusions_label, 20))
+    work.make(["premise-lengths.png"], partial(_histogram, premise_lengths, premises_label, 1750))
+
+
+def _premises(directory: Path) -> tuple[np.ndarray, int]:
+    """Return the whitespace words per premise and the vocabulary size of the word form."""
+    lengths: list[int] = []
+    terms: set[str] = set()
+    for split in ("train", "validation"):
+        for batch in pq.ParquetFile(directory / f"{split}.pieces.parquet").iter_batches(2_000, columns=["premise"]):
+            lengths += [len(text.split()) for text in batch["premise"].to_pylist()]
+        for batch in pq.ParquetFile(directory / f"{split}.words.parquet").iter_batches(2_000, columns=["premise"]):
+            terms.update(*(text.split() for text in batch["premise"].to_pylist()))
+    return np.array(lengths), len(terms)
+
+
+def _histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
+    """Plot a histogram of lengths as PNG; the last bar counts all lengths from `max_length`."""
+    plot = figure(7, 4)
+    axes = plot.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
+    edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if there are few
+    axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
+    overflow = int((lengths > max_length).sum())
+    if overflow:
+        text = f"last bar: {overflow} longer than {max_length}"
+        axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")
+    file.write_bytes(png(plot))

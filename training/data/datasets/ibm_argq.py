@@ -1,0 +1,40 @@
+"""Read IBM-ArgQ 5.3k (Toledo et al. 2019, EMNLP): 22 lists, 11 debates with two sides.
+
+One file per list, `<statement>-(PRO).tsv` or `-(CON).tsv`. Column `rank`: fraction of annotators who would recommend the
+argument; higher is better.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from submission.errors import InputError
+from training.data.datasets.delimited import listed, number, once, rows, words
+
+FOLDER = "ibm-argq-5.3k"
+HEADER = ("id", "rank", "argument")
+DEBATES = (  # keywords shared by the two statements of a debate
+    "autonomous cars", "cryptocurrency", "doping", "flu vaccination", "fossil fuels", "gambling", "information privacy laws",
+    "online shopping", "social media", "vegetarianism", "violent video games",
+)  # fmt: skip
+
+
+def files(directory: Path) -> list[Path]:
+    """List the data set's files. Raises InputError if there are none."""
+    return listed(directory / FOLDER, "tsv")
+
+
+def read(file: Path) -> pd.DataFrame:
+    """Read a list: `debate topic docno premise score`. Raises InputError."""
+    topic = " ".join(file.stem.replace("-", " ").split())
+    debates = [debate for debate in DEBATES if debate in topic.lower()]
+    if len(debates) != 1:
+        keywords = ", ".join(DEBATES)
+        raise InputError(f"{file}: cannot tell the debate; the file name must contain exactly one of: {keywords}")
+    arguments, seen = [], set[str]()
+    for line, (docno, rank, argument) in rows(file, HEADER, "\t", quoted=True):
+        score = number(file, line, "rank", rank, 0, 1)
+        arguments.append((debates[0], topic, once(file, line, docno, seen), words(file, line, argument), score))
+    return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

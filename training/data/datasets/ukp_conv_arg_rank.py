@@ -1,0 +1,35 @@
+"""Read UKPConvArgRank (Habernal, Gurevych 2016, ACL): 32 lists, 16 debates with two sides.
+
+One file per list, `<debate>_<stance>.csv`. Column `rank`: PageRank over lost comparisons; lower is more convincing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from submission.errors import InputError
+from training.data.datasets.delimited import listed, number, once, rows, words
+
+FOLDER = "ukp-conv-arg-rank"
+HEADER = ("#id", "rank", "argument")
+
+
+def files(directory: Path) -> list[Path]:
+    """List the data set's files. Raises InputError if there are none."""
+    return listed(directory / FOLDER, "csv")
+
+
+def read(file: Path) -> pd.DataFrame:
+    """Read a list: `debate topic docno premise score`; scores are negated ranks. Raises InputError."""
+    debate, separator, stance = file.stem.rpartition("_")
+    if not (separator and debate and stance):
+        raise InputError(f"{file}: expected a file name <debate>_<stance>.csv")
+    topic, seen = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
+    arguments = []
+    for line, (docno, rank, argument) in rows(file, HEADER, "\t", quoted=False):
+        premise = words(file, line, argument.replace("<br/>", " "))
+        score = -number(file, line, "rank", rank, 0, 1)
+        arguments.append((debate, topic, once(file, line, docno, seen), premise, score))
+    return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

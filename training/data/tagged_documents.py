@@ -1,0 +1,82 @@
+"""Prepare tagged documents as tables and split them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from submission.storage.artifact_store import Kept
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.storage.hashing import input_hashes
+from training.data.datasets.argument_components import SOURCES, Document, Source, read
+from training.data.split import hold_out
+from training.data.work_directory import reading
+
+log = logging.getLogger(__name__)
+
+SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string())})
+TEST = 0.2  # fraction of the documents
+
+
+@dataclass(frozen=True)
+class Split:
+    """Disjoint training and test documents."""
+
+    train: list[Document]
+    test: list[Document]
+
+    def __add__(self, other: Split) -> Split:
+        """Concatenate two splits."""
+        return Split(self.train + other.train, self.test + other.test)
+
+
+def prepare_tagging(directory: Path, work: Path, overwrite: bool = False) -> None:
+    """Write essays.parquet and webd.parquet (`words tags`) into `work`/tagging; skip complete ones.
+
+    Args:
+        directory: contains es.txt and wd.txt.
+        work: working directory.
+        overwrite: replace tables of other data.
+
+    Raises:
+        InputError: a file is missing or has a malformed line.
+        OutputError: the directory is not writable or holds tables of other data.
+    """
+    inputs = input_hashes([directory / source.file for source in SOURCES.values()])
+    store = Kept(work / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
+    for name, source in SOURCES.items():
+        store.make([place(work, name).name], partial(_write, directory, name, source))
+
+
+def place(work: Path, name: str) -> Path:
+    """Return the path of a table."""
+    return work / "tagging" / f"{name}.parquet"
+
+
+def _write(directory: Path, name: str, source: Source, file: Path) -> None:
+    documents = read(directory, source)
+    columns = [[document.words for document in documents], [document.tags for document in documents]]
+    pq.write_table(pa.table(columns, schema=SCHEMA), file)
+    tokens = sum(len(document.words) for document in documents)
+    components = sum(tag.startswith("B-") for document in documents for tag in document.tags)
+    log.info("%s: %d documents, %d tokens, %d components", name, len(documents), tokens, components)
+
+
+def documents_of(work: Path, name: str) -> list[Document]:
+    """Load the documents of a data set. Raises InputError if the table is missing or damaged."""
+    file = place(work, name)
+    with reading(file, "tags", f"-i DIR --work {work}"):
+        table = pq.read_table(file, schema=SCHEMA)
+    return [Document(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
+
+
+def split(documents: Sequence[Document], seed: int) -> Split:
+    """Split a data set at random by seed; at least one test document."""
+    test, train = hold_out(len(documents), round(TEST * len(documents)), seed)
+    return Split(train=[documents[index] for index in train], test=[documents[index] for index in test])

@@ -1,0 +1,207 @@
+"""Prepare passages whose words are labelled by stem overlap with a reference (Hollatz 2022, 3.2)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from submission.data.args_me import corpus_files, read_documents
+from submission.data.collection import long_enough, refuse_empty
+from submission.data.dataset import refuse
+from submission.data.qrels import read_qrels
+from submission.data.runs import read_run
+from submission.errors import InputError
+from submission.progress import progress
+from submission.storage.artifact_store import RECORD, Kept, Record, read_record
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.storage.hashing import input_hashes
+from submission.text.index_terms import Terms
+from submission.text.normalisation import drop_urls
+from submission.text.passages import cut
+from training.data.debates import topics_of
+from training.data.work_directory import table_rows
+
+log = logging.getLogger(__name__)
+
+FOUND = 50  # top documents per topic of a run, excluded with the judged ones
+WORDS = 220  # per passage; whole sentences of this length give the 2.1 passages per argument of Hollatz 2022
+ROWS = 2_000  # arguments per batch; bounds memory
+WORD = re.compile(r"[^\W_]+")
+PASSAGES = "passages.parquet"
+SCHEMA = pa.schema(
+    {
+        "docno": pa.string(),
+        "number": pa.int32(),  # 1-based, within the argument
+        "discussion": pa.string(),  # topic of the debate
+        "passage": pa.string(),
+        "topic": pa.list_(pa.string()),  # words that match the topic
+        "conclusion": pa.list_(pa.string()),  # words that match the conclusion
+        "judged": pa.bool_(),  # argument is judged
+        "found": pa.bool_(),  # argument is in the top 50 of a run
+    }
+)
+# Training samples without and with a relevant word (Hollatz 2022, 3.2), by documents and reference.
+EMPTY = {
+    ("all", "topic"): (191_651, 640_107),
+    ("all", "conclusion"): (191_328, 640_430),
+    ("all", "both"): (188_663, 643_095),
+    ("unjudged", "topic"): (190_007, 629_174),
+    ("unjudged", "conclusion"): (189_654, 629_527),
+    ("unjudged", "both"): (187_041, 632_140),
+    ("unpooled", "topic"): (174_385, 543_166),
+    ("unpooled", "conclusion"): (173_933, 543_618),
+    ("unpooled", "both"): (171_707, 545_844),
+}
+
+
+class Labels:
+    """Match words by their Porter stems, with a cache."""
+
+    def __init__(self) -> None:
+        """Create an empty cache."""
+        self._stems = Terms("porter")
+
+    def words(self, passage: str, reference: str) -> list[str]:
+        """Return the distinct lower-cased words of a passage that share a stem with the reference, sorted."""
+        reference_stems = {*chain.from_iterable(self._stems[word.encode()] for word in WORD.findall(reference.lower()))}
+        passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
+        return sorted(word for word in passage_words if not reference_stems.isdisjoint(self._stems[word.encode()]))
+
+
+def prepare_passages(
+    input_directory: Path, work: Path, qrels: Sequence[Path] = (), runs: Sequence[Path] = (), overwrite: bool = False
+) -> pd.DataFrame:
+    """Write the passages of all arguments of sufficient length into `work`/passages, see SCHEMA; skip a complete table.
+
+    Args:
+        input_directory: directory with the args.me corpus.
+        work: working directory.
+        qrels: TREC qrels; marks judged documents.
+        runs: TREC runs; marks the top 50 of each topic.
+        overwrite: replace the table of other data.
+
+    Returns:
+        `documents reference passages empty thesis` for each document set and reference: passages, percent without a relevant
+        word, and this percentage in Hollatz 2022.
+
+    Raises:
+        InputError: corpus, qrels or runs are missing or malformed.
+        OutputError: the directory is not writable or holds the table of other data.
+    """
+    files = corpus_files(input_directory)
+    cache_key = {
+        "input": input_hashes(files),
+        "qrels": input_hashes([*qrels]),
+        "runs": input_hashes([*runs]),
+        "code": code_fingerprint(__name__),
+    }
+    judged = {docno for file in qrels for docno in read_qrels(file)["docno"]}
+    pooled = {docno for file in runs for docno in read_run(file).query(f"rank <= {FOUND}")["docno"]}
+    store = Kept(place(work), cache_key, overwrite)
+    store.make([PASSAGES], partial(_write, files, judged, pooled))
+    document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
+    return _statistics(store.directory / PASSAGES, document_sets)
+
+
+def _write(files: Sequence[Path], judged: set[str], pooled: set[str], file: Path) -> None:
+    """Write passages in batches to bound memory."""
+    documents, faults = read_documents(list(files))
+    refuse(faults)
+    arguments = long_enough(documents).sort_values("docno", ignore_index=True)
+    refuse_empty(arguments, len(documents))
+    del documents
+    topics, labels = topics_of(files), Labels()
+    without_topic = sum(not topics[docno] for docno in arguments["docno"])
+    if without_topic:
+        text = "%d of %d arguments have no topic; their words are labelled by the conclusion only"
+        log.warning(text, without_topic, len(arguments))
+    blocks = np.split(np.arange(len(arguments)), range(ROWS, len(arguments), ROWS))
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        for block in progress(blocks, "passages", "arguments", [len(block) for block in blocks]):
+            passages = [row for argument in arguments.iloc[block].itertuples() for row in _passages(argument, topics, labels)]
+            for row in passages:
+                row |= {"judged": row["docno"] in judged, "found": row["docno"] in pooled}
+            writer.write_table(pa.Table.from_pylist(passages, SCHEMA))
+
+
+def _passages(argument: Any, topics: dict[str, str], labels: Labels) -> Iterator[dict[str, Any]]:
+    topic, conclusion = topics[argument.docno], argument.conclusion
+    for number, passage in enumerate(cut(drop_urls(argument.premise), WORDS), 1):
+        yield {
+            "docno": argument.docno,
+            "number": number,
+            "discussion": (topic or conclusion).lower(),
+            "passage": passage,
+            "topic": labels.words(passage, topic),
+            "conclusion": labels.words(passage, conclusion),
+        }
+
+
+def _statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
+    """Count passages, and those without a relevant word, by document set and reference."""
+    passages: Counter[str] = Counter()
+    empty: Counter[tuple[str, str]] = Counter()
+    variants = [(name, reference) for name, reference in EMPTY if name in document_sets]
+    for row in table_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
+        row_sets = [name for name in document_sets if taken(row, name)]
+        passages.update(row_sets)
+        empty.update(variant for variant in variants if variant[0] in row_sets and not words(row, variant[1]))
+    return pd.DataFrame(
+        {
+            "documents": name,
+            "reference": reference,
+            "passages": passages[name],
+            "empty": 100 * empty[name, reference] / max(1, passages[name]),
+            "thesis": 100 * EMPTY[name, reference][0] / sum(EMPTY[name, reference]),
+        }
+        for name, reference in variants
+    )
+
+
+def place(work: Path) -> Path:
+    """Return the directory of the table."""
+    return work / "passages"
+
+
+def prepared(work: Path, documents: str) -> Record:
+    """Read the record of the passages and check that it supports a document set. Raises InputError if it does not."""
+    record = read_record(place(work) / RECORD)
+    if PASSAGES not in record.files:
+        command = f"`python -m training prepare passages -i INPUT --work {work}`"
+        raise InputError(f"{place(work)}: no passages; run {command}")
+    required = {"all": {}, "unjudged": {"qrels": "--qrels"}, "unpooled": {"qrels": "--qrels", "runs": "--run"}}[documents]
+    for name, flag in required.items():
+        if not record.decided_by[name]:
+            raise InputError(
+                f'{place(work)}: prepared without {name}, which documents = "{documents}" needs; '
+                f"run `prepare passages {flag} FILE` again"
+            )
+    return record
+
+
+def rows(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
+    """Yield the passages of a document set with their relevant `words`."""
+    for row in table_rows(place(work) / PASSAGES, None, "passages"):
+        if taken(row, documents):
+            yield row | {"words": words(row, reference)}
+
+
+def taken(row: dict[str, Any], documents: str) -> bool:
+    """Return whether a passage belongs to a document set."""
+    return documents == "all" or not (row["judged"] or (documents == "unpooled" and row["found"]))
+
+
+def words(row: dict[str, Any], reference: str) -> set[str]:
+    """Return the words that match a reference."""
+    return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

@@ -1,0 +1,200 @@
+"""Train word vectors on the premises or read them from a GloVe or word2vec file."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+
+from submission.errors import InputError
+from submission.storage.artifact_store import Kept
+from submission.storage.code_fingerprint import code_fingerprint
+from submission.storage.hashing import input_hashes
+from submission.text.normalisation import query_words
+from submission.text.surface_tokens import forms
+from submission.text.vocabulary import Vocabulary
+from training.data.seeds import Stream, generator
+from training.data.work_directory import made
+
+if TYPE_CHECKING:  # importing gensim takes two seconds
+    from gensim.models.keyedvectors import KeyedVectors
+
+log = logging.getLogger(__name__)
+
+VOCABULARY, VECTORS = "vocabulary.txt", "vectors.safetensors"
+LONGEST = 10_000  # words per text; gensim truncates longer texts
+SUBWORDS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
+
+Method = Literal["word2vec", "fasttext"]
+
+
+@dataclass(frozen=True)
+class VectorSettings:
+    """Options of `prepare vectors`."""
+
+    dimensions: int = 300
+    minimum_frequency: int = 5
+    epochs: int = 5
+    seed: int = 0
+    written: Method | None = None  # method for surface tokens (taggers); None: normalised words with word2vec
+
+    @property
+    def table(self) -> str:
+        """Return the file name of the premise table."""
+        return f"train.{'pieces' if self.written else 'words'}.parquet"
+
+    @property
+    def told(self) -> dict[str, object]:
+        """Return the settings that are not None for the provenance."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class Premises:
+    """The tokenised training premises, streamed from disk on each pass."""
+
+    def __init__(self, work: Path, settings: VectorSettings) -> None:
+        self._file, self._words = work / settings.table, forms if settings.written else str.split
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
+            for text in batch["premise"].to_pylist():
+                yield self._words(text)[:LONGEST]
+
+
+def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | None, overwrite: bool = False) -> None:
+    """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
+
+    The vocabulary holds the words above the minimum frequency, most frequent first. Words missing in a vectors file get
+    random vectors with the same standard deviation.
+
+    Args:
+        work: working directory.
+        directory: where to write.
+        settings: dimensions, minimum frequency, epochs, seed, words and method.
+        file: read these vectors instead of training: word2vec binary (.bin), word2vec text or GloVe text.
+        overwrite: replace vectors built with other settings.
+
+    Raises:
+        InputError: no prepared tables, or a damaged vectors file or one with other dimensions.
+        OutputError: the directory is not writable.
+    """
+    tables = made(work).files.get(settings.table)
+    if tables is None:
+        raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work {work}`")
+    vectors_file_hash = input_hashes([file])[file.name] if file else "none"
+    cache_key = {
+        "tables": tables.xxh3,
+        "code": code_fingerprint(__name__),
+        **settings.told,
+        "vectors file": vectors_file_hash,
+    }
+    output = Kept(directory, cache_key, overwrite)
+    premises = Premises(work, settings)
+    counts = Counter(word for words in premises for word in words)
+    frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    if not frequent_words:
+        raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
+    vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
+    _report(work, vocabulary, counts, forms if settings.written else query_words)
+
+    def write(path: Path) -> None:
+        vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
+        path.write_bytes(safetensors.numpy.save({"vectors": _table(vocabulary, vectors, settings)}))
+
+    output.make([VECTORS], write)
+    output.content(VOCABULARY, vocabulary.dumps().encode)
+
+
+def folder_of(written: Method | None) -> str:
+    """Return the default folder of the vectors in a working directory."""
+    return f"vectors-{written}" if written else "vectors"
+
+
+def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
+    """Load the vocabulary and its vectors (terms, dimensions). Raises InputError if they are missing or damaged."""
+    try:
+        return Vocabulary.load(directory / VOCABULARY), safetensors.numpy.load_file(directory / VECTORS)["vectors"]
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        command = "`python -m training prepare vectors --work WORK`"
+        raise InputError(f"{directory}: cannot load word vectors ({error}); run {command}") from None
+
+
+def require_vectors(directory: Path, work: Path, written: Method | None, dimensions: int) -> None:
+    """Raise InputError if the directory has no vectors."""
+    if not (directory / VECTORS).is_file():
+        flags = f" --written {written}" if written else ""
+        flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
+        raise InputError(f"{directory}: no word vectors; run `python -m training prepare vectors --work {work}{flags}`")
+
+
+def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
+    from gensim.models import FastText, Word2Vec
+
+    model_class = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
+    model = model_class(
+        vector_size=settings.dimensions,
+        min_count=settings.minimum_frequency,
+        window=5,
+        sg=1,
+        negative=5,
+        seed=settings.seed,
+        workers=1,  # more workers make training non-deterministic
+        hashfxn=_hash,
+    )
+    model.build_vocab(premises)
+    model.train(premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30)  # gensim logs progress
+    return model.wv
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode())  # Python's hash is randomised per process
+
+
+def _read(file: Path, dimensions: int) -> KeyedVectors:
+    from gensim.models.keyedvectors import KeyedVectors
+
+    try:
+        with file.open("rb") as stream:
+            header = stream.readline().split()
+        binary = file.suffix == ".bin"
+        has_no_header = not binary and len(header) != 2  # GloVe text files have no header
+        vectors = KeyedVectors.load_word2vec_format(str(file), binary=binary, no_header=has_no_header)
+    except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
+        raise InputError(f"{file}: not a word2vec or GloVe file ({error}); name binary word2vec files *.bin") from None
+    size = vectors.vector_size
+    if size != dimensions:
+        raise InputError(f"{file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}")
+    return vectors
+
+
+def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
+    is_known = [term in vectors.key_to_index for term in vocabulary.terms]
+    known_vectors = vectors.vectors[[vectors.key_to_index[t] for t in vocabulary.terms if t in vectors.key_to_index]]
+    if not len(known_vectors):
+        raise InputError("no word of the vocabulary has a vector; use vectors of lower-cased English words")
+    rng = generator(settings.seed, Stream.VECTORS)
+    table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
+    table[is_known] = known_vectors
+    log.info("Vectors: %d of %d terms found, the others initialised at random", len(known_vectors), len(is_known))
+    return table
+
+
+def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
+    """Log which part of the tokens in premises and validation queries the vocabulary covers."""
+    terms = set(vocabulary.terms)
+    coverage = sum(counts[term] for term in terms) / sum(counts.values())
+    queries = pq.read_table(work / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()
+    query_tokens = [word for query in sorted(set(queries)) for word in tokenise(query)]
+    query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
+    log.info("Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of validation-query tokens",
+             len(terms), len(counts), 100 * coverage, 100 * query_coverage)  # fmt: skip

@@ -1,0 +1,92 @@
+"""Plot evaluation results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from training.plotting import figure, png
+
+BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
+
+
+def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
+    """Plot each system's per-topic difference from the baseline, sorted."""
+    columns = 2
+    rows = -(-len(differences) // columns)
+    fig = figure(10, 2.1 * rows)
+    grid = fig.subplots(rows, columns, sharey=True, squeeze=False)
+    for ax in grid.flat[len(differences) :]:
+        ax.set_visible(False)
+    for ax, (system, by_topic) in zip(grid.flat, differences.items(), strict=False):
+        ordered = by_topic.sort_values(ascending=False)
+        ax.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
+        ax.set_title(f"{system}: {(ordered > 0).sum()} topics better, {(ordered < 0).sum()} worse", fontsize=10)
+        ax.axhline(0, color="#444444", linewidth=0.8)
+        ax.set(ylim=(-1, 1))
+        ax.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
+        ax.grid(axis="y", alpha=0.3)
+    return png(fig)
+
+
+def grid_plot(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
+    """Plot a measure over a grid: a curve for one parameter, a heat map for two, one heat map per setting of the others."""
+    if len(axes) == 1:
+        fig = figure(8, 3.5)
+        ax = fig.subplots()
+        ax.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
+        ax.set(xlabel=axes[0], ylabel=measure)
+        ax.grid(alpha=0.3)
+        return png(fig)
+    # the two parameters with most values span the heat maps
+    *remaining, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
+    groups = [((), table)] if not remaining else list(table.groupby(remaining))
+    n_columns = table[remaining[-1]].nunique() if remaining else 1
+    n_rows = -(-len(groups) // n_columns)
+    fig = figure(3.4 * n_columns + 1, 3.2 * n_rows)
+    grid = fig.subplots(n_rows, n_columns, squeeze=False)
+    for ax, (setting, group) in zip(grid.flat, groups, strict=True):
+        values = group.pivot(index=rows, columns=columns, values=measure)
+        image = ax.imshow(values, cmap="viridis", vmin=table[measure].min(), vmax=table[measure].max(), aspect="auto")
+        ax.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
+        ax.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
+        title = ", ".join(f"{name} {value:g}" for name, value in zip(remaining, setting, strict=True))
+        ax.set(xlabel=columns, ylabel=rows, title=title)
+    fig.colorbar(image, ax=list(grid.flat), label=measure)
+    return png(fig)
+
+
+def ablation_plot(table: pd.DataFrame) -> bytes:
+    """Plot, per measure, the effect of removing each feature with its interval, largest loss first.
+
+    Args:
+        table: Rows (measure, feature), columns `measure without difference low high`.
+    """
+    measures = table["measure"].unique()
+    fig = figure(5 * len(measures), 1 + 0.35 * table["without"].nunique())
+    grid = fig.subplots(1, len(measures), squeeze=False)
+    for ax, measure in zip(grid.flat, measures, strict=True):
+        rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
+        positions = range(len(rows))
+        ax.barh(positions, rows["difference"], color=[WORSE if value < 0 else BETTER for value in rows["difference"]])
+        ax.hlines(positions, rows["low"], rows["high"], color="#444444", linewidth=1)
+        ax.set_yticks(positions, [f"without {name}" for name in rows["without"]], fontsize=8)
+        ax.axvline(0, color="#444444", linewidth=0.8)
+        ax.set(xlabel=f"difference in {measure}")
+        ax.locator_params(axis="x", nbins=6)
+        ax.grid(axis="x", alpha=0.3)
+    return png(fig)
+
+
+def coverage_plot(coverage: pd.DataFrame) -> bytes:
+    """Plot relevant documents and retrieved candidates per topic: rows qid, columns `relevant retrieved`."""
+    fig = figure(10, 3)
+    ax = fig.subplots()
+    positions = range(len(coverage))
+    ax.bar(positions, coverage["relevant"], color="#c9d5e3", label="relevant in the corpus")
+    ax.bar(positions, coverage["retrieved"], color=NEUTRAL, label="relevant among the candidates")
+    ax.set_xticks(positions, coverage.index, fontsize=7, rotation=90)
+    ax.set(xlabel="topic", ylabel="documents")
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return png(fig)

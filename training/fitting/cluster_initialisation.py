@@ -1,0 +1,83 @@
+"""Initialise a sparse network: latent terms are clusters of word vectors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import torch
+from msgspec import Meta
+from scipy.sparse import csr_matrix
+
+from submission.errors import UsageError
+from submission.models.ranker import Ranker
+from submission.models.rankers.snrm import BESIDE, SNRM
+from training.data.seeds import Stream, generator
+
+ROUNDS = 15  # later iterations reassign few words
+SMALL = 1e-12
+
+
+class Clusters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the initialisation."""
+
+    threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
+    rarity: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words count alike
+
+
+def begin_with_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clusters, seed: int) -> np.ndarray:
+    """Set a network's filters to centroids of word vectors; return the matching word vectors.
+
+    A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
+    neighbours. The network has no bias, so the threshold is a filter's weight for the common mean direction, which all
+    returned vectors share. The rarity r is ln(1 + frequency rank), relative to the rarest word and raised to `rarity`;
+    by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and Modha 2001), weighted
+    by rarity.
+
+    Args:
+        ranker: an SNRM without hidden layers.
+        vectors: word vectors (V, E), most frequent word first.
+        clusters: threshold and rarity exponent.
+        seed: seed of the initial centroids.
+
+    Returns:
+        vectors (V, E), float32.
+
+    Raises:
+        UsageError: not an SNRM, hidden layers, or more latent terms than words.
+    """
+    if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
+        raise UsageError("[clusters] initialises an snrm without hidden layers only; remove it from the recipe")
+    cluster_count = ranker.config.latent
+    if cluster_count > len(vectors):
+        raise UsageError(f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it")
+    mean = vectors.mean(0, keepdims=True)
+    mean_direction = _unit(mean)
+    centred = vectors - mean
+    unit_vectors = _unit(centred - (centred @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean direction
+    rarity = np.log(1 + np.arange(1, len(vectors) + 1))
+    centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, generator(seed, Stream.CLUSTERS))
+    weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
+    weight[:, :, BESIDE] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
+    word_weights = (rarity / rarity.max()) ** clusters.rarity
+    result: np.ndarray = ((unit_vectors + mean_direction) * word_weights[:, None]).astype(np.float32)
+    return result
+
+
+def _spherical_k_means(words: np.ndarray, weights: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Return unit centroids (number, E) of unit vectors (V, E), weighted by weights (V,)."""
+    probabilities = weights / weights.sum()
+    centroids = words[rng.choice(len(words), number, replace=False, p=probabilities)]
+    for _ in range(ROUNDS):
+        nearest = (words @ centroids.T).argmax(1)
+        sums = csr_matrix((weights.astype(words.dtype), (nearest, np.arange(len(words)))), (number, len(words))) @ words
+        empty = np.linalg.norm(sums, axis=1) < SMALL
+        sums[empty] = words[rng.choice(len(words), int(empty.sum()), replace=False, p=probabilities)]
+        centroids = _unit(sums)
+    return centroids
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    result: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALL)
+    return result

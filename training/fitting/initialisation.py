@@ -1,0 +1,134 @@
+"""Build a recipe's network, initialised from word vectors or a pretrained encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from submission.errors import UsageError
+from submission.inference.enricher_checkpoint import ENRICHERS
+from submission.inference.pretrained import Pretrained
+from submission.inference.ranker_checkpoint import RANKERS, open_checkpoint
+from submission.models.bert import BERTNetwork, BERTRanker
+from submission.models.enricher import Enricher
+from submission.models.network import Network
+from submission.models.ranker import LatentRanker, Ranker
+from submission.storage.atomic_files import sha256
+from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
+from submission.text.vocabulary import Vocabulary
+from training.data import word_vectors
+from training.data.work_directory import made
+from training.fitting.cluster_initialisation import begin_with_clusters
+from training.fitting.recipe import Recipe, TaskSpec
+from training.fitting.trainable import Trainee
+
+
+def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+    """Build and initialise a network with the recipe's seed.
+
+    Args:
+        recipe: the recipe.
+        vectors: folder of the word vectors.
+        checkpoints: folder of the checkpoints to initialise from.
+
+    Raises:
+        InputError: no word vectors.
+        UsageError: vectors or sizes do not fit.
+        CheckpointError: encoder or initial checkpoint missing.
+    """
+    torch.manual_seed(recipe.seed)
+    return recipe.task.build(recipe, vectors, checkpoints)
+
+
+class NetworkOfTexts(TaskSpec, frozen=True):
+    """Base of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
+
+    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+        """Build a BERT network or a word network."""
+        if issubclass(recipe.network_class, BERTNetwork):
+            return _bert_network(recipe, checkpoints)
+        return _word_network(recipe, vectors)
+
+
+def made_of(recipe: Recipe, given: dict[str, Any]) -> Network:
+    """Instantiate the network from the recipe's sizes and the fields derived from data. Raises UsageError."""
+    network_class = recipe.network_class
+    try:
+        return network_class(network_class.Config(**given, **recipe.network))
+    except (ValueError, RuntimeError, ZeroDivisionError) as error:
+        raise UsageError(f"cannot build {network_class.name()} from [network] {recipe.network} ({error}); change it") from None
+
+
+def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
+    vocabulary, word_table, source = vectors_of(recipe, vectors)
+    ranker = made_of(recipe, {"vocabulary": len(vocabulary)})
+    assert isinstance(ranker, Ranker)
+    if recipe.clusters:
+        word_table = begin_with_clusters(ranker, word_table, recipe.clusters, recipe.seed)
+    elif isinstance(ranker, LatentRanker):  # unit vectors, as in the authors' code
+        word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
+    ranker.state_dict()["embedding.weight"].zero_()  # also the unknown word's
+    fill(ranker, word_table)
+    return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
+
+
+def vectors_of(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
+    """Load the vocabulary, its vectors (V, E) and their provenance.
+
+    Raises:
+        InputError: no word vectors.
+        UsageError: vectors of surface tokens instead of normalised words, or the reverse.
+    """
+    vocabulary, word_table = word_vectors.load(vectors)
+    record = made(vectors).decided_by
+    stored_method, expected_method = record.get("written"), recipe.task.written
+    if stored_method != expected_method:
+        units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
+        command = f"`prepare vectors --written {expected_method}`" if expected_method else "`prepare vectors` without --written"
+        raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run {command}")
+    if recipe.terms:
+        vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.terms]), word_table[: recipe.terms]
+    return vocabulary, word_table, {"vectors": {**record, "sha256": sha256(vectors / word_vectors.VECTORS)}}
+
+
+def fill(network: Network, vectors: np.ndarray) -> None:
+    """Copy word vectors into the last rows of the embedding table, after padding and unknown.
+
+    Raises:
+        UsageError: other dimensions.
+    """
+    weight = network.state_dict()["embedding.weight"]
+    if weight.shape[1] != vectors.shape[1]:
+        raise UsageError(
+            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}; change it or run "
+            f"`prepare vectors --dimensions {weight.shape[1]}`"
+        )
+    weight[-len(vectors) :] = torch.from_numpy(vectors)
+    for module in network.modules():
+        if isinstance(module, nn.Embedding):
+            module.sparse = True  # a batch touches few rows; see LazyAdam
+
+
+def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
+    pretrained = Pretrained(recipe.encoder.name)
+    network = made_of(recipe, pretrained.config(recipe.encoder.frozen))
+    assert isinstance(network, BERTNetwork)
+    network.load_state_dict({**network.state_dict(), **pretrained.tensors(), **(pretrained.pooler() if network.pooled else {})})
+    source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
+    if recipe.encoder.start:
+        initial = open_checkpoint(checkpoints / recipe.encoder.start)
+        if not isinstance(initial.ranker, BERTRanker):
+            raise UsageError(f"encoder.start: {recipe.encoder.start!r} has no encoder; name a BERT checkpoint")
+        weights = {name: tensor for name, tensor in initial.ranker.state_dict().items() if name.startswith("encoder.")}
+        network.load_state_dict({**network.state_dict(), **weights})
+        source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": initial.fingerprint}
+    if recipe.encoder.bfloat16:
+        network.encoder.autocast = torch.bfloat16
+    if isinstance(network, Enricher):
+        return Trainee(ENRICHERS, network, network.Reader.load(pretrained.folder, network.config), pretrained, source)
+    assert isinstance(network, Ranker)
+    return Trainee(RANKERS, network, PieceTokeniser.load(pretrained.folder, recipe.lengths), pretrained, source)

@@ -1,0 +1,62 @@
+"""Plot learning curves: loss, validation metrics, sparsity (Entezari 2020, figures 4.2-4.9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from training.plotting import figure, png
+
+COLOURS = ("#d1495b", "#30638e", "#3c8d5a")
+SPARSITY = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks only
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Axis labels of a learning curve and the metric that selects the checkpoint."""
+
+    loss: str
+    measures: tuple[str, str, str]
+    decisive: str  # selects the checkpoint, unless `keeps_last`
+    scale: str  # axis label of the metrics
+    unit: str  # unit of the validation items, plural
+    keeps_last: bool = False  # keep the last network, not the best
+
+    @property
+    def kept_epoch(self) -> str:
+        """Return the metrics key of the selected network's epoch."""
+        return "last epoch" if self.keeps_last else "best epoch"
+
+    def kept(self, rows: list[dict[str, float]]) -> dict[str, float]:
+        """Return the row of the selected network: the best one (the first of ties) or the last."""
+        return rows[-1] if self.keeps_last else max(rows, key=lambda row: row[self.decisive])
+
+
+def draw(title: str, curve: Curve, rows: list[dict[str, float]]) -> bytes:
+    """Render the rows of a training log as PNG."""
+    colours = {name: colour for name, colour in SPARSITY.items() if name in rows[0]}
+    panels = 3 if colours else 2
+    plot = figure(7, 3 * panels)
+    loss_axes, metric_axes, *sparsity_axes = plot.subplots(panels, 1, sharex=True)
+    epochs = [row["epoch"] for row in rows]
+    loss_axes.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
+    loss_axes.set(title=title, ylabel=curve.loss)
+    if min(row["loss"] for row in rows) >= 0:
+        loss_axes.set(ylim=(0, None))
+    for name, colour in zip(curve.measures, COLOURS, strict=True):
+        metric_axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
+    selected = curve.kept(rows)
+    label = f"{curve.decisive}: {selected[curve.decisive]:.1f} at epoch {selected['epoch']:.2f}"
+    label = f"{'last' if curve.keeps_last else 'best'} {label}"
+    metric_axes.plot(selected["epoch"], selected[curve.decisive], "o", color="blue", markersize=8, label=label)
+    metric_axes.set(ylabel=curve.scale)
+    for axes in sparsity_axes:
+        for name, colour in colours.items():
+            axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
+        axes.set(ylabel="zeros in latent vectors (%)")
+        axes.legend(loc="best", frameon=False)
+    (sparsity_axes or [metric_axes])[-1].set(xlabel="epoch")
+    legend = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
+    metric_axes.legend(**legend, frameon=False, columnspacing=1.2, handletextpad=0.4)
+    for axes in (loss_axes, metric_axes, *sparsity_axes):
+        axes.grid(alpha=0.3)
+    return png(plot)

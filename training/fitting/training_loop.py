@@ -1,0 +1,75 @@
+"""Train a network with Adam and validate several times per epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+
+from training.fitting.distributed import ALONE, Processes
+from training.fitting.schedule import Schedule
+from training.fitting.task import N, Task, diverged
+from training.fitting.training_state import State
+
+
+def train(
+    network: N,
+    optimiser: torch.optim.Optimizer,
+    task: Task[N],
+    schedule: Schedule,
+    state: State,
+    steps: Iterable[int],
+    processes: Processes = ALONE,
+) -> Iterator[dict[str, float]]:
+    """Train a network and yield after each validation.
+
+    Args:
+        network: on the task's device.
+        optimiser: parameter groups need `initial_lr`.
+        task: examples and loss.
+        schedule: batches, learning rate and validation steps.
+        state: updated in place.
+        steps: remaining steps.
+        processes: rank 0 validates.
+
+    Yields:
+        The log row of each validation.
+
+    Raises:
+        TrainingError: the loss is not finite, or the network scores everything alike.
+    """
+    network.train()
+    for step in steps:
+        for param_group in optimiser.param_groups:
+            param_group["lr"] = param_group["initial_lr"] * schedule.rate(step)
+        processes.seed(schedule.recipe.seed, step)
+        micro_batch_size = schedule.recipe.training.micro_batch_size
+        loss = take_step(network, optimiser, task, schedule.rows(step), micro_batch_size, processes)
+        if not np.isfinite(loss):
+            raise diverged(step + 1, f"the loss is {loss}")
+        state.step = step + 1
+        state.losses.append(loss)
+        if schedule.validates(step) and processes.number == 0:
+            metrics = task.validated(network, state.step)
+            mean_loss = round(float(np.mean(state.losses)), 6)
+            epoch = round(state.step / schedule.per_epoch, 3)
+            log_row = {"step": state.step, "epoch": epoch, "loss": mean_loss, **metrics}
+            state.rows.append(log_row)
+            state.losses = []
+            yield log_row
+
+
+def take_step(
+    network: N,
+    optimiser: torch.optim.Optimizer,
+    task: Task[N],
+    rows: np.ndarray,
+    micro: int,
+    processes: Processes = ALONE,
+) -> float:
+    """Take one optimiser step over a batch (B,) in micro-batches; return the loss."""
+    loss = processes.backward(network, task, rows, micro)
+    optimiser.step()
+    optimiser.zero_grad()
+    return loss

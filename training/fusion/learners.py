@@ -1,0 +1,118 @@
+"""Learners of the fusion: ridge regression, RankNet and LambdaMART."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from sklearn.linear_model import Ridge
+from torch import nn
+from torch.nn import functional
+
+from submission.errors import TrainingError
+from training.fusion.labels import Labelled
+from training.fusion.recipe import LambdaMART, RankNet
+
+if TYPE_CHECKING:
+    import lightgbm
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A fitted ridge regression, the model of a fusion's checkpoint."""
+
+    intercept: float
+    of: dict[str, float]  # by feature name
+
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        """Score standardised features (N, F)."""
+        # No matrix product: it may round equal rows differently.
+        return np.asarray(self.intercept + (features * np.array(list(self.of.values()))).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A fitted RankNet."""
+
+    layers: nn.Module
+
+    @torch.inference_mode()
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        """Score standardised features (N, F)."""
+        return np.asarray(self.layers(torch.from_numpy(features)).squeeze(1))
+
+
+@dataclass(frozen=True)
+class Trees:
+    """A fitted LambdaMART model."""
+
+    booster: lightgbm.Booster
+
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        """Score standardised features (N, F)."""
+        return np.asarray(self.booster.predict(features, num_threads=1))
+
+
+def ridge(labelled: Labelled, alpha: float) -> Weights:
+    """Fit ridge regression (Hoerl and Kennard 1970)."""
+    model = Ridge(alpha, solver="cholesky").fit(labelled.features, labelled.labels)
+    return Weights(float(model.intercept_), dict(zip(labelled.names, model.coef_.tolist(), strict=True)))
+
+
+def ranknet(labelled: Labelled, settings: RankNet, seed: int) -> Layers:
+    """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
+
+    P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3); the loss is the mean negative log-likelihood over all pairs with
+    label_i > label_j.
+
+    Raises:
+        TrainingError: If no topic has two documents with different labels.
+    """
+    is_better = labelled.labels[:, None] > labelled.labels
+    is_same_topic = labelled.topics[:, None] == labelled.topics
+    better, worse = map(torch.from_numpy, np.nonzero(is_better & is_same_topic))  # (pairs,) each
+    if not len(better):
+        raise TrainingError("no topic has two documents with different labels. Do the qrels match the input?")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = _layers(labelled.features.shape[1], settings.hidden)
+    features = torch.from_numpy(labelled.features)
+    optimiser = torch.optim.Adam(layers.parameters(), settings.learning_rate, weight_decay=settings.decay)
+    for _ in range(settings.steps):
+        optimiser.zero_grad()
+        scores = layers(features).squeeze(1)
+        loss = -functional.logsigmoid(scores[better] - scores[worse]).mean()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch: untyped
+        optimiser.step()
+    return Layers(layers)
+
+
+def _layers(features: int, hidden: int) -> nn.Module:
+    """Build RankNet in double precision; without hidden units, a weighted sum."""
+    output_layer = nn.Linear(hidden or features, 1, bias=False)  # a bias cancels in score differences
+    return (nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), output_layer) if hidden else output_layer).double()
+
+
+def lambdamart(labelled: Labelled, settings: LambdaMART, seed: int) -> Trees:
+    """Fit LambdaMART, gradient-boosted trees that optimise nDCG (Burges 2010); the gain of label l is 2^l - 1."""
+    import lightgbm  # needs libgomp
+
+    order = np.argsort(labelled.topics, kind="stable")  # LightGBM expects rows grouped by topic
+    _, sizes = np.unique(labelled.topics, return_counts=True)
+    values, grades = np.unique(labelled.labels, return_inverse=True)  # LightGBM requires integer labels
+    parameters = {
+        "objective": "lambdarank",
+        "label_gain": (np.exp2(values) - 1).tolist(),
+        "num_leaves": settings.leaves,
+        "min_data_in_leaf": settings.least,
+        "learning_rate": settings.learning_rate,
+        "seed": seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "num_threads": 1,
+        "verbosity": -1,
+    }
+    documents = lightgbm.Dataset(labelled.features[order], grades[order], group=sizes)
+    return Trees(lightgbm.train(parameters, documents, settings.trees))

@@ -1,0 +1,115 @@
+"""Sample sentence pairs for the teacher to label (Thakur et al. 2021, section 3.1).
+
+A sample is a sorted array (pairs, 2) of sentence indices, lower index first, without self pairs, gold pairs and duplicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from submission.retrieval.conclusion_bm25 import ConclusionIndex
+
+ROWS = 512  # rows of the similarity matrix computed at once
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Distinct sentences of the gold pairs, in order of occurrence."""
+
+    texts: list[str]
+    topics: np.ndarray  # (sentences,) topic indices
+    gold: np.ndarray  # (pairs, 2) sentence indices of the gold pairs, lower index first
+
+    @classmethod
+    def of(cls, pairs: pd.DataFrame) -> Sentences:
+        """Collect the sentences of gold pairs `first second topic`."""
+        indices, texts = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
+        topics = np.zeros(len(texts), dtype=np.int64)
+        topics[indices] = np.tile(pd.factorize(pairs["topic"])[0], 2)
+        return cls(list(texts), topics, np.sort(indices.reshape(2, -1).T, axis=1))
+
+    def pairs(self, sample: np.ndarray) -> pd.DataFrame:
+        """Return a sample as a frame `first second`."""
+        texts = np.array(self.texts, dtype=object)
+        return pd.DataFrame({"first": texts[sample[:, 0]], "second": texts[sample[:, 1]]})
+
+    def partners(self) -> list[np.ndarray]:
+        """Return, per sentence, the excluded partners: itself and its gold partners."""
+        pairs = np.concatenate([self.gold, self.gold[:, ::-1], np.repeat(np.arange(len(self.texts))[:, None], 2, axis=1)])
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        return np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)
+
+
+def random(sentences: Sentences, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Sample at most `number` within-topic pairs uniformly.
+
+    Within topics, as the 723,540 random BWS pairs of Thakur et al. (2021) are about all within-topic pairs.
+    """
+    members = [np.flatnonzero(sentences.topics == topic) for topic in range(sentences.topics.max() + 1)]
+    sizes = np.array([len(group) * (len(group) - 1) // 2 for group in members])
+    n_draws = min(number + len(sentences.gold), int(sizes.sum()))  # enough pairs remain after gold pairs are removed
+    indices = rng.permutation(rng.choice(int(sizes.sum()), n_draws, replace=False))
+    starts = sizes.cumsum() - sizes
+    topic_of = np.searchsorted(sizes.cumsum(), indices, side="right")
+    higher, lower = _unordered(indices - starts[topic_of])
+    pairs = np.empty((n_draws, 2), dtype=np.int64)
+    for topic, group in enumerate(members):
+        in_topic = topic_of == topic
+        pairs[in_topic] = np.stack([group[lower[in_topic]], group[higher[in_topic]]], axis=1)
+    return _ordered(pairs[~_among(pairs, sentences.gold)][:number])
+
+
+def bm25(sentences: Sentences, k: int) -> np.ndarray:
+    """Pair each sentence with its top `k` others by BM25; ties by index; sentences without a common term are skipped."""
+    docnos = [str(index) for index in range(len(sentences.texts))]
+    index = ConclusionIndex.of(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
+    text_index = np.empty(len(docnos), dtype=np.int64)  # index of each sentence's normalised text
+    for position, duplicates in enumerate(index.docnos):
+        text_index[np.array(duplicates, dtype=np.int64)] = position
+    return _nearest(sentences, (index.scores(text)[text_index] for text in sentences.texts), k, least=0.0)
+
+
+def semantic(sentences: Sentences, vectors: np.ndarray, k: int) -> np.ndarray:
+    """Pair each sentence with its top `k` others by cosine similarity; ties by index.
+
+    Args:
+        sentences: Sentence pool.
+        vectors: Embeddings (sentences, dimensions) of a bi-encoder trained on gold.
+        k: Maximum partners per sentence.
+    """
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    blocks = (unit[start : start + ROWS] @ unit.T for start in range(0, len(unit), ROWS))
+    return _nearest(sentences, (row for block in blocks for row in block), k, least=-np.inf)
+
+
+def _nearest(sentences: Sentences, scores: Iterable[np.ndarray], k: int, least: float) -> np.ndarray:
+    """Pair each sentence with its top `k` allowed partners that score above `least`."""
+    samples = []
+    for index, (row, excluded) in enumerate(zip(scores, sentences.partners(), strict=True)):
+        row[excluded] = -np.inf
+        candidates = np.flatnonzero(row > least)
+        if len(candidates) > k:
+            candidates = candidates[row[candidates] >= np.partition(row[candidates], -k)[-k]]
+        top = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
+        samples.append(np.stack([np.minimum(top, index), np.maximum(top, index)], axis=1))
+    return np.unique(np.concatenate(samples), axis=0)
+
+
+def _unordered(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Decode triangular indices: 0 → (1, 0), 1 → (2, 0), 2 → (2, 1), …"""
+    higher = ((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # exact for indices below 2**50
+    return higher, numbers - higher * (higher - 1) // 2
+
+
+def _among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Test which pairs occur in `others`."""
+    base = max(int(pairs.max(initial=0)), int(others.max(initial=0))) + 1
+    return np.isin(pairs @ [base, 1], others @ [base, 1])
+
+
+def _ordered(pairs: np.ndarray) -> np.ndarray:
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]

@@ -1,0 +1,194 @@
+"""Reproduce the table of Thakur et al. (2021): every network of every task, with the published results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+
+from submission.errors import UsageError, nearest
+from submission.inference.pretrained import Pretrained
+from submission.storage.cache_directory import Work
+from submission.storage.code_fingerprint import code_fingerprint
+from training.data.datasets.sentence_pairs import TASKS, Gold
+from training.experiment import Experiment, run
+from training.studies.augmented_sbert.metrics import CLASSES, DEGREES
+from training.studies.augmented_sbert.published import PAPER, Published
+from training.studies.augmented_sbert.trial import (
+    ADAPTED,
+    BASELINE,
+    BI_ENCODER,
+    CROSS_ENCODER,
+    STRATEGIES,
+    UNADAPTED,
+    UNTRAINED,
+    Result,
+    Settings,
+    Starts,
+    Trial,
+)
+
+log = logging.getLogger(__name__)
+
+ONCE = (BASELINE, UNTRAINED)  # independent of the seed
+REPEATED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
+ADAPTATIONS = (("bws_cross", "mrpc"), ("mrpc", "bws_cross"))  # (source, target)
+
+
+class Cell(NamedTuple):
+    """One repetition of a network on a task."""
+
+    task: str
+    repetition: int
+    row: str
+    source: str = ""  # source task of a domain adaptation
+
+
+class Networks(Experiment[Cell, Result]):
+    """Experiment over all networks. Create a new instance to see results cached by worker processes."""
+
+    name, unit, result = "augmented", "pairs", Result
+
+    def __init__(
+        self,
+        gold: Mapping[str, Gold],
+        repetitions: int,
+        settings: Settings,
+        teacher: Pretrained,
+        student: Pretrained,
+        work: Work,
+        device: torch.device,
+    ) -> None:
+        """Create the trials of all tasks.
+
+        Raises:
+            OutputError: If the cache directory cannot be written.
+        """
+        code = code_fingerprint(Trial.__module__)
+        self._settings = settings
+        encoders = Starts(teacher.folder, student.folder)
+        self._trials: dict[tuple[str, int], Trial] = {}
+        for task, dataset in gold.items():
+            data = [split.to_csv(index=False) for split in (dataset.train, dataset.dev, dataset.test)]
+            for repetition in range(repetitions):
+                key = repr((astuple(settings), repetition, teacher.sha256, student.sha256, code, device.type, data))
+                cache = work.place(f"augmented-{task}-{repetition}", key)
+                self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, cache, device)
+
+    def key(self, cell: Cell) -> object:
+        """Return the network and the trials' names, which contain hashes of data and settings."""
+        return cell.row, [trial.name for trial in self._of(cell) if trial]
+
+    def group(self, cell: Cell) -> tuple[str, int]:
+        """Return the trial; its networks depend on each other."""
+        return cell.task, cell.repetition
+
+    def size(self, cell: Cell) -> int:
+        """Estimate the number of training pairs."""
+        relative_costs = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
+        factor = 2 if cell.row == STRATEGIES[-1] else 1
+        gold = self._trials[self.group(cell)].gold
+        return 1 + round(len(gold.train) * relative_costs.get(cell.row, 1.0 + factor * self._settings.silver))
+
+    def compute(self, cell: Cell) -> Result:
+        """Train and evaluate a network.
+
+        Raises:
+            TrainingError: If all pairs get the same score.
+        """
+        trial, source = self._of(cell)
+        result = trial.result(cell.row, source)
+        log.info(
+            "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
+            cell.task, cell.repetition + 1, _name(cell), result.test, result.dev, result.silver, result.seconds,
+        )  # fmt: skip
+        return result
+
+    def _of(self, cell: Cell) -> tuple[Trial, Trial | None]:
+        """Return the trials of a cell's task and source task."""
+        return self._trials[self.group(cell)], self._trials[cell.source, cell.repetition] if cell.source else None
+
+
+def table(
+    directory: Path,
+    tasks: Sequence[str],
+    repetitions: int,
+    settings: Settings,
+    teacher: Pretrained,
+    student: Pretrained,
+    work: Work,
+    device: torch.device,
+    processes: int,
+) -> pd.DataFrame:
+    """Train and evaluate all networks; results are cached.
+
+    Args:
+        directory: Published data sets, one directory each.
+        tasks: Task names. Source tasks of adaptations are trained too.
+        repetitions: Number of repetitions with different seeds.
+        settings: Sizes and learning rates.
+        teacher: Initial encoder of the teachers.
+        student: Initial encoder of the students.
+        work: Working directory; caches results.
+        device: Device to compute on.
+        processes: Trials run in parallel; times are per process.
+
+    Returns:
+        One row per task and network: mean and standard deviation on test and dev (percent), mean silver pairs and seconds, and
+        the published results.
+
+    Raises:
+        UsageError: If a task is unknown.
+        InputError: If data are missing or malformed.
+        TrainingError: If a network does not learn.
+        OutputError: If a file cannot be written.
+    """
+    unknown = [task for task in tasks if task not in TASKS]
+    if unknown:
+        raise UsageError(f"unknown task '{unknown[0]}'; {nearest(unknown[0], TASKS)}")
+    sources = [source for source, target in ADAPTATIONS if target in tasks]
+    gold = {task: TASKS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
+    cells = _cells(tasks, repetitions)
+    results: dict[Cell, Result] = {}
+    for is_adapted in (False, True):  # adaptations last: they need the source task's networks
+        batch = [cell for cell in cells if bool(cell.source) == is_adapted]
+        results |= run(Networks(gold, repetitions, settings, teacher, student, work, device), batch, work.directory, processes)
+    return _table(gold, {cell: results[cell] for cell in cells})
+
+
+def _cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
+    """List the cells, repetition by repetition."""
+    cells = [Cell(task, 0, row) for task in tasks for row in ONCE]
+    for repetition in range(repetitions):
+        cells += [Cell(task, repetition, row) for task in tasks for row in REPEATED]
+        for source, target in ADAPTATIONS:
+            if target in tasks:
+                cells += [Cell(target, repetition, row, source) for row in (UNADAPTED, ADAPTED)]
+    return cells
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.row} from {cell.source}" if cell.source else cell.row
+
+
+def _table(gold: dict[str, Gold], results: dict[Cell, Result]) -> pd.DataFrame:
+    """Tabulate means and standard deviations over repetitions with the published results."""
+    rows = []
+    for task in dict.fromkeys(cell.task for cell in results):
+        for name in dict.fromkeys(_name(cell) for cell in results if cell.task == task):
+            group = [result for cell, result in results.items() if cell.task == task and _name(cell) == name]
+            values = pd.DataFrame([(result.test, result.dev, result.silver, result.seconds) for result in group])
+            means, deviations = values.mean(), values.std()
+            published = PAPER[task].get(name, Published(*[None] * 5))  # type: ignore[arg-type]  # an empty row
+            rows.append({
+                "task": task, "measure": CLASSES if gold[task].classes else DEGREES, "network": name,
+                "test": means[0], "test deviation": deviations[0], "dev": means[1], "dev deviation": deviations[1],
+                "repetitions": len(group), "silver": means[2], "seconds": means[3],
+                **{f"paper {field.replace('_', ' ')}": value for field, value in published._asdict().items()},
+            })  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,78 @@
+"""Re-rank by a weighted sum of relevance and quality; select depth and weight on Webis-ArgQuality-20.
+
+Webis-ArgQuality-20 judges relevance and quality of all its texts. Depth and weight are selected by cross-validation.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+
+from submission import __version__
+from submission.fusion.quality import Reordering
+from training.data.datasets.webis_argquality import MODELS
+from training.fitting.listwise import dense_ranks
+from training.studies.argument_quality.folds import folds
+
+DEPTHS = (10, 20, 30, 50)  # re-ranking depths
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of quality; relevance has 1
+POINTS = tuple(Reordering(__version__, depth, weight) for depth, weight in itertools.product(DEPTHS, WEIGHTS))
+GIVEN, ALONE = WEIGHTS.index(0.0), len(POINTS)  # weight 0; extra index: ranked by quality only
+GAINS = ("relevance", "score")  # columns of judgments: relevance, combined quality
+MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 quality")
+HELD, RAISED = MEASURES.index("nDCG@5 relevance"), MEASURES.index("nDCG@5 quality")
+LOSS = 0.01  # allowed loss in relevance on the selection topics
+FOLDS = 5
+
+
+def values(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
+    """Evaluate all grid points, and ranking by quality only: (topics, points + 1, MEASURES).
+
+    Args:
+        judged: Webis-ArgQuality-20, see `webis.read`.
+        quality: Quality scores (texts,), larger is better.
+
+    Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of lower grades
+    in its topic (0 for non-arguments); the ideal is the best order of the ranking. Relevance is -log(rank), as the rankings
+    have no scores.
+    """
+    texts = judged.assign(quality=quality)
+    for name in GAINS:
+        texts[name] = texts.groupby("qid")[name].transform(lambda grades: dense_ranks(grades.to_numpy()) - 1.0)
+    return np.stack([np.mean([_of_list(group, model) for model in MODELS], axis=0) for _, group in texts.groupby("qid")])
+
+
+def _of_list(texts: pd.DataFrame, model: str) -> np.ndarray:
+    """Evaluate all grid points on one retrieval model's ranking: (points + 1, MEASURES)."""
+    ranking = texts[texts[model].notna()].sort_values(model)
+    relevance, quality = -np.log(ranking[model].to_numpy()), ranking["quality"].to_numpy()
+    scores = [*(point.scores(relevance, quality[: point.documents]) for point in POINTS), quality]
+    orders = np.argsort(-np.stack(scores), axis=1, kind="stable")
+    return np.stack([_ndcg(ranking[gain].to_numpy()[orders], depth) for gain in GAINS for depth in (5, 10)], axis=1)
+
+
+def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
+    """Compute nDCG (orders,) of several orders of a ranking from their gains (orders, documents)."""
+    discounts = 1 / np.log2(np.arange(2, depth + 2))
+    dcg, ideal = (ordered[:, :depth] @ discounts[: gains.shape[1]] for ordered in (gains, -np.sort(-gains, axis=1)))
+    ndcg: np.ndarray = dcg / ideal
+    return ndcg
+
+
+def chosen(quality: np.ndarray, *relevance: np.ndarray) -> int:
+    """Select the point with the best mean quality among those that lose at most LOSS in each mean relevance (points,)."""
+    is_feasible = np.all([means >= means[GIVEN] - LOSS for means in relevance], axis=0)
+    return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
+
+
+def cross_validated(grid_values: np.ndarray) -> np.ndarray:
+    """Evaluate each topic at the point selected on the other folds: (topics, MEASURES)."""
+    held_out = np.empty_like(grid_values[:, 0])
+    topic_names = [str(topic) for topic in range(len(grid_values))]
+    for fold in folds(topic_names, FOLDS, 0, 0):
+        test = np.isin(topic_names, list(fold.test))
+        means = grid_values[~test, :ALONE].mean(axis=0)
+        held_out[test] = grid_values[test, chosen(means[:, RAISED], means[:, HELD])]
+    return held_out
