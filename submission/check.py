@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.data.args_me import ArgsMe
-from submission.data.args_me_ids import differing
-from submission.data.collection import empty, long_enough, refuse_empty
-from submission.data.dataset import Input
-from submission.data.run_validation import TIRA, by_kind, run_faults
-from submission.errors import CheckpointError, FaultsError, InputError, counted
-from submission.progress import progress
-from submission.storage.atomic_files import write_whole
+from submission.data.args_me import ArgsMeReader
+from submission.data.args_me_ids import find_mismatches
+from submission.data.collection import count_empty, select_collection, validate_collection
+from submission.data.dataset import Dataset
+from submission.data.run_validation import TIRA_ERROR, find_run_issues, summarise_issues
+from submission.errors import CheckFailedError, CheckpointError, InputError, pluralise
+from submission.progress import track
+from submission.storage.atomic_files import write_atomic
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.execution import walk
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import iter_components
 
-FAULTS_SHOWN = 20  # per source; further errors are counted
+MAX_ISSUES_SHOWN = 20  # per source; further errors are counted
 
 
 @dataclass
@@ -28,52 +28,52 @@ class Report:
 
     lines: list[str] = field(default_factory=list)
     exit_code: int = 0
-    number: int = 0
+    error_count: int = 0
 
-    def ok(self, what: str) -> None:
+    def add_ok(self, text: str) -> None:
         """Add a line for a passed check."""
-        self.lines.append(f"OK     {what}")
+        self.lines.append(f"OK     {text}")
 
-    def note(self, what: str) -> None:
+    def add_note(self, what: str) -> None:
         """Add a line of information."""
         self.lines.append(f"NOTE   {what}")
 
-    def refuse_faults(self) -> None:
+    def raise_if_errors(self) -> None:
         """Raise FaultsError with the exit code of the first error, if there are errors."""
-        if self.number:
-            raise FaultsError(f"{counted(self.number, 'error')}, see above", self.exit_code)
+        if self.error_count:
+            raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
 
-    def faults(self, found: list[str], exit_code: int, number: int | None = None) -> None:
+    def add_issues(self, issues: list[str], exit_code: int, count: int | None = None) -> None:
         """Add error lines, at most FAULTS_SHOWN.
 
         Args:
-            found: Messages.
+            issues: Messages.
             exit_code: Exit code of the errors.
-            number: Number of errors, if a line stands for several.
+            count: Number of errors, if a line stands for several.
         """
-        self.lines += [f"ERROR  {issue}" for issue in found[:FAULTS_SHOWN]]
-        if len(found) > FAULTS_SHOWN:
-            self.lines.append(f"ERROR  … and {len(found) - FAULTS_SHOWN} more")
-        if found:
+        self.lines += [f"ERROR  {issue}" for issue in issues[:MAX_ISSUES_SHOWN]]
+        if len(issues) > MAX_ISSUES_SHOWN:
+            self.lines.append(f"ERROR  … and {len(issues) - MAX_ISSUES_SHOWN} more")
+        if issues:
             self.exit_code = self.exit_code or exit_code
-            self.number += len(found) if number is None else number
+            self.error_count += len(issues) if count is None else count
 
 
-def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: Path | None) -> Report:
+def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
     """Validate an input directory, all checkpoints present and run files.
 
     Args:
-        directory: Input directory.
+        input_dir: Input directory.
         runs: Runs for this input.
-        checkpoints: Checkpoint directory.
-        differing_file: Output file for the ids of documents that differ from args.me 2020-04-01, one per line.
+        checkpoint_dir: Checkpoint directory.
+        mismatched_ids_file: Output file for the ids of documents that differ from args.me 2020-04-01, one per line.
 
     Raises:
         OutputError: If differing_file is not writable.
     """
     report = Report()
-    topics, documents = _check_input(directory, differing_file, report)
-    _check_checkpoints(Checkpoints(checkpoints), report)
+    topics, documents = _check_input(input_dir, mismatched_ids_file, report)
+    _check_checkpoints(CheckpointStore(checkpoint_dir), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
         _check_run(run, topics, docnos, report)
@@ -81,91 +81,95 @@ def check(directory: Path, runs: list[Path], checkpoints: Path, differing_file: 
 
 
 def _check_run(run: Path, topics: list[str] | None, docnos: set[str] | None, report: Report) -> None:
-    issues = run_faults(run, topics, docnos)
+    issues = find_run_issues(run, topics, docnos)
     if issues:
-        tira_count = sum(issue.level == TIRA for issue in issues)
+        tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
         stricter_count = len(issues) - tira_count
-        report.note(f"{run}: {counted(tira_count, 'TIRA error')}, {counted(stricter_count, 'stricter check')}, by kind:")
-        report.faults(by_kind(run, issues), InputError.exit_code, number=len(issues))
+        report.add_note(
+            f"{run}: {pluralise(tira_count, 'TIRA error')}, {pluralise(stricter_count, 'stricter check')}, by kind:"
+        )
+        report.add_issues(summarise_issues(run, issues), InputError.exit_code, count=len(issues))
     else:
-        report.ok(f"{run}")
+        report.add_ok(f"{run}")
 
 
 def _check_input(directory: Path, differing_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
     """Return topic ids and documents, each None if it has errors; uses the same readers as `rank`."""
     try:
-        source = Input(directory)
+        source = Dataset(directory)
     except InputError as error:
-        report.faults([str(error)], InputError.exit_code)
+        report.add_issues([str(error)], InputError.exit_code)
         return None, None
-    report.note(source.note)
-    form = source.form
-    topics, faults = form.topics()
+    report.add_note(source.description)
+    form = source.reader
+    topics, faults = form.read_topics()
     _report(report, f"{len(topics)} topics", faults, InputError.exit_code)
-    documents, more = form.documents()
-    if not more and not source.list_file:
-        more = _collection_faults(documents, form.shortest_premise, report)
+    documents, more = form.read_documents()
+    if not more and not source.ranking_file:
+        more = _collection_issues(documents, form.min_premise_words, report)
     _report(report, f"{len(documents)} documents in {len(form.corpus_files)} files", more, InputError.exit_code)
     if not faults and not more:
-        _report(report, "supplied ranking", _list_faults(source, documents), InputError.exit_code) if source.list_file else None
-    if not more and isinstance(form, ArgsMe):
-        _check_texts(documents, differing_file, report)
+        _report(
+            report, "supplied ranking", _ranking_issues(source, documents), InputError.exit_code
+        ) if source.ranking_file else None
+    if not more and isinstance(form, ArgsMeReader):
+        _check_ids(documents, differing_file, report)
     return None if faults else topics["qid"].tolist(), None if more else documents
 
 
-def _collection_faults(documents: pd.DataFrame, shortest: int, report: Report) -> list[str]:
-    collection = long_enough(documents, shortest)
+def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
+    collection = select_collection(documents, min_words)
     try:
-        refuse_empty(collection, len(documents), shortest)
+        validate_collection(collection, len(documents), min_words)
     except InputError as error:
         return [str(error)]
-    if shortest:
+    if min_words:
         summary = f"{len(collection)} of {len(documents)} arguments in the collection"
-        report.note(f"{summary}; the others have premises of fewer than {shortest} words")
+        report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
     else:
-        report.note(f"all {len(documents)} documents in the collection, {empty(documents)} of them empty")
+        report.add_note(f"all {len(documents)} documents in the collection, {count_empty(documents)} of them empty")
     return []
 
 
-def _list_faults(source: Input, documents: pd.DataFrame) -> list[str]:
+def _ranking_issues(dataset: Dataset, documents: pd.DataFrame) -> list[str]:
     try:
-        source.given(lambda docnos: set(docnos) - set(documents["docno"]))
+        dataset.supplied_ranking(lambda docnos: set(docnos) - set(documents["docno"]))
     except InputError as error:
         return [str(error)]
     return []
 
 
-def _check_texts(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
-    mismatched, hashed_count = differing(documents)
+def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
+    mismatched, hashed_count = find_mismatches(documents)
     if not hashed_count:
-        report.note("no ids of args.me 2020-04-01; the qrels for that version do not apply")
+        report.add_note("no ids of args.me 2020-04-01; the qrels for that version do not apply")
     elif len(mismatched):
         examples = ", ".join(mismatched[:5]) + (", …" if len(mismatched) > 5 else "")
-        report.note(
+        report.add_note(
             f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text); their "
             f"judgments refer to other text: {examples}"
         )
     else:
-        report.ok(f"{hashed_count} document texts match their ids")
+        report.add_ok(f"{hashed_count} document texts match their ids")
     if file is not None:
-        write_whole(file, "".join(f"{docno}\n" for docno in mismatched))
+        write_atomic(file, "".join(f"{docno}\n" for docno in mismatched))
 
 
-def _check_checkpoints(checkpoints: Checkpoints, report: Report) -> None:
+def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
     """Load every checkpoint present, each once."""
-    stages = [stage for system in SYSTEMS.values() for stage in walk(system.stage)]
+    stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
     present = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
-    for name, stage in progress(list(present.items()), "checkpoints", "checkpoints"):
+    for name, stage in track(list(present.items()), "checkpoints", "checkpoints"):
         try:
             stage.opened(checkpoints)
         except CheckpointError as error:
-            report.faults([f"checkpoint {name}: {error}"], CheckpointError.exit_code)
+            report.add_issues([f"checkpoint {name}: {error}"], CheckpointError.exit_code)
         else:
-            report.ok(f"checkpoint {name}")
+            report.add_ok(f"checkpoint {name}")
 
 
 def _report(report: Report, what: str, found: list[str], exit_code: int) -> None:
     if found:
-        report.faults(found, exit_code)
+        report.add_issues(found, exit_code)
     else:
-        report.ok(what)
+        report.add_ok(what)

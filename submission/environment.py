@@ -18,17 +18,17 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 VENV = PROJECT / ".venv"
 LOCK = PROJECT / "requirements.lock"
-OLDEST = (3, 11)
-BROKEN = 100  # exit code: environment without pip
+MIN_PYTHON = (3, 11)
+EXIT_NO_PIP = 100  # exit code: environment without pip
 
 
-def missing(files: list[str]) -> list[str]:
+def missing_requirements(files: list[str]) -> list[str]:
     """Return the pinned requirements (name==version) that are not installed."""
     lines = [line.split("#")[0].strip() for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line and _version(line.split("==")[0]) != line.split("==")[1]]
+    return [line for line in lines if line and _installed_version(line.split("==")[0]) != line.split("==")[1]]
 
 
-def _version(name: str) -> str | None:
+def _installed_version(name: str) -> str | None:
     try:
         return metadata.version(name).split("+")[0]  # ignore local version labels: 2.13.0+cpu → 2.13.0
     except metadata.PackageNotFoundError:
@@ -37,11 +37,11 @@ def _version(name: str) -> str | None:
 
 def main(files: list[str]) -> int:
     """Print the interpreter's path; return 0, or 1 if no interpreter has all requirements."""
-    if sys.version_info < OLDEST:
-        required = ".".join(map(str, OLDEST))
+    if sys.version_info < MIN_PYTHON:
+        required = ".".join(map(str, MIN_PYTHON))
         print(f"error: Python {required} or later required, found {sys.version.split()[0]}", file=sys.stderr)
         return 1
-    absent_requirements = missing(files)
+    absent_requirements = missing_requirements(files)
     if not absent_requirements:
         print(sys.executable)
         return 0
@@ -50,7 +50,7 @@ def main(files: list[str]) -> int:
     venv_python = VENV / "bin" / "python"
     if venv_python.exists():
         exit_code = subprocess.run([str(venv_python), __file__, *files]).returncode
-        if exit_code != BROKEN:
+        if exit_code != EXIT_NO_PIP:
             return exit_code
     print(f"Creating {VENV}", file=sys.stderr)
     if subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], stdout=sys.stderr).returncode:
@@ -59,23 +59,23 @@ def main(files: list[str]) -> int:
     return subprocess.run([str(venv_python), __file__, *files]).returncode
 
 
-def _install(absent: list[str], files: list[str]) -> int:
+def _install(missing: list[str], files: list[str]) -> int:
     """Install the missing requirements into this environment and print its interpreter's path."""
     pip = [sys.executable, "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True).returncode:
-        return BROKEN
-    print(f"Installing into {VENV}: {', '.join(absent)}", file=sys.stderr)
+        return EXIT_NO_PIP
+    print(f"Installing into {VENV}: {', '.join(missing)}", file=sys.stderr)
     requirement_args = [argument for file in files for argument in ("-r", file)]
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
         constraints.write(_locked_versions())
         constraints.flush()
         pip_install = [*pip, "install", "--disable-pip-version-check", "--quiet", *requirement_args, "-c", constraints.name]
-        is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not missing(files)
+        is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not missing_requirements(files)
     if is_installed:
         print(sys.executable)
         return 0
     hint = f"see pip's output above, or delete {VENV} and try again"
-    print(f"error: cannot install {', '.join(missing(files))} into {VENV}; {hint}", file=sys.stderr)
+    print(f"error: cannot install {', '.join(missing_requirements(files))} into {VENV}; {hint}", file=sys.stderr)
     return 1
 
 

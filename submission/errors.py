@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from rapidfuzz import process
 
-LISTED = 60  # names listed in a message
+MAX_NAMES_LISTED = 60  # names listed in a message
 
-EXIT_CODES = """exit codes: 0 done; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output;
+EXIT_CODE_HELP = """exit codes: 0 done; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output;
 6 some systems failed, the others are written; 7 training: a network that does not learn or diverges;
 8 training: a checkpoint that is not reproduced"""
 
@@ -61,7 +61,7 @@ class ReproductionError(SubmissionError):
     exit_code = 8
 
 
-class FaultsError(SubmissionError):
+class CheckFailedError(SubmissionError):
     """Errors found by check, with the exit code of the first."""
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -69,31 +69,31 @@ class FaultsError(SubmissionError):
         self.exit_code = exit_code
 
 
-def short(text: str, most: int = 80) -> str:
-    """Escape unprintable characters and truncate to `most` characters."""
+def abbreviate(text: str, max_length: int = 80) -> str:
+    """Escape unprintable characters and truncate to `max_length` characters."""
     printable = text if text.isprintable() else ascii(text)[1:-1]
-    return printable if len(printable) <= most else f"{printable[:most]}… ({len(text)} characters)"
+    return printable if len(printable) <= max_length else f"{printable[:max_length]}… ({len(text)} characters)"
 
 
-def shown(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Escape unprintable characters of each line for terminal output."""
     return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
 
 
-def counted(number: int, noun: str) -> str:
+def pluralise(count: int, noun: str) -> str:
     """Format a count with its noun: `1 error`, `1,343 errors`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def unreadable(error: OSError) -> InputError:
+def unreadable_input(error: OSError) -> InputError:
     """Return the error for an unreadable input file."""
     return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
+def suggest(name: str, valid: Iterable[str]) -> str:
     """Return a hint for an unknown name: the closest valid name, and all of them."""
     choices = sorted(valid)
     match = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
     hint = f"did you mean {match[0]!r}? " if match else ""
-    suffix = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
-    return f"{hint}Valid: {', '.join(choices[:LISTED]) or 'none'}{suffix}"
+    suffix = f" and {len(choices) - MAX_NAMES_LISTED} more" if len(choices) > MAX_NAMES_LISTED else ""
+    return f"{hint}Valid: {', '.join(choices[:MAX_NAMES_LISTED]) or 'none'}{suffix}"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 
-from submission.errors import shown
+from submission.errors import escape_unprintable
 
 
-def log_to_stderr() -> None:
+def configure_logging() -> None:
     """Log to stderr unless logging is already configured."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Shown("%(asctime)s %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-class _Shown(logging.Formatter):
+class _EscapingFormatter(logging.Formatter):
     """Formatter that escapes control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return shown(super().format(record))
+        return escape_unprintable(super().format(record))

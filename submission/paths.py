@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PACKAGE = Path(__file__).parent
-ROOT = PACKAGE.parent
-CHECKPOINTS = ROOT / "checkpoints"
-ENCODERS = CHECKPOINTS / "encoders"  # exported encoders that no package provides, one folder each
-SAMPLE = PACKAGE / "sample" / "input"
-STOP_WORDS = PACKAGE / "text" / "nltk_data" / "corpora" / "stopwords" / "english"
+PACKAGE_DIR = Path(__file__).parent
+PROJECT_DIR = PACKAGE_DIR.parent
+CHECKPOINT_DIR = PROJECT_DIR / "checkpoints"
+ENCODER_DIR = CHECKPOINT_DIR / "encoders"  # exported encoders that no package provides, one folder each
+SAMPLE_INPUT = PACKAGE_DIR / "sample" / "input"
+STOP_WORDS_FILE = PACKAGE_DIR / "text" / "nltk_data" / "corpora" / "stopwords" / "english"

@@ -13,42 +13,42 @@ from tqdm import tqdm
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-SECONDS_BETWEEN_LINES = 30.0
+LOG_INTERVAL_SECONDS = 30.0
 
 
-def progress(items: Sequence[T], what: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
+def track(items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
     """Iterate over items and report progress, rate and remaining time.
 
     Args:
         items: Items to iterate over.
-        what: Name of the task.
+        description: Name of the task.
         unit: What is counted, in the plural.
         weights: Units per item (default: 1 each).
     """
     sizes = weights or [1] * len(items)
-    return progress_of(zip(items, sizes, strict=True), sum(sizes), what, unit)
+    return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
 
 
-def progress_of(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> Iterator[T]:
+def track_weighted(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
     """Iterate over (item, units) pairs in any order and report progress towards `total`."""
     if sys.stderr.isatty():
-        with tqdm(total=total, desc=what, unit=f" {unit}", leave=False) as bar:
+        with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:
             for item, weight in items:
                 yield item
                 bar.update(weight)
     else:
-        yield from _lines(items, total, what, unit)
+        yield from _track_in_log(items, total, description, unit)
 
 
-def _lines(items: Iterable[tuple[T, int]], total: int, what: str, unit: str) -> Iterator[T]:
+def _track_in_log(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
     done = 0
     start = last = time.monotonic()
     for item, weight in items:
         yield item
         done += weight
         now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LINES:
+        if now - last >= LOG_INTERVAL_SECONDS:
             last = now
             rate = done / (now - start)
-            log.info("%s: %d of %d %s, %.1f/s, %.0f s left", what, done, total, unit, rate, (total - done) / rate)
-    log.info("%s: %d %s in %.1f s", what, done, unit, time.monotonic() - start)
+            log.info("%s: %d of %d %s, %.1f/s, %.0f s left", description, done, total, unit, rate, (total - done) / rate)
+    log.info("%s: %d %s in %.1f s", description, done, unit, time.monotonic() - start)

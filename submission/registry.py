@@ -8,14 +8,14 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
 
-from submission.errors import UsageError, nearest, short
+from submission.errors import UsageError, abbreviate, suggest
 
 T = TypeVar("T")
 
 
-def names_in(path: Iterable[str], shared: Collection[str] = ()) -> list[str]:
+def module_names(package_path: Iterable[str], exclude: Collection[str] = ()) -> list[str]:
     """Return the sorted module names of a package, without the excluded ones."""
-    return sorted(module.name for module in iter_modules(path) if module.name not in shared)
+    return sorted(module.name for module in iter_modules(package_path) if module.name not in exclude)
 
 
 def find_class(package: str, names: Collection[str], name: str, base: type[T], kind: str) -> type[T]:
@@ -25,18 +25,18 @@ def find_class(package: str, names: Collection[str], name: str, base: type[T], k
         UsageError: If `names` lacks it.
     """
     if name not in names:
-        raise UsageError(f"unknown {kind} '{short(name)}'; {nearest(name, names)}")
-    return class_in(package, name, base)
+        raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")
+    return load_class(package, name, base)
 
 
-def class_in(package: str, name: str, base: type[T]) -> type[T]:
+def load_class(package: str, module_name: str, base: type[T]) -> type[T]:
     """Return the only subclass of `base` that a module defines.
 
     Raises:
         ModuleNotFoundError: If the module does not exist.
         ValueError: If it defines none or several.
     """
-    module = import_module(f"{package}.{name}")
+    module = import_module(f"{package}.{module_name}")
     (cls,) = (
         member
         for member in vars(module).values()

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}  # shell convention
-WORDS = b"interrupted; run the same command again to resume\n"
+SIGNAL_EXIT_CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}  # shell convention
+MESSAGE = b"interrupted; run the same command again to resume\n"
 
-_before: list[Callable[[], object]] = []  # run before exiting
+_callbacks: list[Callable[[], object]] = []  # run before exiting
 
 
-def hear() -> None:
+def install_handlers() -> None:
     """Install signal handlers and reopen closed standard streams."""
     for descriptor in range(3):  # the next opened file would get the descriptor of a closed stream, and messages with it
         try:
@@ -24,24 +24,24 @@ def hear() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
-    for signum in CODES:
-        signal.signal(signum, _stop)
+    for signum in SIGNAL_EXIT_CODES:
+        signal.signal(signum, _handle_signal)
 
 
 @contextmanager
-def when_stopped(do: Callable[[], object]) -> Iterator[None]:
+def on_interrupt(callback: Callable[[], object]) -> Iterator[None]:
     """Run a callback if a signal ends the process inside this block; no other cleanup runs."""
-    _before.append(do)
+    _callbacks.append(callback)
     try:
         yield
     finally:
-        _before.remove(do)
+        _callbacks.remove(callback)
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
+def _handle_signal(descriptor: int, frame: FrameType | None) -> NoReturn:
     # No exception: inside an import or a callback it could be lost or print a traceback.
     with suppress(OSError):
-        os.write(2, WORDS)
-    for callback in _before:
+        os.write(2, MESSAGE)
+    for callback in _callbacks:
         callback()
-    os._exit(CODES[signal.Signals(number)])
+    os._exit(SIGNAL_EXIT_CODES[signal.Signals(descriptor)])

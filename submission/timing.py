@@ -13,19 +13,19 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self._within = 0.0
+        self._nested_seconds = 0.0
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the duration of a with block to a stage."""
-        outer_nested, self._within = self._within, 0.0
+        outer_nested, self._nested_seconds = self._nested_seconds, 0.0
         start = time.monotonic()
         try:
             yield
         finally:
             elapsed = time.monotonic() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + elapsed - self._within
-            self._within = outer_nested + elapsed
+            self.seconds[name] = self.seconds.get(name, 0.0) + elapsed - self._nested_seconds
+            self._nested_seconds = outer_nested + elapsed
 
 
 @contextmanager

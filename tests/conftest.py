@@ -26,41 +26,43 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.__main__ import main as submission
-from submission.data.args_me import corpus_files, read_documents
-from submission.data.dataset import Input, refuse
+from submission.data.args_me import find_corpus_files, read_arguments
+from submission.data.dataset import Dataset, raise_first
 from submission.data.topics import read_topics
-from submission.engine.base import CPU, HERE, Engine
-from submission.fusion.linear import Length, Linear, Member
-from submission.fusion.quality import Reordering
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
+from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
+from submission.fusion.quality import QualityInterpolation
 from submission.inference.checkpoint_io import write_network
-from submission.inference.enricher_checkpoint import ENRICHERS
-from submission.inference.ranker_checkpoint import RANKERS
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
+from submission.inference.ranker_checkpoint import RANKER_FORMAT
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.enrichers.targer import TARGER
 from submission.models.rankers import find, names
 from submission.models.rankers.knrm import KNRM
-from submission.paths import CHECKPOINTS
+from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.fields import Fields
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
-from submission.retrieval.parameters import Parameters
-from submission.retrieval.term_index import Settings
-from submission.storage.atomic_files import sha256
-from submission.storage.cache_directory import Work
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, write_with_provenance
+from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.term_index import IndexSettings
+from submission.storage.atomic_files import sha256_file
+from submission.storage.cache_directory import CacheDirectory
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
-from submission.systems.learned_fusion import LearnedFusion
+from submission.systems.learned_fusion import LearnedFusionStage
 from submission.text.passages import PassageReader
-from submission.text.surface_tokens import WrittenReader
-from submission.text.tokenisers import Lengths, PieceTokeniser, Tokeniser, WordTokeniser
+from submission.text.surface_tokens import SurfaceReader
+from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as training
 
-EXAMPLES = os.environ.get("EXAMPLES", "")  # of each generated test: EXAMPLES=2000 looks where the same few always do not
+HYPOTHESIS_EXAMPLES = os.environ.get(
+    "EXAMPLES", ""
+)  # of each generated test: EXAMPLES=2000 looks where the same few always do not
 settings.register_profile(
-    "tests", max_examples=int(EXAMPLES or 20), derandomize=not EXAMPLES, deadline=None, database=None,
+    "tests", max_examples=int(HYPOTHESIS_EXAMPLES or 20), derandomize=not HYPOTHESIS_EXAMPLES, deadline=None, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("tests")
@@ -68,13 +70,17 @@ torch.set_num_threads(1)  # the tests' tensors are small
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "sample" / "input"
-REAL = ROOT.parent / "shared" / "data"
+REAL_DATA = ROOT.parent / "shared" / "data"
 
 # Small sizes of networks, only to be fast.
-WORDS_OF_THE_SAMPLE = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
-BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-SMALL: dict[str, dict[str, object]] = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}, "snrm": {"latent": 40}}
-RECIPE = """ranker = "knrm"
+SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
+TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+TINY_CONFIGS: dict[str, dict[str, object]] = {
+    "gru": {"hidden": 6},
+    "drmm": {"bins": 30, "hidden": (8, 5)},
+    "snrm": {"latent": 40},
+}
+KNRM_RECIPE = """ranker = "knrm"
 [network]
 dimensions = 20
 [training]
@@ -90,10 +96,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
-WORDS = "zoos keep wild animals in small cages and this is plainly cruel to them every day"  # 16 words
+PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to them every day"  # 16 words
 
 
-def argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = WORDS) -> dict[str, object]:
+def argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE) -> dict[str, object]:
     """An argument in args.me's shape."""
     return {"id": docno, "conclusion": conclusion, "premises": [{"text": premise, "stance": "PRO"}], "context": {}}
 
@@ -115,9 +121,9 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
         default = [
             argument("a1"),
             argument("a2", "Zoos are cruel!"),
-            argument("a3", "Golf is a sport", f"golf {WORDS}"),
-            argument("a4", "Taxes should rise", f"taxes {WORDS}"),
-            argument("a5", "Dogs make good pets", f"dogs {WORDS}"),
+            argument("a3", "Golf is a sport", f"golf {PREMISE}"),
+            argument("a4", "Taxes should rise", f"taxes {PREMISE}"),
+            argument("a5", "Dogs make good pets", f"dogs {PREMISE}"),
             argument("a6", "Cats make good pets", "too short"),
         ]
         content = {"arguments": default if arguments is None else arguments}
@@ -132,28 +138,28 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoints directory with a tiny untrained KNRM, which is the primary system there."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     torch.manual_seed(0)
-    tokeniser = WordTokeniser(Vocabulary(sorted(set(WORDS.split()) | {"golf", "cruel"})), Lengths())
+    tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
     ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))
     write_network(
-        tmp_path / "checkpoints" / "knrm", RANKERS, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
+        tmp_path / "checkpoints" / "knrm", RANKER_FORMAT, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
     )
     return tmp_path / "checkpoints"
 
 
 @pytest.fixture
-def execute(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
+def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
     """An execution on an input directory, in this process."""
     with ExitStack() as stack:
 
         def start(
             directory: Path,
             input_run: Path | None = None,
-            checkpoints: Path = CHECKPOINTS,
+            checkpoints: Path = CHECKPOINT_DIR,
             qid: str | None = None,
-            engine: Engine = HERE,
+            engine: Engine = LOCAL_ENGINE,
         ) -> Execution:
-            work = stack.enter_context(Work(None, tmp_path))
-            return Execution(Input(directory, input_run, qid), Checkpoints(checkpoints), CPU, work, engine)
+            work = stack.enter_context(CacheDirectory(None, tmp_path))
+            return Execution(Dataset(directory, input_run, qid), CheckpointStore(checkpoints), CPU, work, engine)
 
         yield start
 
@@ -167,25 +173,25 @@ def tiny_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_tiny(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
+def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
     """An untrained checkpoint of a ranker, for the texts of `corpus`; with fields of its Config, named as the ranker or not."""
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
     ranker_class = find(ranker_name)
-    if ranker_class.reads == "pieces":
+    if ranker_class.token_unit == "pieces":
         tokenizer = tiny_tokenizer()
-        bert = {**BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+        bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
         ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
-        tokeniser: Tokeniser = PieceTokeniser(tokenizer, Lengths(20, 30))
+        tokeniser: Tokeniser = WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
     else:
         pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-        vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10)), *WORDS_OF_THE_SAMPLE])
+        vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10)), *SAMPLE_WORDS])
         ranker = ranker_class(
-            ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **SMALL.get(ranker_name, {}), **fields)
+            ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **TINY_CONFIGS.get(ranker_name, {}), **fields)
         )
         ranker.state_dict()["embedding.weight"][2:].normal_()
-        tokeniser = WordTokeniser(vocabulary, Lengths())
-    write_network(directory / name, RANKERS, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
+        tokeniser = WordTokeniser(vocabulary, MaxLengths())
+    write_network(directory / name, RANKER_FORMAT, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
 
 
 @pytest.fixture(scope="session")
@@ -206,7 +212,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its tables and 20-dimensional word vectors."""
     work = tmp_path_factory.mktemp("training") / "work"
     assert training(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
@@ -215,16 +221,16 @@ def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def work(prepared: Path, tmp_path: Path) -> Path:
+def work_dir(prepared: Path, tmp_path: Path) -> Path:
     """A copy that a test may change."""
     return Path(shutil.copytree(prepared, tmp_path / "work"))
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Callable[[str], str]:
+def write_recipe(tmp_path: Path) -> Callable[[str], str]:
     """A recipe file, changed by replacements `old → new`."""
 
-    def write(text: str = RECIPE) -> str:
+    def write(text: str = KNRM_RECIPE) -> str:
         (tmp_path / "mine.toml").write_text(text)
         return str(tmp_path / "mine.toml")
 
@@ -235,13 +241,13 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     """A checkpoint of an untrained DeepCT, which gives some words of the texts of `corpus` weights above 0."""
     torch.manual_seed(seed)
     tokenizer = tiny_tokenizer()
-    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
     enricher = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60))
     enricher.linear.weight.data.normal_(0, 0.1)
     enricher.linear.bias.data.fill_(0.3)
     reader = PassageReader(tokenizer, 12, 60)
     write_network(
-        directory / name, ENRICHERS, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
+        directory / name, ENRICHER_FORMAT, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
     )
 
 
@@ -257,9 +263,9 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
-    reader = WrittenReader(vocabulary, config.longest)
+    reader = SurfaceReader(vocabulary, config.longest)
     write_network(
-        directory / name, ENRICHERS, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
+        directory / name, ENRICHER_FORMAT, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
     )
 
 
@@ -268,39 +274,45 @@ def write_lexical(
 ) -> None:
     """A checkpoint of a lexical system."""
     fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
-    parameters = Parameters("1.1.0", Settings(fields, "none"), model, expansion, enrichment)
-    contents = {CONFIG: dump_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
+    parameters = LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment)
+    contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
 
 
-def write_linear(directory: Path, name: str, stage: LearnedFusion, best: dict[str, int], weights: dict[str, float]) -> None:
+def write_learned_fusion(
+    directory: Path, name: str, stage: LearnedFusionStage, pool_depths: dict[str, int], weights: dict[str, float]
+) -> None:
     """A checkpoint of a learned fusion, with an intercept of a quarter and a length's weight of an eighth."""
-    made_with = stage.made_with(Checkpoints(directory))
-    members = tuple(Member(member, made_with[member], best[member], weights[member]) for member in best)
-    model = Linear("1.1.0", 0.25, members, Length(6.5, 0.125))
-    contents = {CONFIG: dump_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b"# test"}
+    made_with = stage.get_member_checkpoints(CheckpointStore(directory))
+    members = tuple(LinearMember(member, made_with[member], pool_depths[member], weights[member]) for member in pool_depths)
+    model = LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
+    contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
 
 
-def write_reordering(directory: Path, name: str, documents: int, weight: float) -> None:
+def write_quality_reranking(directory: Path, name: str, documents: int, weight: float) -> None:
     """A checkpoint of a system that re-orders."""
-    contents = {CONFIG: dump_json(msgspec.to_builtins(Reordering("1.1.0", documents, weight))), METRICS: b"{}", CARD: b"# test"}
+    contents = {
+        CONFIG: encode_json(msgspec.to_builtins(QualityInterpolation("1.1.0", documents, weight))),
+        METRICS: b"{}",
+        CARD: b"# test",
+    }
     write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
 
 
 @pytest.fixture(scope="session")
-def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_checkpoints_dir(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Checkpoints of all systems."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(names()):
-        write_tiny(directory, name, seed)
-    write_tiny(directory, "gru_interaction", 99, "gru", interaction=True)
-    expansion = RM3(5, 8, 0.5, most_df=1.0)
+        write_tiny_ranker(directory, name, seed)
+    write_tiny_ranker(directory, "gru_interaction", 99, "gru", interaction=True)
+    expansion = RM3(5, 8, 0.5, max_df_ratio=1.0)
     for name, model in (("bm25", BM25()), ("dirichlet", Dirichlet())):
         write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)
         write_lexical(directory, f"{name}_rm3", model, expansion)
     write_lexical(directory, "dirichlet_thesis", Dirichlet(1000.0))
-    write_reordering(directory, "quality", 7, 2.0)
+    write_quality_reranking(directory, "quality", 7, 2.0)
     write_deepct(directory, "deepct")
     write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     write_lexical(directory, "deepct_dirichlet_rm3", Dirichlet(), expansion, "deepct")
@@ -310,26 +322,26 @@ def everything(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
     assert training(["fuse", "ensemble", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage
-    assert isinstance(fusion, LearnedFusion)
+    assert isinstance(fusion, LearnedFusionStage)
     members = [name for name, _ in fusion.members]
     best = {name: 30 if name.startswith("dirichlet") else 0 for name in members}
-    write_linear(directory, "fusion", fusion, best, {name: 0.5 / number for number, name in enumerate(members, 1)})
+    write_learned_fusion(directory, "fusion", fusion, best, {name: 0.5 / number for number, name in enumerate(members, 1)})
     return directory
 
 
 @pytest.fixture
-def all_checkpoints(everything: Path, tmp_path: Path) -> Path:
+def checkpoints_copy(everything: Path, tmp_path: Path) -> Path:
     """A copy that a test may change."""
     return Path(shutil.copytree(everything, tmp_path / "checkpoints"))
 
 
 @pytest.fixture
-def topics(corpus: Path, tmp_path: Path) -> Path:
+def corpus_with_topics(corpus: Path, tmp_path: Path) -> Path:
     """The corpus of the training tests with three topics."""
-    return with_topics(corpus, tmp_path / "input")
+    return copy_with_topics(corpus, tmp_path / "input")
 
 
-def with_topics(corpus: Path, directory: Path) -> Path:
+def copy_with_topics(corpus: Path, directory: Path) -> Path:
     """Copy the corpus of the training tests and add three topics."""
     shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
@@ -350,43 +362,43 @@ def rank_all(topics: Path, all_checkpoints: Path, tmp_path: Path) -> Callable[..
     return run
 
 
-def texts_in(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
+def text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
     """What gives the rows of a frame with `docno` by their docnos, in the order of these."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
-def contents(directory: Path) -> dict[str, bytes]:
+def file_contents(directory: Path) -> dict[str, bytes]:
     """All files of a directory but the one that tells the time."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
-def colours(png: bytes) -> int:
+def count_colours(png: bytes) -> int:
     """How many colours a picture has; one that cannot be opened raises an error, a blank one has one."""
     with Image.open(BytesIO(png)) as picture:
         return len(picture.convert("RGB").getcolors(1 << 24))
 
 
-def seal(directory: Path, name: str) -> None:
+def update_hash(directory: Path, name: str) -> None:
     """Make a changed file's hash right again."""
     file = directory / "provenance.json"
     content = json.loads(file.read_text())
-    content["files"][name] = sha256(directory / name)
+    content["files"][name] = sha256_file(directory / name)
     file.write_text(json.dumps(content))
 
 
-def documents_of(directory: Path) -> pd.DataFrame:
+def load_documents(directory: Path) -> pd.DataFrame:
     """The documents of a directory in Touché's form. Raises InputError: something is wrong with them."""
-    documents, faults = read_documents(corpus_files(directory))
-    refuse(faults)
+    documents, faults = read_arguments(find_corpus_files(directory))
+    raise_first(faults)
     return documents
 
 
-def topics_of(files: list[Path]) -> pd.DataFrame:
+def load_topics(files: list[Path]) -> pd.DataFrame:
     """The topics of some files. Raises InputError: something is wrong with them."""
     topics, faults = read_topics(files)
-    refuse(faults)
+    raise_first(faults)
     return topics
 
 
@@ -408,7 +420,7 @@ class ParsedPage(HTMLParser):
 
 
 @pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def raise_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing may call home."""
 
     def refuse(*arguments: Any) -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 if __name__ == "__main__":  # before the slow imports, so that Ctrl-C during them exits cleanly
-    from submission.signals import hear
+    from submission.signals import install_handlers
 
-    hear()
+    install_handlers()
 
 import argparse
 import sys
 
 from submission import cli
-from submission.cli import Verbs
+from submission.cli import Commands
 from training.cli import evaluate, fit, judged, prepare, study
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Parse the arguments, run the verb and return its exit code."""
-    return cli.run(_parser(), arguments)
+    return cli.run_command(_build_parser(), argv)
 
 
-def _parser() -> argparse.ArgumentParser:
-    verbs = Verbs.of("training", __doc__)
+def _build_parser() -> argparse.ArgumentParser:
+    verbs = Commands.of("training", __doc__)
     for module in (prepare, fit, judged, study, evaluate):
         module.add(verbs)
     return verbs.parser

@@ -13,22 +13,22 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from submission.progress import progress_of
-from submission.storage.artifact_store import Kept, append, array_of, npy
-from submission.storage.atomic_files import remove_leftovers
-from training.parallel import side_by_side
+from submission.progress import track_weighted
+from submission.storage.artifact_store import ArtifactStore, append, array_from_npy, npy_bytes
+from submission.storage.atomic_files import remove_stale_files
+from training.parallel import map_parallel
 
 log = logging.getLogger(__name__)
 
-C = TypeVar("C", bound=Hashable)
-R = TypeVar("R")
+Cell = TypeVar("Cell", bound=Hashable)
+Result = TypeVar("Result")
 
 
-class Experiment(ABC, Generic[C, R]):
+class Experiment(ABC, Generic[Cell, Result]):
     """A set of independent measurements (cells). With several processes, experiment, cells and results are pickled."""
 
     unit: ClassVar[str]  # unit of `size`, plural
-    result: ClassVar[type[Any]]  # numpy array or a type that msgspec can encode
+    result_type: ClassVar[type[Any]]  # numpy array or a type that msgspec can encode
 
     @property
     @abstractmethod
@@ -36,29 +36,31 @@ class Experiment(ABC, Generic[C, R]):
         """Name in log messages and of the cache directory."""
 
     @abstractmethod
-    def key(self, cell: C) -> object:
+    def cache_key(self, cell: Cell) -> object:
         """Return everything that a cell's result depends on; its `repr` is hashed."""
 
     @abstractmethod
-    def compute(self, cell: C) -> R:
+    def compute(self, cell: Cell) -> Result:
         """Compute the result of a cell."""
 
-    def group(self, cell: C) -> Hashable:
+    def group(self, cell: Cell) -> Hashable:
         """Return a cell's group; one process computes a group's cells in order."""
         return cell
 
-    def size(self, cell: C) -> int:
+    def cost(self, cell: Cell) -> int:
         """Return the estimated cost of a cell, in `unit`."""
         return 1
 
 
-def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, processes: int | None = None) -> dict[C, R]:
+def run_experiment(
+    experiment: Experiment[Cell, Result], cells: Sequence[Cell], cache_dir: Path, processes: int | None = None
+) -> dict[Cell, Result]:
     """Compute all cells without a cached result, most expensive groups first.
 
     Args:
         experiment: Experiment to run.
         cells: Distinct cells.
-        directory: Parent of the cache directory.
+        cache_dir: Parent of the cache directory.
         processes: Number of groups computed in parallel, one thread each. None: one cell at a time, on all threads of this
             process.
 
@@ -68,45 +70,45 @@ def run(experiment: Experiment[C, R], cells: Sequence[C], directory: Path, proce
     Raises:
         OutputError: If a result cannot be written. Errors of `compute` propagate; finished results stay cached.
     """
-    cache = Kept(directory / f"{experiment.name}-results", {})
-    remove_leftovers(cache.directory)
-    files = {cell: _file(cache.directory, experiment.key(cell)) for cell in cells}
+    cache = ArtifactStore(cache_dir / f"{experiment.name}-results", {})
+    remove_stale_files(cache.directory)
+    files = {cell: _file(cache.directory, experiment.cache_key(cell)) for cell in cells}
     cached = {cell: encoded for cell, file in files.items() if (encoded := cache.read(file.name)) is not None}
     results = {
-        cell: msgspec.msgpack.decode(encoded, type=experiment.result, dec_hook=_decode_array)
+        cell: msgspec.msgpack.decode(encoded, type=experiment.result_type, dec_hook=_decode_array)
         for cell, encoded in cached.items()
     }
     if results:
         log.info("%s: %d of %d results cached", experiment.name, len(results), len(cells))
-    groups: dict[Hashable, list[C]] = {}
+    groups: dict[Hashable, list[Cell]] = {}
     for cell in cells:
         if cell not in results:
             groups.setdefault(experiment.group(cell), []).append(cell)
-    costs = {cell: experiment.size(cell) for group in groups.values() for cell in group}
+    costs = {cell: experiment.cost(cell) for group in groups.values() for cell in group}
     batches = sorted(groups.values(), key=lambda group: -sum(costs[cell] for cell in group))
     if processes is None or processes == 1:
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
-    compute = partial(_computed, experiment, cache.directory)
-    done = side_by_side(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
+    compute = partial(_compute_batch, experiment, cache.directory)
+    done = map_parallel(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
     with_cost = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in done)
     if batches:
-        for batch_results in progress_of(with_cost, sum(costs.values()), experiment.name, experiment.unit):
+        for batch_results in track_weighted(with_cost, sum(costs.values()), experiment.name, experiment.unit):
             results |= batch_results
     return {cell: results[cell] for cell in cells}
 
 
-def _computed(experiment: Experiment[C, R], directory: Path, cells: Sequence[C]) -> dict[C, R]:
+def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells: Sequence[Cell]) -> dict[Cell, Result]:
     """Compute a batch of cells and cache each result as soon as it is finished."""
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)
-        append(_file(directory, experiment.key(cell)), msgspec.msgpack.encode(batch_results[cell], enc_hook=npy))
+        append(_file(cache_dir, experiment.cache_key(cell)), msgspec.msgpack.encode(batch_results[cell], enc_hook=npy_bytes))
     return batch_results
 
 
-def _file(directory: Path, key: object) -> Path:
-    return directory / hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+def _file(cache_dir: Path, key: object) -> Path:
+    return cache_dir / hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
 
 def _decode_array(expected_type: type[Any], encoded: bytes) -> np.ndarray:
-    return array_of(encoded)
+    return array_from_npy(encoded)

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 # Keys in metrics.json: settings selected on the other folds; settings selected on all topics.
-CROSS_VALIDATED, CHOSEN_ON = "cross-validated", "on the topics that it was chosen on"
+CROSS_VALIDATED, IN_SAMPLE = "cross-validated", "on the topics that it was chosen on"
 
 
-def defined_mean(values: np.ndarray, axis: int) -> np.ndarray:
+def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
     """Average along an axis, ignoring NaN; return NaN if all values are NaN."""
     n_defined = (~np.isnan(values)).sum(axis=axis)
     means: np.ndarray = np.where(n_defined > 0, np.nansum(values, axis=axis) / np.maximum(n_defined, 1), np.nan)
     return means
 
 
-def rounded(measures: Sequence[str], means: np.ndarray) -> dict[str, float | None]:
+def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float | None]:
     """Round means to four digits by measure; undefined means become None (JSON null)."""
     return {measure: None if np.isnan(mean) else round(float(mean), 4) for measure, mean in zip(measures, means, strict=True)}
 
 
-def shown(figure: float | None, digits: int = 3) -> str:
+def shown(value: float | None, digits: int = 3) -> str:
     """Format a value for display; an undefined value becomes a dash."""
-    return "–" if figure is None or np.isnan(figure) else f"{figure:.{digits}f}"  # noqa: RUF001 a dash
+    return "–" if value is None or np.isnan(value) else f"{value:.{digits}f}"  # noqa: RUF001 a dash

@@ -13,34 +13,34 @@ from typing import TypeVar
 import torch
 from joblib import cpu_count
 
-from submission.logging_setup import log_to_stderr
+from submission.logging_setup import configure_logging
 
-P = TypeVar("P")
-R = TypeVar("R")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
-def side_by_side(function: Callable[[P], R], parts: Sequence[P], processes: int) -> Iterator[tuple[P, R]]:
+def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_processes: int) -> Iterator[tuple[Task, Result]]:
     """Yield (task, result) in order of completion; tasks start in order. The number of processes does not change results.
 
     Args:
         function: Module-level function, pickled with tasks and results if there is more than one process.
-        parts: Independent tasks.
-        processes: Number of parallel processes with one thread each; 1: this process.
+        tasks: Independent tasks.
+        n_processes: Number of parallel processes with one thread each; 1: this process.
 
     Raises:
         Errors of the function propagate after running tasks have finished; pending tasks are cancelled.
     """
-    if processes == 1:
+    if n_processes == 1:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            for task in parts:
+            for task in tasks:
                 yield task, function(task)
         finally:
             torch.set_num_threads(threads)
         return
-    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
-        futures = {pool.submit(function, task): task for task in parts}
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), _initialise_worker) as pool:
+        futures = {pool.submit(function, task): task for task in tasks}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -49,20 +49,20 @@ def side_by_side(function: Callable[[P], R], parts: Sequence[P], processes: int)
                 future.cancel()
 
 
-def at_a_time(device: torch.device) -> int:
+def default_processes(device: torch.device) -> int:
     """Return the number of usable CPU cores; 1 on a GPU."""
     return cpu_count() if device.type == "cpu" else 1
 
 
-def _begin() -> None:
+def _initialise_worker() -> None:
     """Set up logging, threads and signals of a worker, and make it exit with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; only the parent reports it
     torch.set_num_threads(1)
-    log_to_stderr()
-    Thread(target=_end_with_parent, daemon=True).start()
+    configure_logging()
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = parent_process()
     if parent:
         parent.join()

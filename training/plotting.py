@@ -8,14 +8,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 
-def figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """Create an empty figure (size in inches, 110 dpi) that needs no display."""
     fig = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(fig)
     return fig
 
 
-def png(drawn: Figure) -> bytes:
+def to_png(drawn: Figure) -> bytes:
     """Render a figure as PNG."""
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="png", dpi=110, metadata={"Software": None})

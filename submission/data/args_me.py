@@ -15,56 +15,66 @@ import pandas as pd
 
 from submission.data import args_me_records
 from submission.data.args_me_errors import RawCorpus, describe_syntax_error, recover_arguments
-from submission.data.args_me_records import JSON_SCHEMA, Argument, arguments_as, has_lines, id_suffix, iter_jsonl
-from submission.data.collection import SHORTEST_PREMISE
-from submission.data.input_files import ID_RULE, collect, content, named, parts_of, strict, strip_bom, unfit, yielding_errors
-from submission.data.json_errors import not_utf8
-from submission.data.topics import read_topics, topic_files
-from submission.data.unsupported_formats import other_corpus
-from submission.errors import InputError, short
+from submission.data.args_me_records import JSON_SCHEMA, Argument, decode_arguments, id_suffix, is_jsonl, iter_jsonl
+from submission.data.collection import MIN_PREMISE_WORDS
+from submission.data.input_files import (
+    ID_RULE,
+    batched,
+    collect,
+    find_files,
+    is_invalid_id,
+    read_bytes,
+    strict,
+    strip_bom,
+    yielding_errors,
+)
+from submission.data.json_errors import find_invalid_utf8
+from submission.data.topics import find_topic_files, read_topics
+from submission.data.unsupported_formats import describe_unsupported_corpus
+from submission.errors import InputError, abbreviate
 
 log = logging.getLogger(__name__)
 
 PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
-ENDINGS = (".json", ".json.gz", *args_me_records.ENDINGS)
+EXTENSIONS = (".json", ".json.gz", *args_me_records.JSONL_EXTENSIONS)
 
 
-class ArgsMe:
+class ArgsMeReader:
     """Reader of a directory in Touché's format."""
 
-    name = "Touché format"
-    reranking: Path | None = None
-    shortest_premise = SHORTEST_PREMISE
+    format_name = "Touché format"
+    rerank_file: Path | None = None
+    min_premise_words = MIN_PREMISE_WORDS
 
     def __init__(self, directory: Path) -> None:
         """Find topic and corpus files."""
-        self.topic_files, self.corpus_files = topic_files(directory), corpus_files(directory)
+        self.topic_files, self.corpus_files = find_topic_files(directory), find_corpus_files(directory)
 
-    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+    def read_topics(self) -> tuple[pd.DataFrame, list[str]]:
         return read_topics(self.topic_files)
 
-    def documents(self) -> tuple[pd.DataFrame, list[str]]:
-        return read_documents(self.corpus_files)
+    def read_documents(self) -> tuple[pd.DataFrame, list[str]]:
+        return read_arguments(self.corpus_files)
 
-    def parts(self) -> Iterator[pd.DataFrame]:
+    def iter_batches(self) -> Iterator[pd.DataFrame]:
         for file in self.corpus_files:
             argument_count = 0
-            for batch in parts_of(strict(iter_arguments(file))):
+            for batch in batched(strict(iter_arguments(file))):
                 argument_count += len(batch)
-                yield _frame(batch)
+                yield _to_frame(batch)
             log.info("%s: %d arguments", file.name, argument_count)
 
-    def listed(self) -> None:
+    def read_candidates(self) -> None:
         """Return None: this format has no candidates."""
 
 
-def corpus_files(directory: Path) -> list[Path]:
+def find_corpus_files(directory: Path) -> list[Path]:
     """Return the sorted corpus files of a directory: portal files or args-me*, .json or .jsonl, optionally gzipped."""
-    files = named(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in ENDINGS))
+    files = find_files(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in EXTENSIONS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
-            other_corpus(directory)
+            describe_unsupported_corpus(directory)
             or f"{directory}: no corpus found; expected args-me*.json, or {expected} "
             "(also .jsonl with one argument per line; optionally .gz)"
         )
@@ -72,7 +82,7 @@ def corpus_files(directory: Path) -> list[Path]:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pause garbage collection: passes over the many new objects are slow and free nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -83,8 +93,8 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_garbage_collection()
-def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
+@gc_paused()
+def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     """Read arguments as `docno conclusion premise`, premises joined by a space, in file order.
 
     Drops and counts arguments repeated with equal text.
@@ -101,7 +111,7 @@ def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
         arguments += file_arguments
         counts_per_file.append(len(file_arguments))
         issues += file_issues
-    documents = _frame(arguments)
+    documents = _to_frame(arguments)
     duplicates = documents[documents["docno"].duplicated(keep=False)]
     if len(duplicates):
         file_names = np.repeat(list(map(str, files)), counts_per_file)
@@ -114,9 +124,9 @@ def read_documents(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
 
 def _read_arguments(file: Path) -> tuple[list[Argument], list[str]]:
     """Decode a JSON file at once, which is faster; if it is invalid, or JSON Lines, argument by argument."""
-    if not has_lines(file):
+    if not is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
-            arguments = arguments_as(Argument, file)
+            arguments = decode_arguments(Argument, file)
             if _have_valid_ids(arguments):
                 return arguments, []
     return collect(iter_arguments(file))
@@ -124,21 +134,21 @@ def _read_arguments(file: Path) -> tuple[list[Argument], list[str]]:
 
 def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
     """Yield the arguments of a corpus file, and an error for each invalid one."""
-    return iter_jsonl(file) if has_lines(file) else _iter_json(file)
+    return iter_jsonl(file) if is_jsonl(file) else _iter_json(file)
 
 
 @yielding_errors
 def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     """Yield the arguments and errors of a JSON file; keeps only undecoded bytes in memory."""
-    data = strip_bom(content(file))
+    data = strip_bom(read_bytes(file))
     try:
-        with _no_garbage_collection():
+        with gc_paused():
             numbered: Iterator[tuple[int, msgspec.Raw]] = enumerate(msgspec.json.decode(data, type=RawCorpus).arguments, 1)
     except (ValueError, RecursionError) as error:
         issues, numbered = recover_arguments(file, data, error)
         yield from map(InputError, issues)
     decode = msgspec.json.Decoder(Argument).decode
-    for batch in parts_of(numbered):
+    for batch in batched(numbered):
         with suppress(ValueError, RecursionError):
             arguments = [decode(raw) for _, raw in batch]
             if _have_valid_ids(arguments):
@@ -148,31 +158,31 @@ def _iter_json(file: Path) -> Iterator[Argument | InputError]:
             try:
                 yield _decode_or_describe(file, number, raw)
             except UnicodeDecodeError:
-                if not (position := not_utf8(data)):
+                if not (position := find_invalid_utf8(data)):
                     raise
                 yield InputError(describe_syntax_error(file, data, position))
                 return
 
 
-def _decode_or_describe(file: Path, number: int, raw: msgspec.Raw) -> Argument | InputError:
+def _decode_or_describe(file: Path, argument_count: int, raw: msgspec.Raw) -> Argument | InputError:
     try:
         argument = msgspec.json.decode(raw, type=Argument)
     except UnicodeDecodeError:
         raise
     except (ValueError, RecursionError) as error:
-        return InputError(f"{file}, argument {number}{id_suffix(raw)}: {short(str(error), 200)}; {JSON_SCHEMA}")
-    if unfit(argument.id):
-        return InputError(f"{file}, argument {number}: invalid id '{short(argument.id)}'; {ID_RULE}")
+        return InputError(f"{file}, argument {argument_count}{id_suffix(raw)}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
+    if is_invalid_id(argument.id):
+        return InputError(f"{file}, argument {argument_count}: invalid id '{abbreviate(argument.id)}'; {ID_RULE}")
     return argument
 
 
 def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
     """Test all ids joined, which is fast."""
     ids = [argument.id for argument in arguments]
-    return all(ids) and not unfit("".join(ids))
+    return all(ids) and not is_invalid_id("".join(ids))
 
 
-def _frame(arguments: Sequence[Argument]) -> pd.DataFrame:
+def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
     premises = (
         argument.premises[0].text if len(argument.premises) == 1 else " ".join(premise.text for premise in argument.premises)
         for argument in arguments
@@ -188,6 +198,6 @@ def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterato
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             yield (
-                f"{', '.join(sorted(set(file_names[group.index])))}: argument {short(str(docno))} occurs {len(group)} times "
+                f"{', '.join(sorted(set(file_names[group.index])))}: argument {abbreviate(str(docno))} occurs {len(group)} times "
                 "with different texts; ids must be unique: do not mix corpus versions"
             )

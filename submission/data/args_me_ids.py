@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pandas as pd
 
-from submission.progress import progress
+from submission.progress import track
 
-HASHED = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
+HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
-def differing(documents: pd.DataFrame) -> tuple[pd.Series, int]:
+def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     """Find documents whose id does not match their text; judgments of these ids refer to other text.
 
     Args:
@@ -21,16 +21,16 @@ def differing(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     Returns:
         The mismatched docnos, and the number of ids with a hash (0 for corpus version 1).
     """
-    matches = [HASHED.fullmatch(docno) for docno in documents["docno"]]
+    matches = [HASHED_ID.fullmatch(docno) for docno in documents["docno"]]
     hashed = documents[[match is not None for match in matches]]
     expected = [match[1] for match in matches if match]
     texts = list(zip(hashed["premise"], hashed["conclusion"], strict=True))
-    pairs = progress(texts, "verifying ids", "arguments")
-    computed = [f"{(31 * java_hash(premise) + java_hash(conclusion)) % 2**32:x}" for premise, conclusion in pairs]
+    pairs = track(texts, "verifying ids", "arguments")
+    computed = [f"{(31 * java_string_hash(premise) + java_string_hash(conclusion)) % 2**32:x}" for premise, conclusion in pairs]
     return hashed["docno"][np.array(computed, dtype=object) != np.array(expected, dtype=object)], len(hashed)
 
 
-def java_hash(text: str) -> int:
+def java_string_hash(text: str) -> int:
     """Return Java's String.hashCode, unsigned: Σ code unit · 31^(number of following units) mod 2^32, over UTF-16."""
     code_units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").astype(np.uint32)
     powers = np.full(len(code_units), 31, dtype=np.uint32)

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from submission.data.input_files import ID_RULE, content, lines, strip_bom, unfit, yielding_errors
-from submission.data.json_errors import line_fault, survey
-from submission.errors import InputError, short
+from submission.data.input_files import ID_RULE, is_invalid_id, iter_lines, read_bytes, strip_bom, yielding_errors
+from submission.data.json_errors import describe_line_error, scan
+from submission.errors import InputError, abbreviate
 
 T = TypeVar("T")
-ENDINGS = (".jsonl", ".jsonl.gz")
+JSONL_EXTENSIONS = (".jsonl", ".jsonl.gz")
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 EXPECTED = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
 
@@ -52,22 +52,22 @@ class _InvalidRecordError(ValueError):
     """Record that decodes but is invalid."""
 
 
-def has_lines(file: Path) -> bool:
+def is_jsonl(file: Path) -> bool:
     """Return whether a file name has a JSON Lines extension."""
-    return file.name.endswith(ENDINGS)
+    return file.name.endswith(JSONL_EXTENSIONS)
 
 
-def arguments_as(kind: type[T], file: Path) -> list[T]:
+def decode_arguments(kind: type[T], argument_type: Path) -> list[T]:
     """Decode the arguments of a corpus file as the given type.
 
     Raises:
         ValueError: If the file is malformed or a field has another type.
     """
-    if has_lines(file):
+    if is_jsonl(argument_type):
         decoder = msgspec.json.Decoder(kind)
-        return [decoder.decode(line) for _, line in lines(file)]
+        return [decoder.decode(line) for _, line in iter_lines(argument_type)]
     corpus: Any = msgspec.defstruct("Corpus", [("arguments", list[kind])], gc=False)  # type: ignore[valid-type]
-    arguments: list[T] = msgspec.json.decode(strip_bom(content(file)), type=corpus).arguments
+    arguments: list[T] = msgspec.json.decode(strip_bom(read_bytes(argument_type)), type=corpus).arguments
     return arguments
 
 
@@ -75,11 +75,11 @@ def arguments_as(kind: type[T], file: Path) -> list[T]:
 def iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
     """Yield the arguments of a JSON Lines file; for an invalid line an error with its number and id."""
     decode = msgspec.json.Decoder(_JsonlRecord).decode
-    for line_number, line in lines(file):
+    for line_number, line in iter_lines(file):
         try:
             argument = _to_argument(decode(line))
         except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, _InvalidRecordError) else f"{line_fault(line, error)}; {EXPECTED}"
+            reason = str(error) if isinstance(error, _InvalidRecordError) else f"{describe_line_error(line, error)}; {EXPECTED}"
             yield InputError(f"{file}, line {line_number}{id_suffix(line)}: {reason}")
         else:
             yield argument
@@ -93,15 +93,15 @@ def id_suffix(data: bytes | msgspec.Raw) -> str:
         except msgspec.ValidationError:
             return ""
         except (ValueError, RecursionError):
-            docno = msgspec.json.decode(survey(bytes(data)).text, type=_IdOnly).id
+            docno = msgspec.json.decode(scan(bytes(data)).repaired, type=_IdOnly).id
     except (ValueError, RecursionError):
         return ""
-    return "" if unfit(docno) else f" (id {short(docno)})"
+    return "" if is_invalid_id(docno) else f" (id {abbreviate(docno)})"
 
 
 def _to_argument(record: _JsonlRecord) -> Argument:
-    if unfit(record.id):
-        raise _InvalidRecordError(f"invalid id '{short(record.id)}'; {ID_RULE}")
+    if is_invalid_id(record.id):
+        raise _InvalidRecordError(f"invalid id '{abbreviate(record.id)}'; {ID_RULE}")
     if record.premises is not UNSET and record.argument is not UNSET:
         raise _InvalidRecordError(f"both premises and argument; remove one: {EXPECTED}")
     if record.argument is not UNSET:

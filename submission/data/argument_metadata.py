@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,19 +17,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from submission.data.args_me import PORTALS
-from submission.data.args_me_records import arguments_as
+from submission.data.args_me_records import decode_arguments
 from submission.errors import InputError, OutputError
-from submission.search.corpus import Corpus
-from submission.storage.cache_directory import Work
+from submission.storage.cache_directory import CacheDirectory
 
 log = logging.getLogger(__name__)
 
-ORIGINS = "origins.sqlite"
-FORM = "origins 1"  # increase to rebuild the file
+DATABASE_FILE = "origins.sqlite"
+SCHEMA_VERSION = "origins 1"  # increase to rebuild the file
 STANCES = ("PRO", "CON")
 
 
-class Origin(NamedTuple):
+class ArgumentMetadata(NamedTuple):
     """The stance of an argument towards its conclusion, and its portal; "" if unknown."""
 
     stance: str = ""
@@ -51,14 +50,14 @@ class _Argument(msgspec.Struct, gc=False):
     context: _Context | None = None
 
 
-class Origins:
+class MetadataStore:
     """Argument metadata in an SQLite file."""
 
     def __init__(self, file: Path) -> None:
         """Create a store of an existing file."""
         self._file = file
 
-    def of(self, docnos: Collection[str]) -> dict[str, Origin]:
+    def get(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
         """Return the metadata of the documents that have some.
 
         Raises:
@@ -71,35 +70,40 @@ class Origins:
                 rows = database.execute(statement, (encoded_docnos,)).fetchall()
         except sqlite3.Error as error:
             raise OutputError(f"{self._file}: cannot be read ({error}); delete {self._file.parent}") from None
-        return {docno: Origin(stance, portal) for docno, stance, portal in rows}
+        return {docno: ArgumentMetadata(stance, portal) for docno, stance, portal in rows}
 
 
-def open_origins(corpus: Corpus, work: Work) -> Origins:
-    """Open the metadata of a corpus, building the file if it is not cached; other formats than args.me have none.
+def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory) -> MetadataStore:
+    """Open the metadata of a corpus, building the file if it is not cached.
+
+    Args:
+        files: args.me files; other formats have no metadata.
+        fingerprint: Fingerprint of the corpus.
+        cache: Cache directory.
 
     Raises:
         OutputError: the cache directory is not writable.
     """
-    store, files = work.place("origins", f"{corpus.corpus_fingerprint} {FORM}"), corpus.args_me_files
+    store = cache.open_store("origins", f"{fingerprint} {SCHEMA_VERSION}")
 
     def build(path: Path) -> None:
         try:
             with closing(sqlite3.connect(path)) as database:
                 database.executescript("pragma journal_mode = off; pragma synchronous = off")
                 database.execute("create table origins (docno text primary key, stance text, portal text) without rowid")
-                rows = (row for file in files for row in _rows(file))
+                rows = (row for file in files for row in _read_rows(file))
                 database.executemany("insert or ignore into origins values (?, ?, ?)", rows)
                 database.commit()
         except sqlite3.Error as error:
             raise OSError(str(error)) from None
 
-    return Origins(*store.make([ORIGINS], build))
+    return MetadataStore(*store.build_files([DATABASE_FILE], build))
 
 
-def _rows(file: Path) -> Iterator[tuple[str, str, str]]:
+def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield docno, stance and portal; nothing for a file without this structure, which may still be valid input."""
     try:
-        arguments = arguments_as(_Argument, file)
+        arguments = decode_arguments(_Argument, file)
     except (InputError, ValueError, RecursionError, MemoryError):
         log.warning("%s: cannot read stances and portals; showing its arguments without them", file)
         return

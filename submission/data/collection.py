@@ -12,36 +12,38 @@ from submission.errors import InputError
 
 log = logging.getLogger(__name__)
 
-SHORTEST_PREMISE = 15  # whitespace tokens; shorter premises are not arguments (Entezari 2020, section 3.3)
+MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter premises are not arguments (Entezari 2020, section 3.3)
 
 
-def long_enough(documents: pd.DataFrame, shortest: int = SHORTEST_PREMISE) -> pd.DataFrame:
-    """Return documents whose premise has at least `shortest` whitespace tokens (0: all, unless all are empty); log the rest."""
-    word_counts = counts(documents["premise"], shortest)
-    tell(len(word_counts), int((word_counts == 0).sum()), int(((word_counts > 0) & (word_counts < shortest)).sum()), shortest)
-    return documents[(word_counts >= shortest) & bool(word_counts.any())].reset_index(drop=True)
+def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
+    """Return documents whose premise has at least `min_words` whitespace tokens (0: all, unless all are empty); log the rest."""
+    word_counts = count_words(documents["premise"], min_words)
+    log_collection_size(
+        len(word_counts), int((word_counts == 0).sum()), int(((word_counts > 0) & (word_counts < min_words)).sum()), min_words
+    )
+    return documents[(word_counts >= min_words) & bool(word_counts.any())].reset_index(drop=True)
 
 
-def counts(premises: Iterable[str], shortest: int) -> np.ndarray:
+def count_words(premises: Iterable[str], shortest: int) -> np.ndarray:
     """Count the whitespace tokens of each premise (N,), up to max(1, shortest)."""
     return np.array([_count_words(premise, max(1, shortest)) for premise in premises], dtype=int)
 
 
-def tell(documents: int, without: int, short: int, shortest: int) -> None:
+def log_collection_size(documents: int, empty_count: int, short_count: int, shortest: int) -> None:
     """Log the size of the collection and the numbers of empty and of short premises."""
     if shortest:
         message = "collection: %d of %d arguments (excluded: %d with empty premise, %d shorter than %d words)"
-        log.info(message, documents - without - short, documents, without, short, shortest)
+        log.info(message, documents - empty_count - short_count, documents, empty_count, short_count, shortest)
     else:
-        log.info("collection: all %d documents (%d empty)", documents, without)
+        log.info("collection: all %d documents (%d empty)", documents, empty_count)
 
 
-def empty(documents: pd.DataFrame) -> int:
+def count_empty(documents: pd.DataFrame) -> int:
     """Return the number of documents with an empty premise."""
     return sum(not premise.strip() for premise in documents["premise"])
 
 
-def refuse_empty(collection: pd.DataFrame, documents: int, shortest: int = SHORTEST_PREMISE) -> None:
+def validate_collection(collection: pd.DataFrame, documents: int, shortest: int = MIN_PREMISE_WORDS) -> None:
     """Raise InputError if the collection, selected from `documents` documents, is empty or has no conclusion."""
     if collection["conclusion"].str.strip().any():
         return

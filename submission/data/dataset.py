@@ -9,51 +9,51 @@ from typing import Protocol
 
 import pandas as pd
 
-from submission.data.args_me import ArgsMe
+from submission.data.args_me import ArgsMeReader
 from submission.data.ranking_order import Order
-from submission.data.runs import read_run, run_file
-from submission.data.supplied_rankings import given_lists, in_order
-from submission.data.tirex import Tirex
-from submission.errors import InputError, UsageError, nearest, short
-from submission.storage.atomic_files import file_name
-from submission.storage.hashing import fingerprint, input_hashes
+from submission.data.runs import find_run, read_run
+from submission.data.supplied_rankings import sort_ranking, validate_supplied_ranking
+from submission.data.tirex import TirexReader
+from submission.errors import InputError, UsageError, abbreviate, suggest
+from submission.storage.atomic_files import printable_name
+from submission.storage.hashing import combine_hashes, hash_input_files
 from submission.timing import Stopwatch
 
 
-class Form(Protocol):
+class DatasetReader(Protocol):
     """Reader of one input format."""
 
-    name: str
+    format_name: str
     topic_files: list[Path]
     corpus_files: list[Path]
-    reranking: Path | None  # candidates to re-rank
-    shortest_premise: int  # minimum premise length of the collection; 0: no minimum
+    rerank_file: Path | None  # candidates to re-rank
+    min_premise_words: int  # minimum premise length of the collection; 0: no minimum
 
-    def topics(self) -> tuple[pd.DataFrame, list[str]]:
+    def read_topics(self) -> tuple[pd.DataFrame, list[str]]:
         """Read topics `qid query`; return them and all issues."""
 
-    def documents(self) -> tuple[pd.DataFrame, list[str]]:
+    def read_documents(self) -> tuple[pd.DataFrame, list[str]]:
         """Read documents `docno conclusion premise`; return them and all issues."""
 
-    def parts(self) -> Iterator[pd.DataFrame]:
+    def iter_batches(self) -> Iterator[pd.DataFrame]:
         """Yield the documents in batches, repeated ones each time, in any order; raise the first issue."""
 
-    def listed(self) -> pd.DataFrame | None:
+    def read_candidates(self) -> pd.DataFrame | None:
         """Read candidates `qid docno rank score line` in file order; missing values are NaN. None if there is no file."""
 
 
-def find_form(directory: Path) -> Form:
+def open_reader(directory: Path) -> DatasetReader:
     """Return the reader for an input directory."""
-    return Tirex(directory) if Tirex.is_in(directory) else ArgsMe(directory)
+    return TirexReader(directory) if TirexReader.matches(directory) else ArgsMeReader(directory)
 
 
-def refuse(faults: list[str]) -> None:
+def raise_first(issues: list[str]) -> None:
     """Raise InputError with the first issue, if any."""
-    if faults:
-        raise InputError(faults[0])
+    if issues:
+        raise InputError(issues[0])
 
 
-class Input:
+class Dataset:
     """Topics, documents and optional supplied ranking of an input directory."""
 
     def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
@@ -66,13 +66,15 @@ class Input:
             order: Order of a supplied ranking, see `in_order`.
         """
         self.directory, self.stopwatch = directory, Stopwatch()
-        self.form, self._qid, self._order = find_form(directory), qid, order
-        self._run = None if input_run is None else run_file(input_run)
-        self.list_file = self._run or self.form.reranking  # documents to re-rank; None: systems retrieve
+        self.reader, self._qid, self._order = open_reader(directory), qid, order
+        self._run_file = None if input_run is None else find_run(input_run)
+        self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
         mode = (
-            f"re-ranking the documents of {self.list_file}" if self.list_file else "each system retrieves from the collection"
+            f"re-ranking the documents of {self.ranking_file}"
+            if self.ranking_file
+            else "each system retrieves from the collection"
         )
-        self.note = f"{self.form.name}; {mode}"
+        self.description = f"{self.reader.format_name}; {mode}"
 
     @cached_property
     def topics(self) -> pd.DataFrame:
@@ -82,64 +84,74 @@ class Input:
             UsageError: If the requested topic does not exist.
         """
         with self.stopwatch.stage("topics"):
-            topics, issues = self.form.topics()
-        refuse(issues)
+            topics, issues = self.reader.read_topics()
+        raise_first(issues)
         if self._qid is None:
             return topics
         if self._qid not in set(topics["qid"]):
-            raise UsageError(f"unknown topic '{short(self._qid)}'; {nearest(self._qid, topics['qid'])}")
+            raise UsageError(f"unknown topic '{abbreviate(self._qid)}'; {suggest(self._qid, topics['qid'])}")
         return topics[topics["qid"] == self._qid].reset_index(drop=True)
 
     @cached_property
     def documents(self) -> pd.DataFrame:
         """All documents `docno conclusion premise`, of any length."""
         with self.stopwatch.stage("documents"):
-            documents, issues = self.form.documents()
-        refuse(issues)
+            documents, issues = self.reader.read_documents()
+        raise_first(issues)
         return documents
 
     @cached_property
-    def listed(self) -> pd.DataFrame | None:
+    def _sorted_ranking(self) -> pd.DataFrame | None:
         """Supplied ranking `qid docno rank score`, sorted; None if there is none."""
-        if self._run:
-            ranking = read_run(self._run, self._order)
-        elif (candidates := self.form.listed()) is not None:
-            ranking = in_order(candidates, self._order, self.list_file)
+        if self._run_file:
+            ranking = read_run(self._run_file, self._order)
+        elif (candidates := self.reader.read_candidates()) is not None:
+            ranking = sort_ranking(candidates, self._order, self.ranking_file)
         else:
             return None
         return ranking if self._qid is None else ranking[ranking["qid"] == self._qid]
 
     @property
-    def longest_list(self) -> int | None:
+    def supplied_depth(self) -> int | None:
         """Return the largest number of documents per topic in the supplied ranking; None if there is none."""
-        return None if self.listed is None else int(self.listed["rank"].max() if len(self.listed) else 0)
+        return (
+            None
+            if self._sorted_ranking is None
+            else int(self._sorted_ranking["rank"].max() if len(self._sorted_ranking) else 0)
+        )
 
-    def given(self, unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
+    def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
         """Return the validated supplied ranking for all topics; None if there is none.
 
         Args:
-            unknown: Function that returns the docnos that the input lacks.
+            find_unknown: Function that returns the docnos that the input lacks.
         """
-        if self.listed is None:
+        if self._sorted_ranking is None:
             return None
-        return given_lists(self.listed, self.topics, unknown(self.listed["docno"]), self.list_file)
+        return validate_supplied_ranking(
+            self._sorted_ranking, self.topics, find_unknown(self._sorted_ranking["docno"]), self.ranking_file
+        )
 
     @cached_property
-    def hashes(self) -> dict[str, str]:
+    def file_hashes(self) -> dict[str, str]:
         """SHA-256 of each input file by name."""
         with self.stopwatch.stage("hashes"):
-            hashes = input_hashes(list(dict.fromkeys([*self.form.topic_files, *self.form.corpus_files])))
-            run_hash = {} if self._run is None else {"input run": input_hashes([self._run])[file_name(self._run)]}
+            hashes = hash_input_files(list(dict.fromkeys([*self.reader.topic_files, *self.reader.corpus_files])))
+            run_hash = (
+                {}
+                if self._run_file is None
+                else {"input run": hash_input_files([self._run_file])[printable_name(self._run_file)]}
+            )
             return hashes | run_hash
 
     @property
     def corpus_fingerprint(self) -> str:
         """Hash of the names and contents of the corpus files."""
-        return fingerprint({name: self.hashes[name] for name in map(file_name, self.form.corpus_files)})
+        return combine_hashes({name: self.file_hashes[name] for name in map(printable_name, self.reader.corpus_files)})
 
     @property
     def fingerprint(self) -> str:
         """Hash of all input files, the selected topic and the ranking order."""
         topic_part = {"topic": self._qid} if self._qid is not None else {}
-        order_part = {"order": self._order} if self.list_file and self._order != "auto" else {}
-        return fingerprint(self.hashes | topic_part | order_part)
+        order_part = {"order": self._order} if self.ranking_file and self._order != "auto" else {}
+        return combine_hashes(self.file_hashes | topic_part | order_part)

@@ -16,30 +16,30 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from submission.data.collection import counts, refuse_empty, tell
-from submission.data.dataset import Input, refuse
+from submission.data.collection import count_words, log_collection_size, validate_collection
+from submission.data.dataset import Dataset, raise_first
 from submission.errors import OutputError
-from submission.storage.cache_directory import Work
+from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 
-DOCUMENTS, COLLECTION = "documents.sqlite", "collection.msgpack"
+DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
 COLUMNS = ["docno", "conclusion", "premise"]
 
 
-class Documents:
+class DocumentStore:
     """Documents of an input, stored in the cache directory; pickled as their path."""
 
-    def __init__(self, directory: Path, shortest: int) -> None:
+    def __init__(self, directory: Path, min_words: int) -> None:
         """Open existing files.
 
         Args:
             directory: Directory of both files.
-            shortest: Minimum premise length of the collection, see `Form`.
+            min_words: Minimum premise length of the collection, see `Form`.
         """
-        self._directory, self._shortest = directory.absolute(), shortest
+        self._directory, self._shortest = directory.absolute(), min_words
 
-    def __reduce__(self) -> tuple[type[Documents], tuple[Path, int]]:
-        return Documents, (self._directory, self._shortest)
+    def __reduce__(self) -> tuple[type[DocumentStore], tuple[Path, int]]:
+        return DocumentStore, (self._directory, self._shortest)
 
     @cached_property
     def size(self) -> int:
@@ -47,24 +47,24 @@ class Documents:
         return int(self._query("select count(*) from documents")[0][0])
 
     @cached_property
-    def docnos(self) -> list[str]:
+    def collection_docnos(self) -> list[str]:
         """Docnos of the collection, ascending; may be empty."""
-        return msgspec.msgpack.decode((self._directory / COLLECTION).read_bytes(), type=list[str])
+        return msgspec.msgpack.decode((self._directory / COLLECTION_FILE).read_bytes(), type=list[str])
 
     @property
-    def collection(self) -> list[str]:
+    def searchable_docnos(self) -> list[str]:
         """Docnos of the collection, ascending; at least one."""
-        if not self.docnos:
-            self.conclusions()
-        return self.docnos
+        if not self.collection_docnos:
+            self.read_conclusions()
+        return self.collection_docnos
 
-    def conclusions(self) -> pd.DataFrame:
+    def read_conclusions(self) -> pd.DataFrame:
         """Return `docno conclusion` of the collection, by docno."""
-        conclusions = self._select(["docno", "conclusion"], self.docnos)
-        refuse_empty(conclusions, self.size, self._shortest)
+        conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
+        validate_collection(conclusions, self.size, self._shortest)
         return conclusions
 
-    def texts(self, docnos: Collection[str]) -> pd.DataFrame:
+    def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:
         """Return `docno conclusion premise` of the given docnos that exist, in the given order."""
         return self._select(COLUMNS, docnos)
 
@@ -72,7 +72,7 @@ class Documents:
         """Return the docnos of all documents, of any length."""
         return {row[0] for row in self._query("select docno from documents")}
 
-    def unknown(self, docnos: Iterable[str]) -> set[str]:
+    def find_unknown(self, docnos: Iterable[str]) -> set[str]:
         """Return the given docnos that no document has."""
         docnos_json = msgspec.json.encode(list(docnos)).decode()
         rows = self._query("select value from json_each(?) where value not in (select docno from documents)", docnos_json)
@@ -85,7 +85,7 @@ class Documents:
         return pd.DataFrame(rows, columns=columns, dtype=object)
 
     def _query(self, statement: str, *values: str) -> list[tuple[str, ...]]:
-        return _fetch_all(self._directory / DOCUMENTS, statement, *values)
+        return _fetch_all(self._directory / DOCUMENTS_FILE, statement, *values)
 
 
 def documents_code() -> str:
@@ -93,27 +93,27 @@ def documents_code() -> str:
     return code_fingerprint(__name__)
 
 
-def open_documents(source: Input, work: Work) -> Documents:
+def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStore:
     """Return the document store of an input, built if not cached."""
-    store = work.place("documents", f"{source.corpus_fingerprint} {documents_code()}")
-    shortest = source.form.shortest_premise
-    if store.key(DOCUMENTS) is None or store.key(COLLECTION) is None:
-        store.make([DOCUMENTS], lambda file: _write_documents(source, file))
-        store.write(COLLECTION, msgspec.msgpack.encode(_select_collection(store.directory / DOCUMENTS, shortest)))
-    return Documents(store.directory, shortest)
+    store = cache.open_store("documents", f"{dataset.corpus_fingerprint} {documents_code()}")
+    shortest = dataset.reader.min_premise_words
+    if store.valid_key(DOCUMENTS_FILE) is None or store.valid_key(COLLECTION_FILE) is None:
+        store.build_files([DOCUMENTS_FILE], lambda file: _write_documents(dataset, file))
+        store.write(COLLECTION_FILE, msgspec.msgpack.encode(_select_collection(store.directory / DOCUMENTS_FILE, shortest)))
+    return DocumentStore(store.directory, shortest)
 
 
-def _write_documents(source: Input, file: Path) -> None:
+def _write_documents(source: Dataset, file: Path) -> None:
     """Write documents in batches; if an id is repeated, read all of them at once, which drops harmless duplicates."""
-    reader = source.form
+    reader = source.reader
     with source.stopwatch.stage("documents"):
         try:
-            _insert_batches(reader.parts(), reader.shortest_premise, file)
+            _insert_batches(reader.iter_batches(), reader.min_premise_words, file)
         except sqlite3.IntegrityError:
             file.unlink()
-            documents, issues = reader.documents()
-            refuse(issues)
-            _insert_batches([documents], reader.shortest_premise, file)
+            documents, issues = reader.read_documents()
+            raise_first(issues)
+            _insert_batches([documents], reader.min_premise_words, file)
 
 
 def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path) -> None:
@@ -128,7 +128,7 @@ def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path)
             database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma page_size = 16384")
             database.execute("create table documents (docno text, words integer, conclusion text, premise text)")
             for batch in batches:
-                word_counts = counts(batch["premise"], min_words).tolist()
+                word_counts = count_words(batch["premise"], min_words).tolist()
                 rows = zip(batch["docno"], word_counts, batch["conclusion"], batch["premise"], strict=True)
                 database.executemany("insert into documents values (?, ?, ?, ?)", rows)
             database.execute("create unique index docnos on documents (docno)")  # last: a single sort
@@ -143,7 +143,7 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
     """Return the docnos of the collection, ascending, as `collection.long_enough` does; log the excluded."""
     columns = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
     [(total, empty_count, short_count)] = _fetch_all(file, f"select {columns} from documents", min_words)
-    tell(total, empty_count, short_count, min_words)
+    log_collection_size(total, empty_count, short_count, min_words)
     if empty_count == total:
         return []
     rows = _fetch_all(file, "select docno from documents where words >= ? order by docno", min_words)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from submission.errors import short
+from submission.errors import abbreviate
 
-RULES: dict[str, Callable[[str], str]] = {
+NORMALISATIONS: dict[str, Callable[[str], str]] = {
     "without leading zeros": lambda qid: qid.lstrip("0") or "0",
     "without the part after the first `.`": lambda qid: qid.partition(".")[0],
     "without the prefix before the number": lambda qid: re.sub(r"^[^0-9]+(?=[0-9])", "", qid),
@@ -15,30 +15,30 @@ RULES: dict[str, Callable[[str], str]] = {
 }
 
 
-def joined_by(ones: Collection[str], others: Collection[str]) -> str:
+def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> str:
     """Return the normalisation under which two disjoint id sets overlap, as a hint; "" if none.
 
     Example: ` 01 without leading zeros equals 1; rename the topics of one file.`
     """
-    for name, normalise in RULES.items():
-        normalised = {normalise(other_id): other_id for other_id in others}
-        for id_ in ones:
+    for name, normalise in NORMALISATIONS.items():
+        normalised = {normalise(other_id): other_id for other_id in other_ids}
+        for id_ in ids:
             if normalise(id_) in normalised:
                 example = id_ if normalise(id_) != id_ else normalised[normalise(id_)]
-                return f" {short(example)} {name} equals {short(normalise(example))}; rename the topics of one file."
+                return f" {abbreviate(example)} {name} equals {abbreviate(normalise(example))}; rename the topics of one file."
     return ""
 
 
-def share(number: int, total: int, what: str) -> str:
+def count_missing(count: int, total: int, noun: str) -> str:
     """Format how many ids are missing, for "… in the input": 3 of 15 topics are not.
 
     Args:
-        number: Number of missing ids, at least 1.
+        count: Number of missing ids, at least 1.
         total: Number of ids.
-        what: Their noun, singular.
+        noun: Their noun, singular.
     """
     if total == 1:
-        return f"the only {what} is not"
-    if number == total:
-        return f"none of the {total} {what}s is"
-    return f"{number} of {total} {what}s {'is' if number == 1 else 'are'} not"
+        return f"the only {noun} is not"
+    if count == total:
+        return f"none of the {total} {noun}s is"
+    return f"{count} of {total} {noun}s {'is' if count == 1 else 'are'} not"

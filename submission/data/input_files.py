@@ -15,22 +15,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from submission.errors import InputError, short, unreadable
+from submission.errors import InputError, abbreviate, unreadable_input
 from submission.storage.atomic_files import open_regular
 
 T = TypeVar("T")
-TOGETHER = 1 << 14  # items per batch
+BATCH_SIZE = 1 << 14  # items per batch
 BOM = b"\xef\xbb\xbf"
-PART = 1 << 24  # bytes decompressed at a time
-UNPACKED, FREE = 200, 1 << 26  # decompression limit: UNPACKED × compressed size + FREE
-LONGEST_LINE = 1 << 28  # bytes
-SHORTEST_LINE = 32  # minimum bytes counted per line: bombs of blank lines take time, not memory
+CHUNK_BYTES = 1 << 24  # bytes decompressed at a time
+MAX_EXPANSION, EXTRA_BYTES = 200, 1 << 26  # decompression limit: UNPACKED × compressed size + FREE
+MAX_LINE_BYTES = 1 << 28  # bytes
+MIN_LINE_COST = 32  # minimum bytes counted per line: bombs of blank lines take time, not memory
 # Whitespace, control and invisible characters break run files or their display.
-UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+INVALID_ID_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 
 
-def named(directory: Path, *patterns: str) -> list[Path]:
+def find_files(directory: Path, *patterns: str) -> list[Path]:
     """Return the files of a directory whose names match a pattern, sorted."""
     try:
         names = [path.name for path in directory.iterdir()]
@@ -38,12 +38,12 @@ def named(directory: Path, *patterns: str) -> list[Path]:
         expected = "expected a directory with topics*.xml and args.me JSON files"
         raise InputError(f"{directory}: input directory not found; {expected}") from None
     except OSError as error:
-        raise unreadable(error) from None
+        raise unreadable_input(error) from None
     return sorted(directory / name for name in names if any(fnmatch(name, pattern) for pattern in patterns))
 
 
 @contextmanager
-def reading(file: Path) -> Iterator[None]:
+def as_input_errors(file: Path) -> Iterator[None]:
     """Convert exceptions raised while reading a file into InputError."""
     try:
         yield
@@ -52,7 +52,7 @@ def reading(file: Path) -> Iterator[None]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{file}: damaged gzip file ({error}); copy the file again") from None
     except OSError as error:
-        raise unreadable(error) from None
+        raise unreadable_input(error) from None
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: not UTF-8 at byte {error.start}; convert it to UTF-8") from None
     except RecursionError:
@@ -60,7 +60,7 @@ def reading(file: Path) -> Iterator[None]:
     except MemoryError:
         raise InputError(f"{file}: does not fit into memory; use more memory or a smaller file") from None
     except ValueError as error:
-        raise InputError(f"{file}: malformed ({short(str(error))}); copy the file again") from None
+        raise InputError(f"{file}: malformed ({abbreviate(str(error))}); copy the file again") from None
 
 
 def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
@@ -69,7 +69,7 @@ def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[.
     @wraps(read)
     def records(file: Path, *args: Any) -> Iterator[T | InputError]:
         try:
-            with reading(file):
+            with as_input_errors(file):
                 yield from read(file, *args)
         except InputError as error:
             yield error
@@ -94,29 +94,29 @@ def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
     return valid, issues
 
 
-def content(file: Path) -> bytes | bytearray | mmap.mmap:
+def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
     """Return the bytes of a file, decompressed if .gz; others are mapped, as copying takes a third of the decoding time."""
-    with reading(file), open_regular(file) as stream:
+    with as_input_errors(file), open_regular(file) as stream:
         if file.suffix == ".gz":
-            return _unpacked(file, stream)
+            return _decompress(file, stream)
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(stream.fileno()).st_size else b""
 
 
-def text(file: Path) -> str:
+def read_text(file: Path) -> str:
     """Return the text of a UTF-8 file, plain or gzipped, without byte order mark."""
-    with reading(file):
-        return bytes(content(file)).decode("utf-8-sig")
+    with as_input_errors(file):
+        return bytes(read_bytes(file)).decode("utf-8-sig")
 
 
-def lines(file: Path) -> Iterator[tuple[int, bytes]]:
+def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the non-blank lines of a file with line numbers, plain or gzipped, without byte order mark."""
-    with reading(file), open_regular(file) as packed:
+    with as_input_errors(file), open_regular(file) as packed:
         remaining = _decompression_limit(packed)
         with gzip.open(packed) if file.suffix == ".gz" else packed as stream:
             line_number = 0
-            while line := stream.readline(LONGEST_LINE):
-                line_number, remaining = line_number + 1, remaining - max(len(line), SHORTEST_LINE)
-                if remaining < 0 or len(line) == LONGEST_LINE:
+            while line := stream.readline(MAX_LINE_BYTES):
+                line_number, remaining = line_number + 1, remaining - max(len(line), MIN_LINE_COST)
+                if remaining < 0 or len(line) == MAX_LINE_BYTES:
                     raise _too_large(f"{file}, line {line_number}")
                 line = line.removeprefix(BOM) if line_number == 1 else line
                 if line.strip():
@@ -128,25 +128,25 @@ def strip_bom(data: bytes | bytearray | mmap.mmap) -> bytes | bytearray | mmap.m
     return data[len(BOM) :] if data[: len(BOM)] == BOM else data
 
 
-def parts_of(items: Iterable[T]) -> Iterator[list[T]]:
+def batched(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield lists of at most TOGETHER items."""
     iterator = iter(items)
-    while batch := list(islice(iterator, TOGETHER)):
+    while batch := list(islice(iterator, BATCH_SIZE)):
         yield batch
 
 
-def unfit(identifier: str) -> bool:
+def is_invalid_id(identifier: str) -> bool:
     """Return whether an id is empty or has whitespace or invisible characters."""
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
-    return not identifier or UNFIT.search(identifier) is not None
+    return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None
 
 
-def _unpacked(file: Path, packed: BinaryIO) -> bytearray:
+def _decompress(file: Path, packed: BinaryIO) -> bytearray:
     """Decompress a .gz up to the limit; a thousand bytes can hold a megabyte of zeros."""
     limit, data = _decompression_limit(packed), bytearray()
     with gzip.open(packed) as stream:
-        while chunk := stream.read(PART):
+        while chunk := stream.read(CHUNK_BYTES):
             data += chunk
             if len(data) > limit:
                 raise _too_large(str(file))
@@ -154,7 +154,7 @@ def _unpacked(file: Path, packed: BinaryIO) -> bytearray:
 
 
 def _decompression_limit(packed: BinaryIO) -> int:
-    return FREE + UNPACKED * os.fstat(packed.fileno()).st_size
+    return EXTRA_BYTES + MAX_EXPANSION * os.fstat(packed.fileno()).st_size
 
 
 def _too_large(location: str) -> InputError:

@@ -10,97 +10,98 @@ from typing import NamedTuple
 
 import msgspec
 
-from submission.errors import short
+from submission.errors import abbreviate
 
-Data = bytes | bytearray | mmap.mmap
-Steps = tuple[str | int, ...]  # keys and 0-based indices from the root to a value
+Buffer = bytes | bytearray | mmap.mmap
+JsonPath = tuple[str | int, ...]  # keys and 0-based indices from the root to a value
 
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
-CONSTANTS = {b"NaN", b"Infinity", b"-Infinity"}  # written by Python's json.dump
-PLACE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
-DEEPEST = 500  # msgspec accepts slightly less than 1000 levels
-NO_CONSTANTS = "NaN and Infinity are not valid JSON; replace them by a string, a number or null"
+NON_FINITE_TOKENS = {b"NaN", b"Infinity", b"-Infinity"}  # written by Python's json.dump
+MSGSPEC_MESSAGE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
+MAX_DEPTH = 500  # msgspec accepts slightly less than 1000 levels
+NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them by a string, a number or null"
 
 
-class Broken(NamedTuple):
+class SyntaxIssue(NamedTuple):
     """Position that is not JSON or not UTF-8."""
 
-    byte: int
+    offset: int
     reason: str
-    steps: Steps
+    path: JsonPath
 
 
-class Survey(NamedTuple):
+class JsonScan(NamedTuple):
     """Errors of a JSON text."""
 
-    text: bytearray  # with 0 for NaN and Infinity, to decode further
-    constants: list[Broken]  # NaN and Infinity before the syntax error
-    broken: Broken | None  # syntax error
+    repaired: bytearray  # with 0 for NaN and Infinity, to decode further
+    non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
+    syntax_issue: SyntaxIssue | None  # syntax error
 
 
-def survey(data: Data) -> Survey:
+def scan(data: Buffer) -> JsonScan:
     """Scan an invalid JSON text for errors."""
     text, constants = bytearray(data), []
     for start, token, path in _tokens(data, len(data)):
-        if token in CONSTANTS:
+        if token in NON_FINITE_TOKENS:
             text[start : start + len(token)] = b"0".ljust(len(token))
-            constants.append(Broken(start, token.decode(), _without_unknown_keys(path)))
+            constants.append(SyntaxIssue(start, token.decode(), _without_unknown_keys(path)))
     broken = _find_syntax_error(text)
-    return Survey(text, [constant for constant in constants if broken is None or constant.byte < broken.byte], broken)
+    return JsonScan(text, [constant for constant in constants if broken is None or constant.offset < broken.offset], broken)
 
 
-def dotted(steps: Steps) -> str:
+def format_path(path: JsonPath) -> str:
     """Format a path: premises[0].text."""
-    parts = (f"[{step}]" if isinstance(step, int) else f".{short(step)}" for step in steps)
+    parts = (f"[{step}]" if isinstance(step, int) else f".{abbreviate(step)}" for step in path)
     return "".join(parts).removeprefix(".") or "the root value"
 
 
-def line_and_column(data: Data, byte: int) -> str:
+def format_position(data: Buffer, byte: int) -> str:
     """Format the position of a byte as line and column, 1-based."""
     before = bytes(data[:byte])
     column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
     return f"line {before.count(bytes([10])) + 1}, column {column}"
 
 
-def not_utf8(data: Data) -> Broken | None:
+def find_invalid_utf8(data: Buffer) -> SyntaxIssue | None:
     """Return the first position that is not UTF-8; None if valid."""
     try:
         bytes(data).decode()
     except UnicodeDecodeError as error:
-        return Broken(error.start, f"invalid UTF-8 at byte {error.start}", _path_at(data, error.start))
+        return SyntaxIssue(error.start, f"invalid UTF-8 at byte {error.start}", _path_at(data, error.start))
     return None
 
 
-def line_fault(line: bytes, error: Exception) -> str:
+def describe_line_error(line: bytes, error: Exception) -> str:
     """Describe why a JSON line was rejected: path and value."""
     if isinstance(error, msgspec.ValidationError):
-        return short(str(error), 200)
-    broken = not_utf8(line)
+        return abbreviate(str(error), 200)
+    broken = find_invalid_utf8(line)
     if not broken:
-        scan = survey(line)
-        if scan.constants:
-            return f"{dotted(scan.constants[0].steps)} is {scan.constants[0].reason}; {NO_CONSTANTS}"
-        broken = scan.broken
+        line_scan = scan(line)
+        if line_scan.non_finite:
+            constant = line_scan.non_finite[0]
+            return f"{format_path(constant.path)} is {constant.reason}; {NON_FINITE_HINT}"
+        broken = line_scan.syntax_issue
     if not broken:
-        return f"malformed JSON ({short(str(error), 200)})"
-    location = f", in {dotted(broken.steps)}" if broken.steps else ""
-    return f"malformed JSON at byte {broken.byte}{location} ({broken.reason})"
+        return f"malformed JSON ({abbreviate(str(error), 200)})"
+    location = f", in {format_path(broken.path)}" if broken.path else ""
+    return f"malformed JSON at byte {broken.offset}{location} ({broken.reason})"
 
 
-def _find_syntax_error(text: Data) -> Broken | None:
+def _find_syntax_error(text: Buffer) -> SyntaxIssue | None:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except RecursionError:
-        byte = next((start for start, _, path in _tokens(text, len(text)) if len(path) > DEEPEST), len(text))
-        return Broken(byte, "nested too deeply", _path_at(text, byte)[:5])
+        byte = next((start for start, _, path in _tokens(text, len(text)) if len(path) > MAX_DEPTH), len(text))
+        return SyntaxIssue(byte, "nested too deeply", _path_at(text, byte)[:5])
     except ValueError as error:
-        match = PLACE.fullmatch(str(error))
-        byte, reason = (int(match[2]), match[1]) if match else (len(text), short(str(error), 200))
-        return Broken(byte, reason, _path_at(text, byte))
+        match = MSGSPEC_MESSAGE.fullmatch(str(error))
+        byte, reason = (int(match[2]), match[1]) if match else (len(text), abbreviate(str(error), 200))
+        return SyntaxIssue(byte, reason, _path_at(text, byte))
     return None
 
 
-def _path_at(data: Data, byte: int) -> Steps:
+def _path_at(data: Buffer, byte: int) -> JsonPath:
     """Return the path of the value at an offset."""
     path: list[str | int | None] = []
     for _, _, path in _tokens(data, byte + 1):  # noqa: B007  # only the last path matters
@@ -108,11 +109,11 @@ def _path_at(data: Data, byte: int) -> Steps:
     return _without_unknown_keys(path)
 
 
-def _without_unknown_keys(path: list[str | int | None]) -> Steps:
+def _without_unknown_keys(path: list[str | int | None]) -> JsonPath:
     return tuple(step for step in path if step is not None)
 
 
-def _tokens(data: Data, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
+def _tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
     """Yield tokens with offset and path; the path is one list, updated in place; None: key not read yet."""
     path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.data.input_files import ID_RULE, unfit
-from submission.data.trec_lines import Line, column_lines, describe_field_count, number
-from submission.errors import InputError, counted, short
+from submission.data.input_files import ID_RULE, is_invalid_id
+from submission.data.trec_lines import TrecLine, describe_field_count, parse_float, read_trec_lines
+from submission.errors import InputError, abbreviate, pluralise
 
 log = logging.getLogger(__name__)
 
-COLUMNS = "`topic 0 docno grade`"
+FORMAT = "`topic 0 docno grade`"
 BEIR_HINT = "; in BEIR qrels, insert 0 as second field and remove the header"
 UNJUDGED = -1  # pooled but not judged
-RELEVANT = "grades above 0"  # for binary measures
+RELEVANCE_RULE = "grades above 0"  # for binary measures
 
 
-def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
+def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
     """Read qrels, plain or gzipped, as `qid docno rel` in file order.
 
     Grades are integers (4 or 4.0) or decimals. Grade -1 means unjudged and is dropped; other negative grades (-2: spam in
@@ -28,21 +28,23 @@ def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
 
     Args:
         file: Qrels file.
-        documents: Docnos of the corpus; judgments of other documents are dropped.
+        docnos: Docnos of the corpus; judgments of other documents are dropped.
     """
     rows, first_lines = [], dict[tuple[str, str], int]()
-    for line in column_lines(file):
-        if line.is_skipped:
+    for line in read_trec_lines(file):
+        if line.is_blank_or_comment:
             continue
         qid, docno, grade = _parse_line(file, line)
         first_line = first_lines.setdefault((qid, docno), line.number)
         if first_line != line.number:
-            reason = f"duplicate judgment of document {short(docno)} for topic {short(qid)} (first in line {first_line})"
+            reason = (
+                f"duplicate judgment of document {abbreviate(docno)} for topic {abbreviate(qid)} (first in line {first_line})"
+            )
             raise InputError(f"{file}, line {line.number}: {reason}; remove one")
         rows.append((qid, docno, grade))
     qrels = _clean_grades(pd.DataFrame(rows, columns=["qid", "docno", "rel"]), file)
-    if documents is not None:
-        qrels = _restrict_to(qrels, documents, file)
+    if docnos is not None:
+        qrels = _restrict_to(qrels, docnos, file)
     if not (qrels["rel"] > 0).any():
         raise InputError(f"{file}: no relevant document (grade above 0); use the qrels of this corpus version")
     return qrels
@@ -50,7 +52,7 @@ def read_qrels(file: Path, documents: Set[str] | None = None) -> pd.DataFrame:
 
 def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
     """Drop unjudged documents, set other negative grades to 0, and make the grades integers if all are."""
-    unjudged, total = qrels["rel"] == UNJUDGED, counted(len(qrels), "line")
+    unjudged, total = qrels["rel"] == UNJUDGED, pluralise(len(qrels), "line")
     negative = (qrels["rel"] < 0) & ~unjudged
     if unjudged.any():
         log.info("%s: dropped %d of %s with grade %d (unjudged)", file.name, unjudged.sum(), total, UNJUDGED)
@@ -60,7 +62,7 @@ def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
     qrels["rel"] = qrels["rel"].clip(lower=0)
     if (qrels["rel"] % 1 == 0).all():
         return qrels.astype({"rel": int})
-    log.info("%s: non-integer grades; binary measures count %s as relevant", file.name, RELEVANT)
+    log.info("%s: non-integer grades; binary measures count %s as relevant", file.name, RELEVANCE_RULE)
     return qrels
 
 
@@ -69,23 +71,23 @@ def _restrict_to(qrels: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFr
     log.info("%s: %d of %d judgments refer to documents of the input", file.name, in_input.sum(), len(qrels))
     if not in_input.any() and len(qrels) and docnos:
         raise InputError(
-            f"{file}: none of the {counted(len(qrels), 'judgment')} refers to a document of the input (judged: "
-            f"{short(qrels['docno'].iloc[0])}, input: {short(min(docnos))}); use the qrels of this corpus version"
+            f"{file}: none of the {pluralise(len(qrels), 'judgment')} refers to a document of the input (judged: "
+            f"{abbreviate(qrels['docno'].iloc[0])}, input: {abbreviate(min(docnos))}); use the qrels of this corpus version"
         )
     return qrels[in_input].reset_index(drop=True)
 
 
-def _parse_line(file: Path, line: Line) -> tuple[str, str, float]:
+def _parse_line(file: Path, line: TrecLine) -> tuple[str, str, float]:
     location = f"{file}, line {line.number}"
     if len(line.fields) != 4:
         hint = BEIR_HINT if len(line.fields) == 3 else ""
-        reason = describe_field_count(line.fields, COLUMNS, "qrels", lambda fields: number(fields[0]) is not None, hint)
+        reason = describe_field_count(line.fields, FORMAT, "qrels", lambda fields: parse_float(fields[0]) is not None, hint)
         raise InputError(f"{location}: {reason}")
     qid, _, docno, raw_grade = line.fields
     for name, identifier in (("topic", qid), ("docno", docno)):
-        if unfit(identifier):
-            raise InputError(f"{location}: invalid {name} {short(identifier)!r}; {ID_RULE}")
-    grade = number(raw_grade)
+        if is_invalid_id(identifier):
+            raise InputError(f"{location}: invalid {name} {abbreviate(identifier)!r}; {ID_RULE}")
+    grade = parse_float(raw_grade)
     if grade is None:
-        raise InputError(f"{location}: invalid grade {short(raw_grade)!r}; expected a number in field 4 of {COLUMNS}")
+        raise InputError(f"{location}: invalid grade {abbreviate(raw_grade)!r}; expected a number in field 4 of {FORMAT}")
     return qid, docno, grade

@@ -8,19 +8,19 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from submission.data.id_matching import joined_by, share
+from submission.data.id_matching import count_missing, suggest_normalisation
 from submission.data.ranking_order import Order
-from submission.errors import InputError, short
-from submission.rankings import in_given_order
+from submission.errors import InputError, abbreviate
+from submission.rankings import rank_by_score_stable
 
 log = logging.getLogger(__name__)
 
 
-def in_order(listed: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
+def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
     """Sort the documents of each topic by RULE.
 
     Args:
-        listed: `qid docno rank score line` in file order. A rank or score missing from the file is NaN in all rows; then the
+        ranking: `qid docno rank score line` in file order. A rank or score missing from the file is NaN in all rows; then the
             other one decides, or the line if both are missing. Ties keep file order.
         order: `rank` or `score` uses only this column.
         source: File of the ranking, for messages.
@@ -28,16 +28,16 @@ def in_order(listed: pd.DataFrame, order: Order, source: object) -> pd.DataFrame
     Returns:
         All columns except line; topics in order of first occurrence, ranks 1..n.
     """
-    has_ranks, has_scores = not listed["rank"].isna().any(), not listed["score"].isna().any()
-    docno_position = listed["docno"].map({docno: position for position, docno in enumerate(sorted(listed["docno"].unique()))})
-    sort_keys = {"topic": pd.factorize(listed["qid"])[0]}
+    has_ranks, has_scores = not ranking["rank"].isna().any(), not ranking["score"].isna().any()
+    docno_position = ranking["docno"].map({docno: position for position, docno in enumerate(sorted(ranking["docno"].unique()))})
+    sort_keys = {"topic": pd.factorize(ranking["qid"])[0]}
     if has_ranks and (order != "score" or not has_scores):
-        sort_keys["rank"] = listed["rank"].to_numpy(float)
+        sort_keys["rank"] = ranking["rank"].to_numpy(float)
     if has_scores:
-        sort_keys["score"] = -listed["score"].to_numpy(float)
+        sort_keys["score"] = -ranking["score"].to_numpy(float)
     if has_ranks and has_scores:
         sort_keys["docno"] = -docno_position.to_numpy(float)
-    ordered = listed.iloc[np.lexsort([np.arange(len(listed)), *reversed(sort_keys.values())])]
+    ordered = ranking.iloc[np.lexsort([np.arange(len(ranking)), *reversed(sort_keys.values())])]
     if has_ranks and has_scores and order == "auto":
         _raise_if_contradictory(ordered, source)
         _warn_about_equal_ranks(ordered, source)
@@ -45,41 +45,43 @@ def in_order(listed: pd.DataFrame, order: Order, source: object) -> pd.DataFrame
     return ordered.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
 
 
-def given_lists(listed: pd.DataFrame, topics: pd.DataFrame, unknown: Collection[str], source: object) -> pd.DataFrame:
+def validate_supplied_ranking(
+    ranking: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
+) -> pd.DataFrame:
     """Validate a sorted ranking `qid docno rank score` and return it as rankings of all topics.
 
     Keeps documents too short for the collection: an earlier stage selected them.
 
     Args:
-        listed: Sorted ranking.
+        ranking: Sorted ranking.
         topics: Topics `qid`; uncovered ones get an empty ranking and a warning.
-        unknown: Docnos of the ranking that the input lacks.
+        unknown_docnos: Docnos of the ranking that the input lacks.
         source: File of the ranking, for messages.
     """
     qids = set(topics["qid"])
     for is_unknown, column, noun in (
-        (~listed["qid"].isin(qids), "qid", "topic"),
-        (listed["docno"].isin(unknown), "docno", "document"),
+        (~ranking["qid"].isin(qids), "qid", "topic"),
+        (ranking["docno"].isin(unknown_docnos), "docno", "document"),
     ):
-        unknown_ids = listed[column][is_unknown]
+        unknown_ids = ranking[column][is_unknown]
         if len(unknown_ids):
-            unknown_count, total_count = unknown_ids.nunique(), listed[column].nunique()
+            unknown_count, total_count = unknown_ids.nunique(), ranking[column].nunique()
             is_disjoint = column == "qid" and unknown_count == total_count
-            hint = joined_by(sorted(set(unknown_ids)), qids) if is_disjoint else ""
+            hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
             raise InputError(
-                f"{source}: {share(unknown_count, total_count, noun)} in the input (first: {short(unknown_ids.iloc[0])}); "
+                f"{source}: {count_missing(unknown_count, total_count, noun)} in the input (first: {abbreviate(unknown_ids.iloc[0])}); "
                 f"use a ranking made from this version of the input{hint and '.'}{hint}"
             )
-    duplicates = listed[listed.duplicated(["qid", "docno"])]
+    duplicates = ranking[ranking.duplicated(["qid", "docno"])]
     if len(duplicates):
         qid, docno = duplicates["qid"].iloc[0], duplicates["docno"].iloc[0]
-        raise InputError(f"{source}: duplicate document {short(docno)} in topic {short(qid)}; remove one")
-    uncovered = topics["qid"][~topics["qid"].isin(set(listed["qid"]))]
+        raise InputError(f"{source}: duplicate document {abbreviate(docno)} in topic {abbreviate(qid)}; remove one")
+    uncovered = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
     if len(uncovered):
-        examples = ", ".join(map(short, uncovered[:5])) + (", …" if len(uncovered) > 5 else "")
+        examples = ", ".join(map(abbreviate, uncovered[:5])) + (", …" if len(uncovered) > 5 else "")
         message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
         log.warning(message, source, len(uncovered), len(topics), examples)
-    return in_given_order(_fill_scores(listed, source), topics)
+    return rank_by_score_stable(_fill_scores(ranking, source), topics)
 
 
 def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
@@ -103,8 +105,8 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
     previous, current = ranking.iloc[position - 1], ranking.iloc[position]
     raise InputError(
         f"{source}, line {current['line']}: ranks and scores disagree in {ranking['qid'][increases].nunique()} of "
-        f"{ranking['qid'].nunique()} topics; first in topic {short(current['qid'])}: {short(current['docno'])} has rank "
-        f"{current['rank']:.0f} and score {current['score']:g}, {short(previous['docno'])} (line {previous['line']}) rank "
+        f"{ranking['qid'].nunique()} topics; first in topic {abbreviate(current['qid'])}: {abbreviate(current['docno'])} has rank "
+        f"{current['rank']:.0f} and score {current['score']:g}, {abbreviate(previous['docno'])} (line {previous['line']}) rank "
         f"{previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
     )
 

@@ -18,78 +18,78 @@ from pathlib import Path
 import pandas as pd
 
 from submission.data import tirex_records as fields
-from submission.data.input_files import named, parts_of, strict
+from submission.data.input_files import batched, find_files, strict
 from submission.data.tirex_records import Field, iter_records, read_records
-from submission.data.topics import in_order
-from submission.data.unsupported_formats import BEIR_DOCUMENTS, BEIR_QUERIES, begins_as_beir
-from submission.errors import InputError, short
+from submission.data.topics import sort_topics
+from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
+from submission.errors import InputError, abbreviate
 
 log = logging.getLogger(__name__)
 
-QUERIES, RERANKING = ["queries.jsonl"], ["rerank.jsonl"]
-DOCUMENTS = ["documents.jsonl", "corpus.jsonl"]
+QUERIES_FILES, RERANK_FILES = ["queries.jsonl"], ["rerank.jsonl"]
+DOCUMENTS_FILES = ["documents.jsonl", "corpus.jsonl"]
 
 Records = tuple[pd.DataFrame, list[str]]  # a row per valid record, and all issues
 
 
-class Tirex:
+class TirexReader:
     """Reader of a TIREx data set."""
 
-    name = "TIREx format; text is used as conclusion and premise"
-    shortest_premise = 0  # texts of other collections need not be arguments
+    format_name = "TIREx format; text is used as conclusion and premise"
+    min_premise_words = 0  # texts of other collections need not be arguments
 
     def __init__(self, directory: Path) -> None:
         """Find the files; raise InputError if queries or documents are missing."""
-        self.reranking = _find_file(directory, RERANKING)
-        queries, documents = (_find_file(directory, names) or self.reranking for names in (QUERIES, DOCUMENTS))
+        self.rerank_file = _find_file(directory, RERANK_FILES)
+        queries, documents = (_find_file(directory, names) or self.rerank_file for names in (QUERIES_FILES, DOCUMENTS_FILES))
         if not queries or not documents:
             raise InputError(_missing_file_message(directory, queries, documents))
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
-        self.corpus_files = list(dict.fromkeys([documents, self.reranking or documents]))
+        self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))
 
     @staticmethod
-    def is_in(directory: Path) -> bool:
+    def matches(directory: Path) -> bool:
         """Return whether a directory has files of a TIREx data set."""
-        names = [*QUERIES, *RERANKING, *DOCUMENTS]
-        if named(directory, "topics*.xml"):  # next to topics*.xml, corpus.jsonl may be anything
+        names = [*QUERIES_FILES, *RERANK_FILES, *DOCUMENTS_FILES]
+        if find_files(directory, "topics*.xml"):  # next to topics*.xml, corpus.jsonl may be anything
             names.remove("corpus.jsonl")
         return _find_file(directory, names) is not None
 
-    def topics(self) -> Records:
+    def read_topics(self) -> Records:
         topics, issues = _drop_repeated(self._queries, *self._read(self._queries, [fields.QID, fields.QUERY]), "qid", "query")
         empty_queries = topics[topics["query"].str.strip() == ""]
         expected = 'expected lines {"qid": "1", "query": "…"}'
         for qid, line in empty_queries[["qid", "line"]].itertuples(index=False):
-            issues.append(f"{self._queries}, line {line}: topic {short(qid)} has an empty query; {expected}")
+            issues.append(f"{self._queries}, line {line}: topic {abbreviate(qid)} has an empty query; {expected}")
         if not len(topics) and not issues:
             issues.append(f"{self._queries}: no queries; {expected}")
-        return in_order(topics[["qid", "query"]]), issues
+        return sort_topics(topics[["qid", "query"]]), issues
 
-    def documents(self) -> Records:
+    def read_documents(self) -> Records:
         records, issues = self._read(self._documents, [fields.DOCNO, fields.TEXT])
         documents, issues = _drop_repeated(self._documents, records, issues, "docno", "text")
         if not issues:
             log.info("%s: %d documents", self._documents.name, len(documents))
-            if self._documents != self.reranking and len(documents) < len(records):
+            if self._documents != self.rerank_file and len(documents) < len(records):
                 log.warning("dropped %d documents repeated with the same text", len(records) - len(documents))
         documents = documents.sort_values("docno", ignore_index=True)
         columns = {"docno": documents["docno"], "conclusion": documents["text"], "premise": documents["text"]}
         return pd.DataFrame(columns), issues
 
-    def parts(self) -> Iterator[pd.DataFrame]:
-        if self._documents == self.reranking:
-            documents, issues = self.documents()
+    def iter_batches(self) -> Iterator[pd.DataFrame]:
+        if self._documents == self.rerank_file:
+            documents, issues = self.read_documents()
             if issues:
                 raise InputError(issues[0])
             yield documents
             return
-        for batch in parts_of(strict(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))):
+        for batch in batched(strict(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))):
             docnos, texts, _ = zip(*batch, strict=True)
             yield pd.DataFrame({"docno": docnos, "conclusion": texts, "premise": texts}, dtype=object)
 
-    def listed(self) -> pd.DataFrame | None:
-        if not self.reranking:
+    def read_candidates(self) -> pd.DataFrame | None:
+        if not self.rerank_file:
             return None
         candidates, issues = self._candidates
         if issues:
@@ -97,30 +97,32 @@ class Tirex:
         return candidates[["qid", "docno", "rank", "score", "line"]]
 
     def _read(self, file: Path, columns: Sequence[Field]) -> Records:
-        return self._candidates if file == self.reranking else read_records(file, columns)
+        return self._candidates if file == self.rerank_file else read_records(file, columns)
 
     @cached_property
     def _candidates(self) -> Records:
         """Candidates, with queries and texts if these have no other file."""
-        if not self.reranking:
+        if not self.rerank_file:
             raise AssertionError("no rerank.jsonl")
-        query_fields = [fields.LISTED_QUERY] if self._queries == self.reranking else []
-        text_fields = [fields.TEXT] if self._documents == self.reranking else []
-        return read_records(self.reranking, [fields.QID, *query_fields, fields.DOCNO, *text_fields, fields.RANK, fields.SCORE])
+        query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
+        text_fields = [fields.TEXT] if self._documents == self.rerank_file else []
+        return read_records(
+            self.rerank_file, [fields.QID, *query_fields, fields.DOCNO, *text_fields, fields.RANK, fields.SCORE]
+        )
 
 
 def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
     """Return the first existing file of the names, plain or gzipped; None if none."""
-    return next((file for name in names for file in named(directory, name, f"{name}.gz")), None)
+    return next((file for name in names for file in find_files(directory, name, f"{name}.gz")), None)
 
 
 def _missing_file_message(directory: Path, queries: Path | None, documents: Path | None) -> str:
     """Return a message for a missing file, or for one in BEIR format."""
-    for file, hint in ((queries, BEIR_QUERIES), (documents, BEIR_DOCUMENTS)):
-        if file and begins_as_beir(file):
+    for file, hint in ((queries, BEIR_QUERIES_HINT), (documents, BEIR_DOCUMENTS_HINT)):
+        if file and is_beir_file(file):
             return f"{file}: {hint}"
-    missing = " or ".join(DOCUMENTS if queries else QUERIES)
-    return f"{directory}: no {missing} found; expected it or {RERANKING[0]} (optionally .gz)"
+    missing = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
+    return f"{directory}: no {missing} found; expected it or {RERANK_FILES[0]} (optionally .gz)"
 
 
 def _drop_repeated(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
@@ -130,7 +132,7 @@ def _drop_repeated(file: Path, records: pd.DataFrame, issues: list[str], id_colu
     first_lines = dict(zip(first[id_column], first["line"], strict=True))
     differing = records[expected != records[text_column]]
     conflicts = [
-        f"{file}, line {line}: {id_column} {short(identifier)} repeated with different {text_column} (first in line "
+        f"{file}, line {line}: {id_column} {abbreviate(identifier)} repeated with different {text_column} (first in line "
         f"{first_lines[identifier]}); ids must be unique"
         for identifier, line in differing[[id_column, "line"]].itertuples(index=False)
     ]

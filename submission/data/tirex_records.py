@@ -14,14 +14,14 @@ import msgspec
 import pandas as pd
 from msgspec import UNSET
 
-from submission.data.input_files import ID_RULE, collect, lines, unfit, yielding_errors
-from submission.data.json_errors import line_fault, survey
-from submission.data.topics import qid_expected
-from submission.data.unsupported_formats import BEIR_DOCUMENTS, BEIR_QUERIES, is_beir
-from submission.errors import InputError, short
+from submission.data.input_files import ID_RULE, collect, is_invalid_id, iter_lines, yielding_errors
+from submission.data.json_errors import describe_line_error, scan
+from submission.data.topics import invalid_qid_reason
+from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir
+from submission.errors import InputError, abbreviate
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
-RANKS = 10**9  # exclusive upper bound
+MAX_RANK = 10**9  # exclusive upper bound
 
 
 class _Record(msgspec.Struct, gc=False):
@@ -56,14 +56,14 @@ def _parse_text(value: object) -> str:
 def _parse_docno(value: object) -> str:
     if type(value) is not str and type(value) is not int:
         raise _FieldError("expected an id: a string or an integer")
-    if unfit(str(value)):
+    if is_invalid_id(str(value)):
         raise _FieldError(ID_RULE)
     return str(value)
 
 
 def _parse_qid(value: object) -> str:
     qid = _parse_docno(value)
-    if reason := qid_expected(qid):
+    if reason := invalid_qid_reason(qid):
         raise _FieldError(reason)
     return qid
 
@@ -84,7 +84,7 @@ def _parse_rank(value: object) -> float:
         rank = _parse_score(value)
     except _FieldError:
         rank = -1.0
-    if not (0 <= rank < RANKS and rank.is_integer()):
+    if not (0 <= rank < MAX_RANK and rank.is_integer()):
         raise _FieldError("expected a non-negative integer, or the field in no line")
     return rank
 
@@ -94,8 +94,8 @@ class Field:
     """Column of the frame: field names in a record, and the parser of the value."""
 
     name: str
-    names: tuple[str, ...]
-    value: Callable[[object], str | float]
+    aliases: tuple[str, ...]
+    parse: Callable[[object], str | float]
     optional: bool = False  # in all records or in none
 
 
@@ -103,7 +103,7 @@ DOCNO = Field("docno", ("docno", "doc_id", "docid"), _parse_docno)
 TEXT = Field("text", ("text", "default_text"), _parse_text)
 QID = Field("qid", ("qid", "query_id"), _parse_qid)
 QUERY = Field("query", ("query", "default_text", "text"), _parse_text)
-LISTED_QUERY = Field("query", ("query",), _parse_text)  # `text` of a candidate is the document's
+CANDIDATE_QUERY = Field("query", ("query",), _parse_text)  # `text` of a candidate is the document's
 RANK = Field("rank", ("rank",), _parse_rank, optional=True)
 SCORE = Field("score", ("score",), _parse_score, optional=True)
 
@@ -122,7 +122,7 @@ def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, lis
 def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...] | InputError]:
     """Yield the field values and line number of each record, NaN for a missing optional field; for an invalid line an error."""
     decode = msgspec.json.Decoder(_Record).decode
-    for line_number, line in lines(file):
+    for line_number, line in iter_lines(file):
         try:
             record = decode(line)
             row = (*(_field_value(record, field) for field in fields), line_number)
@@ -135,17 +135,17 @@ def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | fl
 def _field_value(record: _Record, field: Field) -> str | float:
     """Return the value of a field under any of its names; raise _FieldError if it is missing, invalid or contradictory."""
     values: dict[str, str | float] = {}
-    for name in field.names:
+    for name in field.aliases:
         value = getattr(record, name)
         if value is not UNSET:
             try:
-                values[name] = field.value(value)
+                values[name] = field.parse(value)
             except _FieldError as error:
                 raise _FieldError(f"{name} is {_format_value(value)}; {error}") from None
     if not values:
         if field.optional:
             return math.nan
-        aliases = f" (or {', '.join(field.names[1:])})" if field.names[1:] else ""
+        aliases = f" (or {', '.join(field.aliases[1:])})" if field.aliases[1:] else ""
         raise _MissingFieldError(f"missing {field.name}{aliases}")
     if len(values) > 1 and len(set(values.values())) > 1:
         listing = " and ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
@@ -154,29 +154,29 @@ def _field_value(record: _Record, field: Field) -> str | float:
 
 
 def _format_value(value: object) -> str:
-    return f"'{short(value)}'" if isinstance(value, str) else short(json.dumps(value, ensure_ascii=False))
+    return f"'{abbreviate(value)}'" if isinstance(value, str) else abbreviate(json.dumps(value, ensure_ascii=False))
 
 
 def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
     """Describe the issue of a line, with a hint."""
     if isinstance(error, _MissingFieldError) and is_beir(line):
-        return BEIR_DOCUMENTS if DOCNO in fields else BEIR_QUERIES
+        return BEIR_DOCUMENTS_HINT if DOCNO in fields else BEIR_QUERIES_HINT
     if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):
         return str(error)
-    reason = str(error) if isinstance(error, _FieldError) else line_fault(line, error)
+    reason = str(error) if isinstance(error, _FieldError) else describe_line_error(line, error)
     return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.optional)}}}"
 
 
 def _ids_suffix(line: bytes) -> str:
     """Return the ids of a line for messages, also of malformed JSON."""
     try:
-        record = msgspec.json.decode(survey(line).text, type=_Record)
+        record = msgspec.json.decode(scan(line).repaired, type=_Record)
     except (ValueError, RecursionError):
         return ""
     ids = []
     for field in (QID, DOCNO):
         try:
-            ids.append(f"{field.name} {short(str(_field_value(record, field)))}")
+            ids.append(f"{field.name} {abbreviate(str(_field_value(record, field)))}")
         except _FieldError:
             continue
     return f" ({', '.join(ids)})" if ids else ""
@@ -191,6 +191,6 @@ def _describe_partial(file: Path, frame: pd.DataFrame, name: str) -> str:
     row, first = frame[is_different].iloc[0], frame.iloc[0]
     with_value, without_value = (first, row) if present.iloc[0] else (row, first)
     return (
-        f"{file}, line {row['line']} (qid {short(row['qid'])}, docno {short(row['docno'])}): "
+        f"{file}, line {row['line']} (qid {abbreviate(row['qid'])}, docno {abbreviate(row['docno'])}): "
         f"line {with_value['line']} has a {name} and line {without_value['line']} has none; provide it in all lines or in none"
     )

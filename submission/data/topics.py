@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.data.input_files import ID_RULE, collect, content, named, unfit, yielding_errors
-from submission.errors import InputError, short
+from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yielding_errors
+from submission.errors import InputError, abbreviate
 
 
-def topic_files(directory: Path) -> list[Path]:
+def find_topic_files(directory: Path) -> list[Path]:
     """Return the topics files of a directory, sorted."""
-    files = named(directory, "topics*.xml")
+    files = find_files(directory, "topics*.xml")
     if not files:
         raise InputError(f"{directory}: no topics found; expected a file named topics*.xml")
     return files
@@ -33,25 +33,25 @@ def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
         issues += file_issues
         for location, qid, title in topics:
             if qid in titles:
-                issues.append(f"{location}: duplicate topic {short(qid)} (first at {locations[qid]}); remove one")
+                issues.append(f"{location}: duplicate topic {abbreviate(qid)} (first at {locations[qid]}); remove one")
             else:
                 titles[qid], locations[qid] = title, location
     if not titles and not issues:
         names = ", ".join(map(str, files))
         issues.append(f"{names}: no <topic> element found; expected <topics><topic>…</topic></topics>")
-    return in_order(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object)), issues
+    return sort_topics(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object)), issues
 
 
-def qid_expected(qid: str) -> str:
+def invalid_qid_reason(qid: str) -> str:
     """Return why a topic id is invalid in runs; "" if valid."""
-    if unfit(qid):
+    if is_invalid_id(qid):
         return ID_RULE
     if qid.startswith("#"):
         return "ids must not start with # (a comment in run files); rename the topic"
     return ""
 
 
-def in_order(topics: pd.DataFrame) -> pd.DataFrame:
+def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
     """Sort topics by number, then other ids alphabetically."""
     order = sorted(topics.index, key=lambda row: _sort_key(topics["qid"][row]))
     return topics.loc[order].reset_index(drop=True)
@@ -69,10 +69,10 @@ def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
         qid, title = _child_text(topic, "number") or _child_text(topic, "num"), _child_text(topic, "title")
         if not qid:
             yield InputError(f"{location}: topic without number; expected <number> or <num>")
-        elif reason := qid_expected(qid):
-            yield InputError(f"{location}: invalid number '{short(qid)}'; {reason}")
+        elif reason := invalid_qid_reason(qid):
+            yield InputError(f"{location}: invalid number '{abbreviate(qid)}'; {reason}")
         elif not title:
-            yield InputError(f"{location}: topic {short(qid)} has no title; expected <title>")
+            yield InputError(f"{location}: topic {abbreviate(qid)} has no title; expected <title>")
         else:
             yield location, qid, title
 
@@ -81,7 +81,7 @@ def _parse_xml(file: Path) -> etree._Element:
     # Security: load nothing external, expand no entities.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
-        tree = etree.ElementTree(etree.fromstring(bytes(content(file)), parser))
+        tree = etree.ElementTree(etree.fromstring(bytes(read_bytes(file)), parser))
     except etree.XMLSyntaxError as error:
         raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:

@@ -8,15 +8,15 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from submission.data.input_files import text
-from submission.errors import counted, short
+from submission.data.input_files import read_text
+from submission.errors import abbreviate, pluralise
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 FIELD = re.compile(r"[^ \t\v\f]+")  # whitespace of C's isspace; other Unicode whitespace stays in a field and is rejected there
-WHOLE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
+INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
 
 
-class Line(NamedTuple):
+class TrecLine(NamedTuple):
     """Line and its fields."""
 
     number: int  # 1-based
@@ -24,26 +24,26 @@ class Line(NamedTuple):
     fields: list[str]
 
     @property
-    def is_skipped(self) -> bool:
+    def is_blank_or_comment(self) -> bool:
         """Return whether the line is blank or a comment."""
         return not self.fields or self.fields[0].startswith("#")
 
 
-def column_lines(file: Path) -> Iterator[Line]:
+def read_trec_lines(file: Path) -> Iterator[TrecLine]:
     """Yield the lines of a file, plain or gzipped, with LF, CRLF or CR line ends."""
-    lines = LINE_END.split(text(file))
+    lines = LINE_END.split(read_text(file))
     for line_number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        yield Line(line_number, line, line.split() if line.isascii() else FIELD.findall(line))
+        yield TrecLine(line_number, line, line.split() if line.isascii() else FIELD.findall(line))
 
 
-def whole_number(field: str) -> int | None:
+def parse_integer(field: str) -> int | None:
     """Parse an integer, also written 3.0; return None if invalid."""
     if field.isdecimal() and field.isascii() and len(field) < 10:
         return int(field)
-    return int(float(field)) if WHOLE.fullmatch(field) else None
+    return int(float(field)) if INTEGER.fullmatch(field) else None
 
 
-def number(field: str) -> float | None:
+def parse_float(field: str) -> float | None:
     """Parse a finite decimal number; return None if invalid."""
     if "_" in field or not field.isascii():  # float() accepts 1_000 and non-ASCII digits
         return None
@@ -67,14 +67,14 @@ def describe_field_count(
         hint: What to do if there are too few fields.
     """
     names = layout.strip("`").split()
-    message = f"{counted(len(fields), 'field')}; expected {len(names)}: {layout}"
+    message = f"{pluralise(len(fields), 'field')}; expected {len(names)}: {layout}"
     if len(fields) < len(names):
         return message + hint
     after = 3 - len(names)
     if is_valid(fields[3:]):
-        surplus = short(" ".join(fields[len(names) :]))
+        surplus = abbreviate(" ".join(fields[len(names) :]))
         return f"{message}; remove {surplus!r} after the {names[-1]}, or start comments with #"
     if is_valid(fields[after:]):
-        docno = short(" ".join(fields[2:after]))
+        docno = abbreviate(" ".join(fields[2:after]))
         return f"{message}; docno {docno!r} contains spaces; replace them in {kind} and corpus"
     return message

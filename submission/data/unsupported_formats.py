@@ -6,17 +6,17 @@ from pathlib import Path
 
 import msgspec
 
-from submission.data.input_files import lines, named
+from submission.data.input_files import find_files, iter_lines
 
-TABLES = ("*.csv", "*.csv.gz", "*.tsv", "*.tsv.gz")
-TABLE = (
+TABLE_PATTERNS = ("*.csv", "*.csv.gz", "*.tsv", "*.tsv.gz")
+TABLE_HINT = (
     "args.me as CSV (Touché 2022) is not supported; use the JSON files of args.me 2020-04-01, "
     "or write args-me.jsonl with one object {id, conclusion, premises} per line"
 )
-BEIR = "BEIR format (`_id`, `title`, `text`) is not supported"
-BEIR_DOCUMENTS = f"{BEIR}; rename `_id` to `docno` and put title and text, joined by a space, into `text`"
-BEIR_QUERIES = f"{BEIR}; rename `_id` to `qid` and `text` to `query`"
-LINES = "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl(.gz); add it"
+BEIR_UNSUPPORTED = "BEIR format (`_id`, `title`, `text`) is not supported"
+BEIR_DOCUMENTS_HINT = f"{BEIR_UNSUPPORTED}; rename `_id` to `docno` and put title and text, joined by a space, into `text`"
+BEIR_QUERIES_HINT = f"{BEIR_UNSUPPORTED}; rename `_id` to `qid` and `text` to `query`"
+MISSING_QUERIES_HINT = "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl(.gz); add it"
 
 
 class _BeirId(msgspec.Struct):
@@ -32,16 +32,16 @@ def is_beir(line: bytes) -> bool:
     return True
 
 
-def begins_as_beir(file: Path) -> bool:
+def is_beir_file(file: Path) -> bool:
     """Return whether a file's first line is in BEIR format."""
-    _, first_line = next(lines(file), (0, b""))
+    _, first_line = next(iter_lines(file), (0, b""))
     return is_beir(first_line)
 
 
-def other_corpus(directory: Path) -> str:
+def describe_unsupported_corpus(directory: Path) -> str:
     """Describe an unsupported corpus in a directory without a supported one; "" if none."""
-    for file in named(directory, "corpus.jsonl", "corpus.jsonl.gz"):
-        return f"{file}: {BEIR_DOCUMENTS if begins_as_beir(file) else LINES}"
-    for file in named(directory, *TABLES):
-        return f"{file}: {TABLE}"
+    for file in find_files(directory, "corpus.jsonl", "corpus.jsonl.gz"):
+        return f"{file}: {BEIR_DOCUMENTS_HINT if is_beir_file(file) else MISSING_QUERIES_HINT}"
+    for file in find_files(directory, *TABLE_PATTERNS):
+        return f"{file}: {TABLE_HINT}"
     return ""

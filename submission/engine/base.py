@@ -7,8 +7,8 @@ from typing import Protocol, TypeVar
 
 import torch
 
-P = TypeVar("P")  # input
-R = TypeVar("R")  # result
+Item = TypeVar("Item")  # input
+Result = TypeVar("Result")  # result
 CPU = torch.device("cpu")
 
 
@@ -18,47 +18,51 @@ class Engine(Protocol):
     Results are bit-identical for every engine and worker count, because the work is partitioned beforehand.
     """
 
-    about: str  # for logs and metadata
-    shared: bool  # whether workers read and write the cache directory; otherwise the driver transfers inputs and results
+    description: str  # for logs and metadata
+    shares_cache: bool  # whether workers read and write the cache directory; otherwise the driver transfers inputs and results
 
     @property
     def has_gpu(self) -> bool:
         """Whether a GPU is available."""
 
-    def workers(self, device: torch.device) -> int:
+    def worker_count(self, device: torch.device) -> int:
         """Return the current number of workers."""
 
-    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
+    ) -> Iterator[tuple[int, Result]]:
         """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of the function propagate.
 
         Args:
             function: Pickled if another process runs it; a checkpoint in it is pickled as its path and loaded by the worker.
-            parts: Numbered inputs, consumed lazily to bound memory.
+            items: Numbered inputs, consumed lazily to bound memory.
             device: Device that one task occupies: a GPU, or a CPU core.
         """
 
 
-class Here(Engine):
+class LocalEngine(Engine):
     """Runs tasks sequentially in this process."""
 
-    about, shared = "local", False
+    description, shares_cache = "local", False
 
     @property
     def has_gpu(self) -> bool:
         return torch.cuda.is_available()
 
-    def workers(self, device: torch.device) -> int:
+    def worker_count(self, device: torch.device) -> int:
         return 1
 
-    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
+    def map(
+        self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
+    ) -> Iterator[tuple[int, Result]]:
         for index, item in parts:
             yield index, function(item)
 
 
-HERE = Here()
+LOCAL_ENGINE = LocalEngine()
 
 
-def computed(engine: Engine, function: Callable[[P], R], part: P, device: torch.device) -> R:
+def run_one(engine: Engine, function: Callable[[Item], Result], item: Item, device: torch.device) -> Result:
     """Run a function on one input."""
-    [(_, result)] = engine.map(function, [(0, part)], device)
+    [(_, result)] = engine.map(function, [(0, item)], device)
     return result

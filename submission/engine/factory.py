@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from submission.engine.base import HERE, Engine
+from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.errors import UsageError
 
 
-def open_engine(name: str | None, shared: bool = False) -> AbstractContextManager[Engine]:
+def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
     """Open the local engine, or connect to Ray.
 
     Args:
         name: `ray` or `ray://HOST:PORT`; None: the local engine.
-        shared: With Ray: all nodes mount the cache directory at the same path.
+        shares_cache: With Ray: all nodes mount the cache directory at the same path.
 
     Raises:
         UsageError: If Ray is not installed or, on entering, cannot be reached.
     """
     if name is None:
-        return nullcontext(HERE)
+        return nullcontext(LOCAL_ENGINE)
     try:
-        from submission.engine.ray_engine import connected  # optional dependency
+        from submission.engine.ray_engine import connect  # optional dependency
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
         raise UsageError("--engine ray: Ray is not installed; run `pip install -r requirements-ray.txt`") from None
-    return connected(name.partition("://")[2] or None, shared)
+    return connect(name.partition("://")[2] or None, shares_cache)

@@ -25,55 +25,59 @@ import torch
 from joblib import cpu_count
 from ray.exceptions import RayError, RayTaskError
 
-from submission.engine.base import Engine, P, R
+from submission.engine.base import Engine, Item, Result
 from submission.errors import SubmissionError, UsageError
-from submission.paths import ROOT
-from submission.signals import CODES, when_stopped
+from submission.paths import PROJECT_DIR
+from submission.signals import SIGNAL_EXIT_CODES, on_interrupt
 from submission.storage.code_fingerprint import program_fingerprint
 
-AHEAD = 2  # queued per worker, so that no worker waits
-CONNECTION = 10.0  # seconds
-ALL_GPUS = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}  # Ray may assign another GPU to the worker later
+TASKS_PER_WORKER = 2  # queued per worker, so that no worker waits
+CONNECT_TIMEOUT = 10.0  # seconds
+KEEP_ALL_GPUS_VISIBLE = {
+    "env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
+}  # Ray may assign another GPU to the worker later
 
 
-class Cluster(Engine):
+class RayEngine(Engine):
     """An engine on a Ray cluster. A worker is a CPU core with one thread, or a GPU."""
 
     def __init__(self, shared: bool = False) -> None:
         """Create the engine of a connected process; `shared`: all nodes mount the cache directory at the same path."""
-        self.shared = shared
-        nodes, (cpus, self._gpus) = sum(node["Alive"] for node in ray.nodes()), map(_number_of, ("CPU", "GPU"))
-        self.about = f"Ray {ray.__version__} ({nodes} nodes, {cpus} CPU cores, {self._gpus} GPUs)"
-        self._computed = ray.remote(max_calls=0)(_computed)  # keep workers and their checkpoints alive, also on GPUs
+        self.shares_cache = shared
+        nodes, (cpus, self._gpus) = sum(node["Alive"] for node in ray.nodes()), map(_count_resources, ("CPU", "GPU"))
+        self.description = f"Ray {ray.__version__} ({nodes} nodes, {cpus} CPU cores, {self._gpus} GPUs)"
+        self._computed = ray.remote(max_calls=0)(_remote_function)  # keep workers and their checkpoints alive, also on GPUs
 
     @property
     def has_gpu(self) -> bool:
         return self._gpus > 0
 
-    def workers(self, device: torch.device) -> int:
-        return max(1, _number_of("GPU" if device.type == "cuda" else "CPU"))
+    def worker_count(self, device: torch.device) -> int:
+        return max(1, _count_resources("GPU" if device.type == "cuda" else "CPU"))
 
-    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
-        resources = {"num_gpus": 1, "runtime_env": ALL_GPUS} if device.type == "cuda" else {}
+    def map(
+        self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
+    ) -> Iterator[tuple[int, Result]]:
+        resources = {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
         remote = self._computed.options(num_cpus=1, **resources)
         function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), program_fingerprint(), iter(parts)
-        running: dict[ray.ObjectRef[R], int] = {}
+        running: dict[ray.ObjectRef[Result], int] = {}
         try:
             while True:
-                queue_size = AHEAD * self.workers(device)  # nodes may join or leave
+                queue_size = TASKS_PER_WORKER * self.worker_count(device)  # nodes may join or leave
                 for index, item in islice(pending, max(0, queue_size - len(running))):
                     running[remote.remote(function_ref, item, fingerprint)] = index
                 if not running:
                     return
                 [ready], _ = ray.wait(list(running))
-                yield running.pop(ready), _got(ready)
+                yield running.pop(ready), _get_result(ready)
         finally:  # after a failure, or if the consumer stops
             for ref in running:
                 ray.cancel(ref)
 
 
 @contextmanager
-def connected(address: str | None, shared: bool = False) -> Iterator[Cluster]:
+def connect(address: str | None, shared: bool = False) -> Iterator[RayEngine]:
     """Connect to the cluster at HOST:PORT, or start a local one (None) for the duration of the block.
 
     Args:
@@ -85,33 +89,33 @@ def connected(address: str | None, shared: bool = False) -> Iterator[Cluster]:
     """
     logging.getLogger("ray").setLevel(logging.ERROR)
     with ExitStack() as stack:
-        init_args = {"address": address} if address else _of_this_machine(stack)
+        init_args = {"address": address} if address else _local_cluster_args(stack)
         stack.callback(ray.shutdown, wait_for_processes=True)
         try:
             if address:
-                _refuse_silence(*address.split(":"))
-            with _heard_as_before(), chdir(ROOT):  # workers import the code from here
+                _check_reachable(*address.split(":"))
+            with _preserve_signal_handlers(), chdir(PROJECT_DIR):  # workers import the code from here
                 ray.init(**init_args, configure_logging=False, log_to_driver=False)
         except (RayError, OSError, RuntimeError, ValueError) as error:
             hint = "use the HOST:PORT printed by `ray start`, on a node of the cluster"
             problem = f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error})"
             raise UsageError(f"--engine ray: {problem}") from None
-        yield Cluster(shared)
+        yield RayEngine(shared)
 
 
-def _of_this_machine(stack: ExitStack) -> dict[str, Any]:
+def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
     """Return Ray's arguments for a temporary cluster on this machine."""
     temp_dir = stack.enter_context(TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True))
-    stack.enter_context(when_stopped(lambda: shutil.rmtree(temp_dir, ignore_errors=True)))
+    stack.enter_context(on_interrupt(lambda: shutil.rmtree(temp_dir, ignore_errors=True)))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # otherwise Ray writes a token to the home directory
     return {"address": "local", "num_cpus": cpu_count(), "include_dashboard": False, "_temp_dir": temp_dir}
 
 
 @contextmanager
-def _heard_as_before() -> Iterator[None]:
+def _preserve_signal_handlers() -> Iterator[None]:
     """Restore this process's signal handlers, which Ray replaces."""
-    handlers = {signum: signal.getsignal(signum) for signum in CODES}
+    handlers = {signum: signal.getsignal(signum) for signum in SIGNAL_EXIT_CODES}
     try:
         yield
     except SystemExit:  # raised by Ray's handler during start-up
@@ -122,50 +126,50 @@ def _heard_as_before() -> Iterator[None]:
             signal.signal(signum, handler)
 
 
-def _refuse_silence(host: str, port: str) -> None:
+def _check_reachable(host: str, port: str) -> None:
     """Check that a server listens; Ray itself would wait for minutes.
 
     Raises:
         OSError: If it does not answer.
     """
-    socket.create_connection((host, int(port)), timeout=CONNECTION).close()
+    socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
 
 
-def _number_of(resource: str) -> int:
+def _count_resources(resource: str) -> int:
     """Return the cluster's current amount of a resource."""
     return int(ray.cluster_resources().get(resource, 0))
 
 
-def _got(done: ray.ObjectRef[R]) -> R:
+def _get_result(ready: ray.ObjectRef[Result]) -> Result:
     try:
-        return ray.get(done)
+        return ray.get(ready)
     except RayTaskError as error:
         if isinstance(error.cause, SubmissionError):
             raise error.cause from None
         raise
 
 
-def _computed(function: bytes, part: Any, code: str) -> Any:
+def _remote_function(function: bytes, part: Any, fingerprint: str) -> Any:
     """Run a pickled function on a worker."""
     torch.set_num_threads(1)
     gpus = ray.get_gpu_ids()
     if gpus:
-        torch.cuda.set_device(place_of(gpus[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
+        torch.cuda.set_device(gpu_index(gpus[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
-        if program_fingerprint() != code:
-            raise UsageError(f"{ROOT}: code version differs from the driver's; install the same version on all nodes")
-        return _loaded(function)(part)
+        if program_fingerprint() != fingerprint:
+            raise UsageError(f"{PROJECT_DIR}: code version differs from the driver's; install the same version on all nodes")
+        return _load_function(function)(part)
     except SubmissionError as error:
         raise type(error)(f"node {ray.util.get_node_ip_address()}: {error}") from None
 
 
 @lru_cache(maxsize=1)
-def _loaded(function: bytes) -> Callable[[Any], Any]:
+def _load_function(function: bytes) -> Callable[[Any], Any]:
     """Unpickle a function once, so that later items reuse its loaded checkpoints."""
     loaded: Callable[[Any], Any] = pickle.loads(function)
     return loaded
 
 
-def place_of(gpu: int | str, visible: str | None) -> int:
+def gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:
     """Return torch's index of the GPU that Ray assigned: its position among the visible ones."""
-    return visible.split(",").index(str(gpu)) if visible else int(gpu)
+    return visible_devices.split(",").index(str(gpu_id)) if visible_devices else int(gpu_id)

@@ -10,100 +10,110 @@ from typing import Generic
 
 import torch
 
-from submission.engine.base import Engine, P, computed
-from submission.progress import progress_of
-from submission.storage.artifact_store import Kept, written
+from submission.engine.base import Engine, Item, run_one
+from submission.progress import track_weighted
+from submission.storage.artifact_store import ArtifactStore, write_artifact
 
 
 @dataclass(frozen=True)
-class Part(Generic[P]):
+class Shard(Generic[Item]):
     """A shard of the work."""
 
-    name: str  # its cache file
-    size: int  # units of work, for progress
-    given: Callable[[], P]  # called when the shard is dispatched
-    travels: bool = False  # whether any process with the cache directory can load the input
+    file_name: str  # its cache file
+    unit_count: int  # units of work, for progress
+    load_input: Callable[[], Item]  # called when the shard is dispatched
+    can_load_remotely: bool = False  # whether any process with the cache directory can load the input
 
 
-def kept_parts(
-    function: Callable[[P], bytes],
-    parts: Sequence[Part[P]],
-    kept: Kept,
+def compute_shards(
+    function: Callable[[Item], bytes],
+    shards: Sequence[Shard[Item]],
+    store: ArtifactStore,
     engine: Engine,
     device: torch.device,
-    what: str,
+    label: str,
     unit: str,
 ) -> Callable[[int], bytes]:
     """Compute all missing shards; return a function that reads a shard by index.
 
     Args:
         function: Returns the content of a shard's file; its exceptions propagate.
-        parts: All shards; the partition must not depend on the engine.
-        kept: Artifact store of exactly this work.
+        shards: All shards; the partition must not depend on the engine.
+        store: Artifact store of exactly this work.
         engine: Engine that computes the shards.
         device: Device that a shard occupies.
-        what: Name of the work in logs.
+        label: Name of the work in logs.
         unit: Counted unit, plural.
 
     Raises:
         OutputError: If a file cannot be written.
     """
-    missing = [index for index, shard in enumerate(parts) if kept.key(shard.name) is None]
+    missing = [index for index, shard in enumerate(shards) if store.valid_key(shard.file_name) is None]
     if missing:
-        pending = {index: parts[index] for index in missing}
-        completed = (_written_there if engine.shared else _written_here)(function, pending, kept, engine, device)
-        progress_items = ((index, pending[index].size) for index in completed)
-        for _ in progress_of(progress_items, sum(part.size for part in pending.values()), what, unit):
+        pending = {index: shards[index] for index in missing}
+        completed = (_compute_remotely if engine.shares_cache else _compute_and_store)(function, pending, store, engine, device)
+        progress_items = ((index, pending[index].unit_count) for index in completed)
+        for _ in track_weighted(progress_items, sum(part.unit_count for part in pending.values()), label, unit):
             pass
 
     def read_shard(index: int) -> bytes:
-        shard = parts[index]
-        return kept.content(shard.name, lambda: computed(engine, function, shard.given(), device))  # recomputes a damaged file
+        shard = shards[index]
+        return store.load_or_build(
+            shard.file_name, lambda: run_one(engine, function, shard.load_input(), device)
+        )  # recomputes a damaged file
 
     return read_shard
 
 
-def _written_here(
-    function: Callable[[P], bytes], parts: Mapping[int, Part[P]], kept: Kept, engine: Engine, device: torch.device
+def _compute_and_store(
+    function: Callable[[Item], bytes],
+    shards: Mapping[int, Shard[Item]],
+    store: ArtifactStore,
+    engine: Engine,
+    device: torch.device,
 ) -> Iterator[int]:
     """Load inputs here, store the results, and yield completed indices."""
-    for index, content in engine.map(function, ((index, shard.given()) for index, shard in parts.items()), device):
-        kept.write(parts[index].name, content)
+    for index, content in engine.map(function, ((index, shard.load_input()) for index, shard in shards.items()), device):
+        store.write(shards[index].file_name, content)
         yield index
 
 
-def _written_there(
-    function: Callable[[P], bytes], parts: Mapping[int, Part[P]], kept: Kept, engine: Engine, device: torch.device
+def _compute_remotely(
+    function: Callable[[Item], bytes],
+    shards: Mapping[int, Shard[Item]],
+    store: ArtifactStore,
+    engine: Engine,
+    device: torch.device,
 ) -> Iterator[int]:
     """Let workers load inputs and write results; yield completed indices. Only file names and hashes are transferred."""
-    write = Written(function, kept.directory.absolute())
-    inputs = ((index, (shard.name, _anywhere(shard))) for index, shard in parts.items())
+    write = ComputeAndWrite(function, store.directory.absolute())
+    inputs = ((index, (shard.file_name, _remote_loader(shard))) for index, shard in shards.items())
     for index, xxh3 in engine.map(write, inputs, device):
-        kept.enter(parts[index].name, xxh3)
+        store.register(shards[index].file_name, xxh3)
         yield index
 
 
 @dataclass(frozen=True)
-class Written(Generic[P]):
+class ComputeAndWrite(Generic[Item]):
     """A task that computes a shard and writes its file on the worker."""
 
-    function: Callable[[P], bytes]
-    directory: Path
+    function: Callable[[Item], bytes]
+    cache_dir: Path
 
-    def __call__(self, part: tuple[str, Callable[[], P]]) -> str:
+    def __call__(self, part: tuple[str, Callable[[], Item]]) -> str:
         """Compute and write a shard; return the hash of the file.
 
         Raises:
             OutputError: If the file cannot be written.
         """
         name, load_input = part
-        return written(self.directory / name, self.function(load_input()))
+        return write_artifact(self.cache_dir / name, self.function(load_input()))
 
 
-def _anywhere(part: Part[P]) -> Callable[[], P]:
+def _remote_loader(part: Shard[Item]) -> Callable[[], Item]:
     """Return a loader for another process: remote if possible, else with the input attached."""
-    return part.given if part.travels else partial(_as_it_is, part.given())
+    return part.load_input if part.can_load_remotely else partial(_identity, part.load_input())
 
 
-def _as_it_is(value: P) -> P:
+def _identity(value: Item) -> Item:
     return value

@@ -15,44 +15,45 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from submission.fusion.z_scores import zscores
-from submission.rankings import DEEPEST
+from submission.fusion.z_scores import z_scores
+from submission.rankings import MAX_DEPTH
 
-LENGTH = "length"  # name of the length feature, reserved
-LARGE = 1e9  # exclusive bound of all parameters
-Number = Annotated[float, Meta(gt=-LARGE, lt=LARGE)]
+LENGTH_FEATURE = "length"  # name of the length feature, reserved
+UPPER_BOUND = 1e9  # exclusive bound of all parameters
+BoundedFloat = Annotated[float, Meta(gt=-UPPER_BOUND, lt=UPPER_BOUND)]
 
 
-class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member: its checkpoints, pool depth and weight."""
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by name
-    best: Annotated[int, Meta(ge=0, le=DEEPEST)]  # top documents per topic added to the pool; 0: only scores other members'
-    weight: Number
+    # top documents per topic added to the pool; 0: only scores other members'
+    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(name="best")
+    weight: BoundedFloat
 
 
-class Length(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Log document length in words: cap and weight."""
 
-    most: Annotated[float, Meta(gt=0, lt=LARGE)]
-    weight: Number
+    cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = msgspec.field(name="most")
+    weight: BoundedFloat
 
 
-class Linear(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """score = intercept + Σ weight · standardised feature."""
 
     version: str  # version of the code that fitted it
-    intercept: Number
-    members: tuple[Member, ...]
-    length: Length | None
+    intercept: BoundedFloat
+    members: tuple[LinearMember, ...]
+    length: LengthFeature | None
 
     def __post_init__(self) -> None:
         """Validate the features. Raises ValueError for duplicate names or if no member adds documents to the pool."""
         names = [member.name for member in self.members]
-        if len({*names, LENGTH}) <= len(names):
-            raise ValueError(f"members {', '.join(names)}: names must be unique and different from '{LENGTH}'")
-        if not any(member.best for member in self.members):
+        if len({*names, LENGTH_FEATURE}) <= len(names):
+            raise ValueError(f"members {', '.join(names)}: names must be unique and different from '{LENGTH_FEATURE}'")
+        if not any(member.pool_depth for member in self.members):
             raise ValueError("no member adds documents to the pool; set `best` above 0 for at least one")
 
     @cached_property
@@ -65,26 +66,26 @@ class Linear(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     def weights(self) -> dict[str, float]:
         """Return the feature weights by name, in summation order."""
         weights = {member.name: member.weight for member in self.members}
-        return weights if self.length is None else {**weights, LENGTH: self.length.weight}
+        return weights if self.length is None else {**weights, LENGTH_FEATURE: self.length.weight}
 
     @property
-    def added(self) -> str:
+    def feature_description(self) -> str:
         """Describe the summed features."""
-        length = self.length and f" and the log document length, capped at {self.length.most:g}"
+        length = self.length and f" and the log document length, capped at {self.length.cap:g}"
         return f"the members' scores{length or ''}"
 
     def formula(self) -> str:
         """Return the formula as text; z: z-score over the topic's pool."""
         return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} z({name})" for name, weight in self.weights.items())
 
-    def parts(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def compute_contributions(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return each standardised feature's contribution (N,) to the scores."""
         return {name: weight * features[name] for name, weight in self.weights.items()}
 
-    def scores(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
+    def score(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
         """Score documents (N,) from standardised features, adding contributions to the intercept in a fixed order."""
         # A matrix product may round equal rows differently.
-        return np.asarray(sum(self.parts(features).values(), start=np.float64(self.intercept)))
+        return np.asarray(sum(self.compute_contributions(features).values(), start=np.float64(self.intercept)))
 
     @property
     def member_checkpoints(self) -> dict[str, dict[str, str]]:
@@ -92,7 +93,7 @@ class Linear(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
         return {member.name: member.checkpoints for member in self.members}
 
 
-def standardised(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
+def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
     """Standardise features by mean and standard deviation over the topic's pool.
 
     Args:
@@ -108,10 +109,10 @@ def standardised(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.nda
     for name in names:
         values, pooled = features[name].to_numpy(), pool[name].to_numpy()
         for qid in rows.keys() & pool_rows.keys():
-            standard[name][rows[qid]] = zscores(values[rows[qid]], pooled[pool_rows[qid]])
+            standard[name][rows[qid]] = z_scores(values[rows[qid]], pooled[pool_rows[qid]])
     return standard
 
 
-def log_lengths(texts: Iterable[str], most: float) -> np.ndarray:
-    """Compute the natural logarithm of word counts, capped at `most`; 0 for empty texts."""
-    return np.minimum(np.log([max(1, len(text.split())) for text in texts]), most)
+def log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
+    """Compute the natural logarithm of word counts, capped at `cap`; 0 for empty texts."""
+    return np.minimum(np.log([max(1, len(text.split())) for text in texts]), cap)

@@ -12,32 +12,32 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from submission.fusion.z_scores import zscores
+from submission.fusion.z_scores import z_scores
 
-MARGIN = 1.0  # score gap between the re-ranked documents and the rest
+SCORE_GAP = 1.0  # score gap between the re-ranked documents and the rest
 
 
-class Reordering(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """score = z(relevance) + weight · z(quality)."""
 
     version: str  # version of the code that fitted it
-    documents: Annotated[int, msgspec.Meta(ge=1, le=1000)]  # number of re-ranked documents
+    depth: Annotated[int, msgspec.Meta(ge=1, le=1000)] = msgspec.field(name="documents")  # number of re-ranked documents
     weight: Annotated[float, msgspec.Meta(ge=0)]
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash the parameters."""
-        return hashlib.sha256(msgspec.json.encode((self.documents, self.weight))).hexdigest()
+        return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
     def formula(self) -> str:
         """Return the formula as text."""
-        return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.documents} documents of a topic"
+        return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a topic"
 
-    def shares(self, relevance: np.ndarray, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def compute_contributions(self, relevance: np.ndarray, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the contributions of relevance and quality to the top documents' scores, (n,) each."""
-        return zscores(relevance, relevance), self.weight * zscores(quality, quality)
+        return z_scores(relevance, relevance), self.weight * z_scores(quality, quality)
 
-    def scores(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
+    def score(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
         """Score a topic's documents (N,); those below the top keep their score differences.
 
         Args:
@@ -45,5 +45,5 @@ class Reordering(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=T
             quality: (n,), of the top documents only.
         """
         top, rest = np.split(relevance, [len(quality)])
-        scores = np.sum(self.shares(top, quality), axis=0)
-        return np.concatenate([scores, scores.min() - MARGIN - (top.min() - rest)])
+        scores = np.sum(self.compute_contributions(top, quality), axis=0)
+        return np.concatenate([scores, scores.min() - SCORE_GAP - (top.min() - rest)])

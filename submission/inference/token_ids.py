@@ -8,22 +8,22 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from submission.inference.batching import Ids
+from submission.models.padding import TokenIds
 from submission.text.tokenisers import Tokeniser
 from submission.timing import Stopwatch
 
 
-class Tokens(Protocol):
+class TokenSource(Protocol):
     """A source of the token ids of topics and documents."""
 
-    def queries(self, tokeniser: Tokeniser) -> Mapping[str, Ids]:
+    def get_query_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
         """Return the token ids of all topics by qid."""
 
-    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, Ids]:
+    def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, TokenIds]:
         """Return the token ids of premises by docno, in docno order."""
 
 
-class ReadTokens(Tokens):
+class TokenCache(TokenSource):
     """Token ids computed from texts; equivalent tokenisers share their tokens."""
 
     def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
@@ -31,18 +31,21 @@ class ReadTokens(Tokens):
         self._stopwatch = stopwatch
         self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
         self._texts = texts
-        self._read: dict[str, dict[str, list[Any]]] = {}
+        self._tokens_by_tokeniser: dict[str, dict[str, list[Any]]] = {}
 
-    def queries(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
-        return {qid: tokeniser.query(query) for qid, query in self._topics.items()}
+    def get_query_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+        return {qid: tokeniser.encode_query(query) for qid, query in self._topics.items()}
 
-    def premises(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+    def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
         """Return the ids (L,) int32 of each premise."""
         with self._stopwatch.stage("tokenisation"):
             requested = set(docnos)
-            tokens = self._read.setdefault(tokeniser.reading, {})
+            tokens = self._tokens_by_tokeniser.setdefault(tokeniser.premise_key, {})
             missing = requested - tokens.keys()
             if missing:
                 texts = self._texts(missing)
-                tokens |= {docno: tokeniser.read(text) for docno, text in zip(texts["docno"], texts["premise"], strict=True)}
-            return {docno: np.array(tokeniser.ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}
+                tokens |= {
+                    docno: tokeniser.tokenise_premise(text)
+                    for docno, text in zip(texts["docno"], texts["premise"], strict=True)
+                }
+            return {docno: np.array(tokeniser.to_ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}

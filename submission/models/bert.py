@@ -23,46 +23,46 @@ from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.models.network import Network
 from submission.models.ranker import Ranker
 
-BLOCK = 32  # positions; half-precision attention on a CPU is up to twice as fast over multiples of it
-ENCODER_REMARK = "BERT's vectors depend on all word pieces and are not sums over them"
+PADDING_BLOCK = 32  # positions; half-precision attention on a CPU is up to twice as fast over multiples of it
+ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
 
 
-class Encoded:
+class EncodedPairs:
     """The encoder's output for pairs; each view is computed on access."""
 
-    def __init__(self, layers: tuple[Tensor, ...], cut: Pieces, query: int, document: int) -> None:
+    def __init__(self, layers: tuple[Tensor, ...], cut: DocumentChunks, query: int, document: int) -> None:
         """Create from layer vectors L × (R, T, E), the chunks, and the lengths Q and D."""
-        self._layers, self._cut, self._query, self._document = layers, cut, query, document
+        self._layers, self._chunks, self._query, self._document = layers, cut, query, document
 
     @property
     def cls(self) -> Tensor:
         """Return the [CLS] vectors (B, L, E), averaged over chunks."""
-        return self._cut.mean(_full(torch.stack([layer[:, 0] for layer in self._layers], dim=1)))
+        return self._chunks.average(_to_float32(torch.stack([layer[:, 0] for layer in self._layers], dim=1)))
 
     @property
     def query(self) -> Tensor:
         """Return the query vectors (B, L, Q, E) of the first chunk; undefined past a query's end."""
-        first = [layer[self._cut.first, 1 : 1 + self._query] for layer in self._layers]
-        return _full(torch.stack(first, dim=1))
+        first = [layer[self._chunks.first_row, 1 : 1 + self._query] for layer in self._layers]
+        return _to_float32(torch.stack(first, dim=1))
 
     @property
     def document(self) -> Tensor:
         """Return the document vectors (B, L, D, E) of all chunks; undefined past a document's end."""
-        rows, columns = self._cut.places(self._document)
-        return _full(torch.stack([layer[rows, columns + self._query + 2] for layer in self._layers], dim=1))
+        rows, columns = self._chunks.locate(self._document)
+        return _to_float32(torch.stack([layer[rows, columns + self._query + 2] for layer in self._layers], dim=1))
 
 
-class BlockForCls(BertLayer):  # type: ignore[no-untyped-call]
+class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
     """A last layer that computes only [CLS]: keys and values for all positions, everything else for [CLS].
 
     In training it runs as a full layer by default, so that dropout is drawn as in one.
     """
 
-    whole_in_training = True
+    full_in_training = True
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any) -> Tensor:
         """Compute (R, 1, E) from (R, T, E)."""
-        if self.training and self.whole_in_training:
+        if self.training and self.full_in_training:
             full: Tensor = super().forward(hidden_states, attention_mask, *args, **kwargs)
             return full
         cls, attention = hidden_states[:, :1], self.attention.self
@@ -85,18 +85,18 @@ class Encoder(nn.Module):
     precision and autocast rounds them per batch.
     """
 
-    def __init__(self, config: EncoderConfig, cls_alone: bool = False) -> None:
-        """Create the encoder; `cls_alone`: only [CLS] of the last layer is used."""
+    def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
+        """Create the encoder; `cls_only`: only [CLS] of the last layer is used."""
         super().__init__()
-        self.special = config.cls, config.sep
+        self.special_ids = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
-        if cls_alone:
+        if cls_only:
             with torch.random.fork_rng():  # leave the random state as it was
-                self.bert.encoder.layer[-1] = BlockForCls(self.bert.config)  # type: ignore[no-untyped-call]
-        self.frozen = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
-        for module in self.frozen:
+                self.bert.encoder.layer[-1] = ClsOnlyLayer(self.bert.config)  # type: ignore[no-untyped-call]
+        self.frozen_modules = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
+        for module in self.frozen_modules:
             module.requires_grad_(False)
-        self.autocast: torch.dtype | None = None  # only the encoder uses autocast; None: off
+        self.autocast_dtype: torch.dtype | None = None  # only the encoder uses autocast; None: off
         self._rounded: list[BertModel] = []  # BERT with rounded weights; in a list, so that it is not a submodule
 
     @property
@@ -104,9 +104,9 @@ class Encoder(nn.Module):
         """Return the precision that weights are rounded to, or None."""
         return self._rounded[0].dtype if self._rounded else None
 
-    def round(self, precision: torch.dtype | None) -> None:
+    def set_precision(self, precision: torch.dtype | None) -> None:
         """Round a copy of the current weights to half precision, or use the originals (None); disables autocast."""
-        self.autocast = None
+        self.autocast_dtype = None
         if precision != self.precision:
             rounded = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
             self._rounded = [bert.to(precision) for bert in rounded]  # type: ignore[arg-type]
@@ -114,17 +114,19 @@ class Encoder(nn.Module):
     def train(self, mode: bool = True) -> Self:
         """Set training mode, with dropout in trained layers only; in frozen ones it would only cost time."""
         super().train(mode)
-        for module in self.frozen:
+        for module in self.frozen_modules:
             module.eval()
         return self
 
-    def layers(self, **inputs: Any) -> tuple[Tensor, ...]:
+    def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
         """Compute the hidden states (R, T, E) of the embeddings and all layers."""
         if self._rounded:
             length = inputs["input_ids"].shape[1]
-            padded = self._rounded[0](**_widened(inputs), output_hidden_states=True).hidden_states
+            padded = self._rounded[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
             return tuple(layer[:, :length] for layer in padded)
-        with torch.autocast(inputs["input_ids"].device.type, dtype=self.autocast, enabled=self.autocast is not None):
+        with torch.autocast(
+            inputs["input_ids"].device.type, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None
+        ):
             layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
         return layers
 
@@ -136,42 +138,42 @@ class TextEncoder(Encoder):
         """Encode texts, ids and mask (B, L): hidden states (B, T, E) float32 and mask (B, T) of text and special tokens."""
         max_length = self.bert.config.max_position_embeddings - 2
         ids, mask = ids[:, :max_length], mask[:, :max_length]
-        cls, sep = self.special
+        cls, sep = self.special_ids
         end = 1 + mask.sum(1, keepdim=True)  # (B, 1) position of [SEP]
         rows = functional.pad(functional.pad(ids * mask, (1, 0), value=cls), (0, 1)).scatter(1, end, sep)
         inside = torch.arange(rows.shape[1], device=ids.device) <= end
         # Without padding no mask is needed, and attention is faster.
-        vectors = self.layers(input_ids=rows, attention_mask=None if inside.all() else inside.long())[-1]
-        return _full(vectors), inside
+        vectors = self.compute_hidden_states(input_ids=rows, attention_mask=None if inside.all() else inside.long())[-1]
+        return _to_float32(vectors), inside
 
 
 class PairEncoder(Encoder):
     """BERT over query-document pairs."""
 
-    def __init__(self, config: EncoderConfig, cls_alone: bool = False) -> None:
+    def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
         """Create the encoder and its chunk length."""
-        super().__init__(config, cls_alone)
-        self.longest = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions per chunk
+        super().__init__(config, cls_only)
+        self.chunk_length = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions per chunk
 
-    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Encoded:
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> EncodedPairs:
         """Encode pairs given as a ranker's ids and masks."""
-        chunks = Pieces(document_mask.sum(1), self.longest)
-        layers = self.layers(**self._inputs(query, query_mask, document, chunks))
-        return Encoded(layers, chunks, query.shape[1], document.shape[1])
+        chunks = DocumentChunks(document_mask.sum(1), self.chunk_length)
+        layers = self.compute_hidden_states(**self._build_inputs(query, query_mask, document, chunks))
+        return EncodedPairs(layers, chunks, query.shape[1], document.shape[1])
 
-    def _inputs(self, query: Tensor, query_mask: Tensor, document: Tensor, chunks: Pieces) -> dict[str, Tensor]:
+    def _build_inputs(self, query: Tensor, query_mask: Tensor, document: Tensor, chunks: DocumentChunks) -> dict[str, Tensor]:
         """Build rows [CLS] query [SEP] chunk [SEP]; the last [SEP] follows the chunk's last token.
 
         Query columns may be fewer than 20; document position ids are always those after 20 query positions.
         """
         document_start = query.shape[1] + 2
-        position, is_token = chunks.positions()
-        tokens = document[chunks.owner].gather(1, position.clamp(max=document.shape[1] - 1)) * is_token
-        ones = torch.ones_like(chunks.owner).unsqueeze(1)  # (R, 1)
-        cls, sep = (ones * special for special in self.special)
-        end = (document_start + chunks.size[chunks.owner]).unsqueeze(1)  # position of the last [SEP]
-        ids = torch.cat([cls, query[chunks.owner], sep, tokens, ones * 0], dim=1).scatter(1, end, sep)
-        mask = torch.cat([ones, query_mask[chunks.owner], ones, is_token, ones * 0], dim=1).long().scatter(1, end, ones)
+        position, is_token = chunks.get_document_positions()
+        tokens = document[chunks.pair].gather(1, position.clamp(max=document.shape[1] - 1)) * is_token
+        ones = torch.ones_like(chunks.pair).unsqueeze(1)  # (R, 1)
+        cls, sep = (ones * special for special in self.special_ids)
+        end = (document_start + chunks.chunk_size[chunks.pair]).unsqueeze(1)  # position of the last [SEP]
+        ids = torch.cat([cls, query[chunks.pair], sep, tokens, ones * 0], dim=1).scatter(1, end, sep)
+        mask = torch.cat([ones, query_mask[chunks.pair], ones, is_token, ones * 0], dim=1).long().scatter(1, end, ones)
         column = torch.arange(ids.shape[1], device=ids.device)
         positions = column + (column >= document_start - 1) * (QUERY_LENGTH + 2 - document_start)
         return {
@@ -185,19 +187,19 @@ class PairEncoder(Encoder):
 class BERTNetwork(Network):
     """A network over a BERT encoder; frozen layers are stored in the encoder's folder, not in checkpoints."""
 
-    stored_in_half = ("encoder.",)
-    pooled: ClassVar[bool] = False  # whether it has a `pooler` over [CLS], initialised from the encoder's
+    half_precision_prefixes = ("encoder.",)
+    has_pooler: ClassVar[bool] = False  # whether it has a `pooler` over [CLS], initialised from the encoder's
     encoder: Encoder
 
-    def use_precision(self, precision: torch.dtype | None) -> None:
+    def set_encoder_precision(self, precision: torch.dtype | None) -> None:
         """Set the encoder's precision; its vectors are converted back to float32."""
-        self.encoder.round(precision)
+        self.encoder.set_precision(precision)
 
-    def terms(self) -> int:
+    def get_vocabulary_size(self) -> int:
         """Return the number of word-piece embeddings."""
         return int(self.encoder.bert.config.vocab_size)
 
-    def not_stored(self) -> set[str]:
+    def get_omitted_tensors(self) -> set[str]:
         """Return the names of frozen tensors, which checkpoints omit."""
         return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}
 
@@ -205,63 +207,63 @@ class BERTNetwork(Network):
 class BERTRanker(BERTNetwork, Ranker):
     """A ranker over a BERT encoder."""
 
-    reads = "pieces"
-    batch, kept_together = 32, 512
-    cls_alone: ClassVar[bool] = False  # whether only [CLS] of the last layer is used
+    token_unit = "pieces"
+    cpu_batch_size, kept_together = 32, 512
+    cls_only: ClassVar[bool] = False  # whether only [CLS] of the last layer is used
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.encoder = self.encoder_of(config)
+        self.encoder = self.build_encoder(config)
 
-    def encoder_of(self, config: Any) -> Encoder:
+    def build_encoder(self, config: Any) -> Encoder:
         """Build the encoder of a configuration."""
-        return PairEncoder(config, self.cls_alone)
+        return PairEncoder(config, self.cls_only)
 
 
-class Pieces:
+class DocumentChunks:
     """Split of documents into P = ceil(length / longest) chunks, at least one, of ceil(length / P) positions."""
 
     def __init__(self, lengths: Tensor, longest: int) -> None:
         self.lengths = lengths
-        self.number = (-(-lengths // longest)).clamp(min=1)  # (B,)
-        self.size = -(-lengths // self.number)  # (B,)
-        self.first = self.number.cumsum(0) - self.number  # (B,) row of a pair's first chunk
-        self.owner = torch.repeat_interleave(self.number)  # (R,) pair of each chunk
+        self.count = (-(-lengths // longest)).clamp(min=1)  # (B,)
+        self.chunk_size = -(-lengths // self.count)  # (B,)
+        self.first_row = self.count.cumsum(0) - self.count  # (B,) row of a pair's first chunk
+        self.pair = torch.repeat_interleave(self.count)  # (R,) pair of each chunk
 
-    def positions(self) -> tuple[Tensor, Tensor]:
+    def get_document_positions(self) -> tuple[Tensor, Tensor]:
         """Return the document position at each chunk position, and whether it holds a token, (R, S) each."""
-        column = torch.arange(int(self.size.max()), device=self.owner.device)
-        size = self.size[self.owner].unsqueeze(1)
-        chunk = (torch.arange(len(self.owner), device=self.owner.device) - self.first[self.owner]).unsqueeze(1)
+        column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
+        size = self.chunk_size[self.pair].unsqueeze(1)
+        chunk = (torch.arange(len(self.pair), device=self.pair.device) - self.first_row[self.pair]).unsqueeze(1)
         position = chunk * size + column
-        return position, (column < size) & (position < self.lengths[self.owner].unsqueeze(1))
+        return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
 
-    def places(self, width: int) -> tuple[Tensor, Tensor]:
+    def locate(self, width: int) -> tuple[Tensor, Tensor]:
         """Return row and column (B, D) of each document position; positions past the end map to the last token."""
         last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
-        position = torch.arange(width, device=self.owner.device).minimum(last)
-        size = self.size.clamp(min=1).unsqueeze(1)
-        return self.first.unsqueeze(1) + position // size, position % size
+        position = torch.arange(width, device=self.pair.device).minimum(last)
+        size = self.chunk_size.clamp(min=1).unsqueeze(1)
+        return self.first_row.unsqueeze(1) + position // size, position % size
 
-    def mean(self, rows: Tensor) -> Tensor:
+    def average(self, rows: Tensor) -> Tensor:
         """Average (R, …) over each pair's chunks → (B, …), in a fixed order for reproducible sums."""
-        total = rows[self.first]
-        for chunk in range(1, int(self.number.max())):
-            pairs = (self.number > chunk).nonzero().squeeze(1)
-            total = total.index_copy(0, pairs, total[pairs] + rows[self.first[pairs] + chunk])
-        return total / self.number.reshape(-1, *[1] * (rows.dim() - 1))
+        total = rows[self.first_row]
+        for chunk in range(1, int(self.count.max())):
+            pairs = (self.count > chunk).nonzero().squeeze(1)
+            total = total.index_copy(0, pairs, total[pairs] + rows[self.first_row[pairs] + chunk])
+        return total / self.count.reshape(-1, *[1] * (rows.dim() - 1))
 
 
-def _widened(inputs: dict[str, Any]) -> dict[str, Any]:
+def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
     """Pad rows to whole blocks of masked positions; short rows stay unpadded, because they would grow too much."""
     ids = inputs["input_ids"]
-    padding = -ids.shape[1] % BLOCK
-    if not padding or ids.shape[1] < 2 * BLOCK:
+    padding = -ids.shape[1] % PADDING_BLOCK
+    if not padding or ids.shape[1] < 2 * PADDING_BLOCK:
         return inputs
     mask = torch.ones_like(ids) if inputs["attention_mask"] is None else inputs["attention_mask"]
     return {name: functional.pad(value, (0, padding)) for name, value in {**inputs, "attention_mask": mask}.items()}
 
 
-def _full(vectors: Tensor) -> Tensor:
+def _to_float32(vectors: Tensor) -> Tensor:
     """Convert half-precision vectors to float32, which similarities need."""
     return vectors.float() if vectors.dtype in (torch.bfloat16, torch.float16) else vectors

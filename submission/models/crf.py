@@ -14,8 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-PAD = 0
-FORBIDDEN = -9999.0  # finite, but far below any attainable gain
+PADDING_STATE = 0
+FORBIDDEN_SCORE = -9999.0  # finite, but far below any attainable gain
 
 
 class CRF(nn.Module):
@@ -26,17 +26,17 @@ class CRF(nn.Module):
         super().__init__()
         self.start = tags + 1
         transitions = torch.empty(tags + 2, tags + 2).normal_(-1, 0.1)
-        transitions[self.start] = transitions[PAD] = transitions[:, PAD] = FORBIDDEN
-        transitions[PAD, PAD] = 0
+        transitions[self.start] = transitions[PADDING_STATE] = transitions[:, PADDING_STATE] = FORBIDDEN_SCORE
+        transitions[PADDING_STATE, PADDING_STATE] = 0
         self.transitions = nn.Parameter(transitions)  # (S, S), to and from
 
     @torch.no_grad()
-    def forbid_unseen(self, tags: Tensor) -> None:
+    def forbid_unseen_transitions(self, tags: Tensor) -> None:
         """Forbid transitions that do not occur in the tag sequences (B, L), right-padded."""
         seen = torch.zeros_like(self.transitions, dtype=torch.bool)
-        seen[tags, self._before(tags)] = True
-        seen[PAD, PAD] = True
-        self.transitions[~seen] = FORBIDDEN
+        seen[tags, self._get_previous_tags(tags)] = True
+        seen[PADDING_STATE, PADDING_STATE] = True
+        self.transitions[~seen] = FORBIDDEN_SCORE
 
     def loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Compute the mean negative log-likelihood of tags, log Z - score.
@@ -50,7 +50,9 @@ class CRF(nn.Module):
 
     def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Score tag sequences (B, L) → (B,)."""
-        token_scores = emissions.gather(2, tags[:, :, None]).squeeze(2) + self.transitions[tags, self._before(tags)]  # (B, L)
+        token_scores = (
+            emissions.gather(2, tags[:, :, None]).squeeze(2) + self.transitions[tags, self._get_previous_tags(tags)]
+        )  # (B, L)
         return (token_scores * mask).sum(1)
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
@@ -62,7 +64,7 @@ class CRF(nn.Module):
         return torch.logsumexp(total, dim=1)
 
     @torch.no_grad()
-    def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
+    def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Return the best tags (B, L) int64 by Viterbi decoding; padding outside the mask."""
         score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), best path ending in a state
         identity = torch.arange(score.shape[1], device=score.device).expand_as(score)
@@ -76,8 +78,8 @@ class CRF(nn.Module):
         for back_pointer in reversed(back_pointers):
             state = back_pointer.gather(1, state)
             states.append(state)
-        return torch.cat(states[::-1], dim=1).masked_fill(~mask, PAD)
+        return torch.cat(states[::-1], dim=1).masked_fill(~mask, PADDING_STATE)
 
-    def _before(self, tags: Tensor) -> Tensor:
+    def _get_previous_tags(self, tags: Tensor) -> Tensor:
         """Return the tag before each token (B, L); the start for the first."""
         return torch.cat([torch.full_like(tags[:, :1], self.start), tags[:, :-1]], dim=1)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, 
 from submission.models.network import Network
 
 
-class Word(NamedTuple):
+class TokenAnnotation(NamedTuple):
     """A token of a passage with an enricher's weight or label."""
 
-    text: str  # as looked up and indexed
+    surface: str  # as looked up and indexed
     start: int  # character offset in the passage
     end: int
     weight: float
@@ -35,7 +35,7 @@ P = TypeVar("P", bound=Passage)
 P_co = TypeVar("P_co", bound=Passage, covariant=True)
 
 
-class Reader(Protocol[P_co]):
+class PassageTokeniser(Protocol[P_co]):
     """A tokeniser that splits texts into passages; its file is part of the checkpoint."""
 
     file: ClassVar[str]
@@ -44,13 +44,13 @@ class Reader(Protocol[P_co]):
     def load(cls, directory: Path, config: Any) -> Self:
         """Load from a directory with its file and the enricher's Config. Raises OSError, ValueError."""
 
-    def fits(self, terms: int) -> bool:
-        """Return whether its ids fit a network with `terms` embedding rows."""
+    def matches_vocabulary(self, size: int) -> bool:
+        """Return whether its ids fit a network with `size` embedding rows."""
 
-    def dumps(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the content of its file."""
 
-    def passages(self, text: str) -> Sequence[P_co]:
+    def split(self, text: str) -> Sequence[P_co]:
         """Split a raw text into passages, in order; a text without words has none."""
 
 
@@ -60,20 +60,20 @@ class Enricher(Network, ABC, Generic[P]):
     The output is independent of padding, batch composition and order.
     """
 
-    Reader: ClassVar[type[Reader[Any]]]
-    value: ClassVar[str]  # name of its output
-    fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that it reads
-    parts: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty for weighting enrichers
-    together: ClassVar[int] = 0  # minimum tokens per batch
+    tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
+    output_name: ClassVar[str]  # name of its output
+    input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that it reads
+    component_types: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty for weighting enrichers
+    min_batch_tokens: ClassVar[int] = 0  # minimum tokens per batch
 
     @abstractmethod
-    def words(self, passages: Sequence[P]) -> list[list[Word]]:
+    def annotate(self, passages: Sequence[P]) -> list[list[TokenAnnotation]]:
         """Annotate the tokens of a batch of passages, in order."""
 
-    def part(self, word: Word) -> str:
+    def get_component_type(self, word: TokenAnnotation) -> str:
         """Return the component that a token belongs to, or ""."""
         return ""
 
     @abstractmethod
-    def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         """Compute a text's index terms and frequencies (at least 1) from its annotated passages."""

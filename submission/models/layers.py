@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.ranker import Part, best
-from submission.text.token_ids import PADDING, UNKNOWN
+from submission.models.ranker import Contribution, find_top_positions
+from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 
-WORDS_AT_A_TIME = 512  # vocabulary rows per product; small batches stay in the CPU cache
+VOCABULARY_BATCH = 512  # vocabulary rows per product; small batches stay in the CPU cache
 
 
-def known(ids: Tensor, mask: Tensor) -> Tensor:
+def get_known_mask(ids: Tensor, mask: Tensor) -> Tensor:
     """Return the mask (B, L) of known words; two unknown words must not match exactly."""
-    return mask & (ids != UNKNOWN)
+    return mask & (ids != UNKNOWN_ID)
 
 
-def read_both_ways(ahead: nn.Module, back: nn.Module, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def run_bidirectional(ahead: nn.Module, back: nn.Module, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Run two RNNs over texts, one in each direction.
 
     The backward RNN reads each text reversed within its length, so that padding comes last for both. (Packed sequences are
@@ -38,15 +38,15 @@ def read_both_ways(ahead: nn.Module, back: nn.Module, vectors: Tensor, mask: Ten
         forward states (B, L, H); backward states, last token first; positions (B, L) of the reversed order.
     """
     reversal = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)
-    return ahead(vectors)[0], back(taken(vectors, reversal))[0], reversal
+    return ahead(vectors)[0], back(gather_positions(vectors, reversal))[0], reversal
 
 
-def taken(vectors: Tensor, places: Tensor) -> Tensor:
+def gather_positions(vectors: Tensor, places: Tensor) -> Tensor:
     """Gather vectors (B, L, V) at positions (B, L) within each row."""
     return vectors.gather(1, places.unsqueeze(2).expand_as(vectors))
 
 
-def distinct(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+def find_unique_tokens(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """Return the distinct token ids, ascending and starting with padding, and each position's index among them.
 
     Args:
@@ -57,18 +57,18 @@ def distinct(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         distinct ids (T,); indices (B, L).
     """
     is_present = torch.zeros(rows, dtype=torch.bool, device=ids.device).index_fill_(0, ids.flatten(), True)
-    is_present[PADDING] = True
+    is_present[PADDING_ID] = True
     index_by_id = is_present.cumsum(0) - 1
     index = index_by_id.index_select(0, ids.flatten()).reshape(ids.shape)  # several times faster than index_by_id[ids]
     return is_present.nonzero().squeeze(1), index
 
 
-def convolve(vectors: Tensor, place: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
+def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
     """Convolve texts, computing each distinct word's product with each window position once.
 
     Args:
         vectors: (T, E), distinct words.
-        place: (B, L), index of each token among them.
+        index: (B, L), index of each token among them.
         weight: (C, E, h), convolution weights.
         size: texts per batch; small batches stay in the CPU cache.
 
@@ -77,8 +77,8 @@ def convolve(vectors: Tensor, place: Tensor, weight: Tensor, size: int) -> Itera
     """
     window = weight.shape[2]
     products = torch.cat([vectors @ weight[:, :, offset].t() for offset in range(window)])  # (h · T, C)
-    offsets = torch.arange(window, device=place.device) * len(vectors)
-    for batch in torch.split(place, size):
+    offsets = torch.arange(window, device=index.device) * len(vectors)
+    for batch in torch.split(index, size):
         rows = batch.unfold(1, window, 1) + offsets  # (b, W, h)
         yield functional.embedding_bag(rows.flatten(0, 1), products, mode="sum").reshape(*rows.shape[:2], -1)
 
@@ -103,9 +103,9 @@ class Kernels(nn.Module):
 
     def forward(self, similarity: Tensor, document_mask: Tensor) -> Tensor:
         """Compute soft counts (…, Q, K) of similarities (…, Q, D), ignoring masked positions (…, D)."""
-        return (self.values(similarity) * document_mask[..., None, :, None]).sum(-2)
+        return (self.evaluate(similarity) * document_mask[..., None, :, None]).sum(-2)
 
-    def values(self, similarity: Tensor) -> Tensor:
+    def evaluate(self, similarity: Tensor) -> Tensor:
         """Compute kernel values (…, K) of similarities (…)."""
         mus, factors = (buffer.to(similarity.dtype) for buffer in (self.mus, -1 / (2 * self.sigmas**2)))
         return torch.exp((similarity.unsqueeze(-1) - mus) ** 2 * factors)
@@ -124,23 +124,25 @@ class KernelPooling(Kernels):
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Compute features (B, K) of similarities (B, Q, D), ignoring masked positions."""
-        return self.shares(similarity, query_mask, document_mask).sum(1)
+        return self.compute_query_features(similarity, query_mask, document_mask).sum(1)
 
-    def shares(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+    def compute_query_features(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Compute each query position's features (B, Q, K)."""
-        return self.logs(self(similarity, document_mask), query_mask)
+        return self.take_logs(self(similarity, document_mask), query_mask)
 
-    def logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
+    def take_logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
         """Compute each query position's features (B, Q, K) from soft counts (B, Q, K)."""
         return 0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]
 
-    def explain(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str) -> list[Part]:
+    def explain(
+        self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str
+    ) -> list[Contribution]:
         """Return the contributions to a score that is `weights` (K,) times the features of a single pair (B = 1)."""
-        values = self.shares(similarity, query_mask, document_mask)[0] * weights
-        return kernel_parts(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
+        values = self.compute_query_features(similarity, query_mask, document_mask)[0] * weights
+        return explain_kernels(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
 
 
-def kernel_parts(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Part]:
+def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Contribution]:
     """Return the contributions of kernels to a score.
 
     Args:
@@ -154,21 +156,21 @@ def kernel_parts(kernels: Kernels, similarity: Tensor, values: Tensor, name: str
         for mu, sigma, value in zip(kernels.mus.tolist(), kernels.sigmas.tolist(), row, strict=True):
             if value:
                 activation = torch.exp(-((similarity[query] - mu) ** 2) / (2 * sigma**2))
-                parts.append(Part(f"{name} {mu:+.2f}", value, query, best(activation, 0.1)))
+                parts.append(Contribution(f"{name} {mu:+.2f}", value, query, find_top_positions(activation, 0.1)))
     return parts
 
 
-def log_histogram(similarity: Tensor, counted: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
+def log_histogram(similarity: Tensor, mask: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
     """Compute ln(count + smoothing) per bin, (…, Q, bins), of similarities (…, Q, D) (Guo et al. 2016; CEDR's bins).
 
-    Not differentiable. `counted` is a mask that broadcasts to the similarities; `dtype` is the result's.
+    Not differentiable. `mask` is a mask that broadcasts to the similarities; `dtype` is the result's.
     """
     counts = torch.zeros(*similarity.shape[:-1], bins, dtype=dtype, device=similarity.device)
-    counts.scatter_add_(-1, bins_of(similarity, bins), counted.to(dtype).expand_as(similarity))
+    counts.scatter_add_(-1, compute_bins(similarity, bins), mask.to(dtype).expand_as(similarity))
     return (counts + smoothing).log()
 
 
-def bins_of(similarity: Tensor, bins: int) -> Tensor:
+def compute_bins(similarity: Tensor, bins: int) -> Tensor:
     """Return bin indices (…): trunc((similarity + 1 + 1e-6) / 2 · (bins - 1)); the last bin holds exact matches only."""
     return ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
 

@@ -15,26 +15,26 @@ class Network(nn.Module):
     """
 
     Config: ClassVar[type[Any]]
-    stored_in_half: ClassVar[tuple[str, ...]] = ("embedding.",)  # prefixes of tensors stored in float16
+    half_precision_prefixes: ClassVar[tuple[str, ...]] = ("embedding.",)  # prefixes of tensors stored in float16
 
     def __init__(self, config: Any) -> None:
         super().__init__()
         self.config = config
 
     @classmethod
-    def name(cls) -> str:
+    def get_name(cls) -> str:
         """Return the network's name, that of its file."""
         return cls.__module__.rpartition(".")[2]
 
-    def terms(self) -> int:
+    def get_vocabulary_size(self) -> int:
         """Return the number of embedded ids."""
         return int(self.config.vocabulary)
 
-    def not_stored(self) -> set[str]:
+    def get_omitted_tensors(self) -> set[str]:
         """Return the names of tensors that checkpoints omit, because the pretrained encoder's folder holds them."""
         return set()
 
-    def use_precision(self, precision: torch.dtype | None) -> None:
+    def set_encoder_precision(self, precision: torch.dtype | None) -> None:
         """Run a pretrained encoder in half precision, with its current weights rounded, or in full precision (None).
 
         Not during training. No effect on networks without such an encoder.

@@ -11,34 +11,34 @@ import torch
 from torch import Tensor
 
 from submission.models.network import Network
-from submission.text.token_ids import Reads
+from submission.text.token_ids import InputUnit
 
 
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """A contribution to a score and the query and document positions it comes from, strongest first."""
 
-    name: str
+    label: str
     value: float
-    query: int | None = None
-    document: tuple[int, ...] = ()
+    query_position: int | None = None
+    document_positions: tuple[int, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Explanation:
+class NetworkExplanation:
     """A score as contributions that sum to it before the activation `output`."""
 
-    parts: list[Part]
-    output: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
-    remark: str = ""  # limits of the contributions
-    by_omission: bool = False  # whether occlusion is more informative than the contributions
+    contributions: list[Contribution]
+    activation: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
+    caveat: str = ""  # limits of the contributions
+    use_occlusion: bool = False  # whether occlusion is more informative than the contributions
 
 
-def best(values: Tensor, least: float, most: int = 3) -> tuple[int, ...]:
+def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tuple[int, ...]:
     """Return the positions of the largest values (L,) above a threshold, largest first."""
-    order = values.argsort(descending=True, stable=True)[:most]
-    return tuple(int(position) for position in order if values[position] > least)
+    order = values.argsort(descending=True, stable=True)[:limit]
+    return tuple(int(position) for position in order if values[position] > threshold)
 
 
 class Ranker(Network, ABC):
@@ -48,8 +48,8 @@ class Ranker(Network, ABC):
     shares work between pairs.
     """
 
-    reads: ClassVar[Reads] = "words"
-    batch: ClassVar[int] = 512  # documents per CPU batch
+    token_unit: ClassVar[InputUnit] = "words"
+    cpu_batch_size: ClassVar[int] = 512  # documents per CPU batch
     kept_together: ClassVar[int] = 4096  # minimum documents per cached shard; an interruption repeats at most one shard
 
     def __call__(self, *tensors: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class Ranker(Network, ABC):
         """
 
     @abstractmethod
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Explain the score of a single pair (B = 1); arguments as for `forward`."""
 
 
@@ -85,7 +85,7 @@ class TopicRanker(Ranker):
     """A ranker that shares work between the documents of a query."""
 
     @abstractmethod
-    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Return a scorer of one query's documents, equal to `forward` for each pair.
 
         Args:
@@ -100,26 +100,26 @@ class SiameseRanker(Ranker):
     """A bi-encoder, whose document vectors are shared by all topics."""
 
     @abstractmethod
-    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts, ids (B, L) and mask (B, L), as vectors (B, V)."""
 
-    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode a batch; subclasses override it to share work between texts."""
-        return self.represent(ids, mask)
+        return self.encode(ids, mask)
 
     @abstractmethod
-    def match(self, query: Tensor, document: Tensor) -> Tensor:
+    def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
         """Score query vectors (B, V) with document vectors (B, V) → (B,)."""
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,) by their vectors."""
-        return self.match(self.represent(query, query_mask), self.represent(document, document_mask))
+        return self.score_vectors(self.encode(query, query_mask), self.encode(document, document_mask))
 
 
 class DotProductRanker(SiameseRanker):
     """A bi-encoder that scores by the dot product of query and document vector."""
 
-    def match(self, query: Tensor, document: Tensor) -> Tensor:
+    def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
         return (query * document).sum(1)
 
 

@@ -15,21 +15,21 @@ import torch
 import yaml
 
 from submission import __version__
-from submission.output.run_directory import METADATA
-from submission.paths import ROOT
-from submission.storage.atomic_files import file_name, read_regular, write_whole
+from submission.output.run_directory import METADATA_FILE
+from submission.paths import PROJECT_DIR
+from submission.storage.atomic_files import printable_name, read_regular, write_atomic
 from submission.storage.checkpoint_directory import read_provenance
-from submission.storage.code_fingerprint import libraries, program_files, program_fingerprint
-from submission.systems.catalogue import System, name_of
-from submission.systems.execution import Execution, walk
+from submission.storage.code_fingerprint import library_versions, program_files, program_fingerprint
+from submission.systems.catalogue import System, get_stage_name
+from submission.systems.execution import Execution, iter_components
 
 
-def write_metadata(
+def write_ir_metadata(
     directory: Path,
     team: str,
-    called: Sequence[str],
+    argv: Sequence[str],
     primary: System,
-    runs: Mapping[str, Mapping[str, Any]],
+    entries: Mapping[str, Mapping[str, Any]],
     execution: Execution,
 ) -> None:
     """Write the metadata of an execution.
@@ -37,9 +37,9 @@ def write_metadata(
     Args:
         directory: Output directory.
         team: Team name.
-        called: Command-line arguments of `rank`.
+        argv: Command-line arguments of `rank`.
         primary: System whose run is run.txt.
-        runs: Entries of build_run_entry, or of load_entries for runs made earlier, by tag.
+        entries: Entries of build_run_entry, or of load_entries for runs made earlier, by tag.
         execution: Execution that made the runs.
 
     Raises:
@@ -49,20 +49,20 @@ def write_metadata(
     resources: dict[str, Any] = {
         "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
         "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},
-        "ram": {"peak": _megabytes(peak_memory())},
+        "ram": {"peak": _format_megabytes(measure_peak_memory())},
     }
     if device.type == "cuda" and torch.cuda.is_available():  # with Ray the GPU may be on another node
-        resources["gpu"] = {"peak": _megabytes(torch.cuda.max_memory_allocated(device))}
-    training_data = _together(run.get("training data", {}) for run in runs.values())
+        resources["gpu"] = {"peak": _format_megabytes(torch.cuda.max_memory_allocated(device))}
+    training_data = _merge_training_data(run.get("training data", {}) for run in entries.values())
     metadata = {
         "tag": f"{team}-{primary.name}",
         "actor": {"team": team},
-        "platform": {**_platform(device), "engine": execution.engine.about},
+        "platform": {**_describe_platform(device), "engine": execution.engine.description},
         "implementation": {
-            "executable": {"cmd": shlex.join(["./run.sh", *called])},
+            "executable": {"cmd": shlex.join(["./run.sh", *argv])},
             "source": {
                 "lang": ["Python"],
-                "repository": os.environ.get("ARAGORN_SOURCE") or ROOT.as_uri(),
+                "repository": os.environ.get("ARAGORN_SOURCE") or PROJECT_DIR.as_uri(),
                 "commit": os.environ.get("ARAGORN_REVISION") or "unknown",
                 "version": __version__,
                 "sha256": program_fingerprint(),
@@ -72,25 +72,25 @@ def write_metadata(
         "method": {
             "automatic": True,
             "name": f"{team}-{primary.name}",
-            "description": f"{primary.about} {dataset.note}.",
+            "description": f"{primary.description} {dataset.description}.",
             "score ties": "docno ascending; written scores are strictly decreasing",
-            "retrieval": [{"name": tag, **entry} for tag, entry in runs.items()],
+            "retrieval": [{"name": tag, **entry} for tag, entry in entries.items()],
         },
         "data": {
             "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or file_name(dataset.directory.resolve()),
-                "source": dataset.note,
+                "name": os.environ.get("TIRA_DATASET_ID") or printable_name(dataset.directory.resolve()),
+                "source": dataset.description,
                 "topics": len(dataset.topics),
                 "documents": execution.documents.size,
-                "files": dataset.hashes,
+                "files": dataset.file_hashes,
             },
             "training data": [{"name": name, **data} for name, data in training_data.items()],
         },
     }
-    write_whole(directory / METADATA, yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128))
+    write_atomic(directory / METADATA_FILE, yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128))
 
 
-def run_entry(system: System, execution: Execution, seconds: float, depth: int, left_out: int) -> dict[str, Any]:
+def build_run_entry(system: System, execution: Execution, seconds: float, depth: int, omitted_count: int) -> dict[str, Any]:
     """Build the metadata entry of a run.
 
     Args:
@@ -98,29 +98,31 @@ def run_entry(system: System, execution: Execution, seconds: float, depth: int, 
         execution: Execution that made it.
         seconds: Time of the system without shared stages.
         depth: Maximum number of documents per topic.
-        left_out: Number of documents below that rank, over all topics.
+        omitted_count: Number of documents below that rank, over all topics.
     """
-    entry: dict[str, Any] = {"method": system.name, "description": system.about, "seconds": round(seconds, 1)}
+    entry: dict[str, Any] = {"method": system.name, "description": system.description, "seconds": round(seconds, 1)}
     entry["depth"] = depth
-    if left_out:
-        entry["truncated"] = f"{left_out} documents below rank {depth} omitted"
-    list_file, checkpoints = execution.input.list_file, execution.checkpoints
-    entry |= {"ranks": system.stage.of_list(list_file)} if list_file else system.stage.metadata(name_of)
-    loaded = {component.checkpoint: component.opened(checkpoints) for component in walk(system.stage)}
+    if omitted_count:
+        entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
+    list_file, checkpoints = execution.input.ranking_file, execution.checkpoints
+    entry |= {"ranks": system.stage.of_list(list_file)} if list_file else system.stage.metadata(get_stage_name)
+    loaded = {component.checkpoint: component.opened(checkpoints) for component in iter_components(system.stage)}
     fingerprints = {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
     if fingerprints:
         provenances = [read_provenance(checkpoints.directory / name).trained_on for name in fingerprints]
-        training_data = _together({data.data: {"licence": data.licence, "files": data.input}} for data in provenances)
+        training_data = _merge_training_data(
+            {data.data: {"licence": data.licence, "files": data.input}} for data in provenances
+        )
         entry |= {"checkpoints": fingerprints, "training data": training_data}
     return entry
 
 
-def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
+def load_entries(directory: Path) -> dict[str, dict[str, Any]]:
     """Load the entries of an existing ir-metadata.yml by tag; return {} if it is missing or invalid."""
     try:
-        content = yaml.safe_load(read_regular(directory / METADATA).decode())
+        content = yaml.safe_load(read_regular(directory / METADATA_FILE).decode())
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
-        parsed = msgspec.convert(entries, list[_Told])
+        parsed = msgspec.convert(entries, list[_StoredEntry])
         return {
             valid.name: {key: entry[key] for key in entry if key != "name"}
             for valid, entry in zip(parsed, entries, strict=True)
@@ -129,42 +131,42 @@ def earlier_entries(directory: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-class _Data(msgspec.Struct):
+class _TrainingData(msgspec.Struct):
     """A training data set of a stored entry."""
 
     licence: str
     files: dict[str, str]
 
 
-class _Told(msgspec.Struct, rename={"trained_on": "training data"}):
+class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
     """The validated fields of a stored entry."""
 
     name: str
-    trained_on: dict[str, _Data] = {}
+    trained_on: dict[str, _TrainingData] = {}
 
 
-def _platform(device: torch.device) -> dict[str, Any]:
+def _describe_platform(device: torch.device) -> dict[str, Any]:
     hardware: dict[str, Any] = {
         "cpu": {
-            "model": processor(),
+            "model": detect_cpu(),
             "architecture": platform.machine(),
             "number of cores": os.cpu_count(),
             "number of threads used": torch.get_num_threads(),
         },
-        "ram": _megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
+        "ram": _format_megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
     }
     if device.type == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
-        hardware["gpu"] = {"model": properties.name, "memory": _megabytes(properties.total_memory)}
-    library_versions = [f"{name} {version}" for name, version in libraries(program_files()).items()]
+        hardware["gpu"] = {"model": properties.name, "memory": _format_megabytes(properties.total_memory)}
+    versions = [f"{name} {version}" for name, version in library_versions(program_files()).items()]
     return {
         "hardware": hardware,
         "operating system": {"kernel": platform.release(), "distribution": _distribution()},
-        "software": {"libraries": [f"python {platform.python_version()}", *library_versions]},
+        "software": {"libraries": [f"python {platform.python_version()}", *versions]},
     }
 
 
-def processor() -> str:
+def detect_cpu() -> str:
     """Return the CPU model, or the platform's generic name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -181,16 +183,16 @@ def _distribution() -> str:
         return platform.system()
 
 
-def _together(parts: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+def _merge_training_data(entries: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Merge training data sets by name: licence and all file hashes."""
     merged: dict[str, dict[str, Any]] = {}
-    for entry in parts:
+    for entry in entries:
         for name, data in entry.items():
             merged.setdefault(name, {"licence": data["licence"], "files": {}})["files"] |= data["files"]
     return merged
 
 
-def peak_memory() -> int:
+def measure_peak_memory() -> int:
     """Return this process's peak memory in bytes."""
     try:  # on Linux, getrusage starts at the parent's peak
         status = Path("/proc/self/status").read_text(encoding="utf-8")
@@ -199,5 +201,5 @@ def peak_memory() -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _megabytes(size: int) -> str:
+def _format_megabytes(size: int) -> str:
     return f"{size / 1e6:.0f} MB"

@@ -5,16 +5,14 @@ Lines are `qid Q0 docno rank score tag`; scores are strictly decreasing, so that
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 
-from submission.errors import UsageError, short
+from submission.errors import UsageError, abbreviate
+from submission.rankings import TAG_PATTERN
 
-TAG = re.compile(r"[A-Za-z0-9_-]+")
-LONGEST_TAG = 200  # the tag is also a file name
-LARGEST = np.finfo(np.float32).max
+MAX_TAG_LENGTH = 200  # the tag is also a file name
+MAX_SCORE = np.finfo(np.float32).max
 
 
 def check_tag(tag: str) -> None:
@@ -23,13 +21,13 @@ def check_tag(tag: str) -> None:
     Raises:
         UsageError: If TREC's format or TIREx's evaluator does not accept it.
     """
-    if not TAG.fullmatch(tag) or len(tag) > LONGEST_TAG:
+    if not TAG_PATTERN.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
         raise UsageError(
-            f"invalid tag '{short(tag)}': use at most {LONGEST_TAG} letters, digits, - or _; choose another --team"
+            f"invalid tag '{abbreviate(tag)}': use at most {MAX_TAG_LENGTH} letters, digits, - or _; choose another --team"
         )
 
 
-def run_text(run: pd.DataFrame, tag: str) -> str:
+def format_run(run: pd.DataFrame, tag: str) -> str:
     """Format rankings as the lines of a run file.
 
     Scores are float32 in positional notation. A tied score is replaced by the next smaller float32, so that evaluators that
@@ -45,15 +43,15 @@ def run_text(run: pd.DataFrame, tag: str) -> str:
             raise ValueError(f"topic {qid}: scores must be finite and non-increasing")
         if list(group["rank"]) != list(range(1, len(group) + 1)) or group["docno"].duplicated().any():
             raise ValueError(f"topic {qid}: ranks must be 1..n and documents unique")
-        for docno, rank, score in zip(group["docno"], group["rank"], _falling(scores), strict=True):
+        for docno, rank, score in zip(group["docno"], group["rank"], _make_strictly_decreasing(scores), strict=True):
             lines.append(f"{qid} Q0 {docno} {rank} {np.format_float_positional(score, trim='0')} {tag}\n")
     return "".join(lines)
 
 
-def _falling(scores: np.ndarray) -> list[np.float32]:
+def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
     """Convert non-increasing float64 scores (N,) to strictly decreasing float32, each as close to the original as possible."""
-    rounded = np.clip(scores, -LARGEST, LARGEST).astype(np.float32)
-    decreasing, lower_bounds = [], [-LARGEST]
+    rounded = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
+    decreasing, lower_bounds = [], [-MAX_SCORE]
     previous = np.float32(np.inf)
     with np.errstate(over="ignore"):  # nextafter may reach -inf; the lower bounds correct it
         for score in rounded:

@@ -14,16 +14,16 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 import torch
-from msgspec import Meta
+from msgspec import Meta, field
 
-from submission.progress import progress
-from submission.retrieval.term_index import Statistics, TermIndex
-from submission.retrieval.term_weighting import bm25, bm25_of_query, dirichlet, dirichlet_length
+from submission.progress import track
+from submission.retrieval.term_index import CollectionStatistics, TermIndex
+from submission.retrieval.term_weighting import bm25, bm25_query_weight, dirichlet_length_penalty, dirichlet_term_weight
 from submission.retrieval.top_k import top_k
 
-LARGE = 1e9  # exclusive upper bound of all parameters
-NotNegative = Annotated[float, Meta(ge=0, lt=LARGE)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+UPPER_BOUND = 1e9  # exclusive upper bound of all parameters
+NonNegative = Annotated[float, Meta(ge=0, lt=UPPER_BOUND)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 Query = dict[str, float]  # term weights, in summation order
 
@@ -31,16 +31,16 @@ Query = dict[str, float]  # term weights, in summation order
 class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unknown_fields=True):
     """BM25 as implemented in Terrier."""
 
-    k1: NotNegative = 1.2
-    b: Share = 0.75
-    k3: NotNegative = 8.0
+    k1: NonNegative = 1.2
+    b: Fraction = 0.75
+    k3: NonNegative = 8.0
 
-    def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: Statistics, number: int) -> np.ndarray:
-        """Compute the scores that a term adds to documents containing it; `number` is its position in the statistics."""
-        scores = bm25(tf, dl, of.df[number], of.documents, of.tokens, self.k1, self.b)
-        return np.asarray(scores * bm25_of_query(weight, self.k3))
+    def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int) -> np.ndarray:
+        """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
+        scores = bm25(tf, dl, of.df[term_index], of.documents, of.tokens, self.k1, self.b)
+        return np.asarray(scores * bm25_query_weight(weight, self.k3))
 
-    def always(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
+    def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
         """Compute the document-length component, or None if the model has none."""
         return None
 
@@ -48,17 +48,20 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
 class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", forbid_unknown_fields=True):
     """Query likelihood with Dirichlet smoothing (Zhai and Lafferty 2004)."""
 
-    mu: Annotated[float, Meta(gt=0, lt=LARGE)] = 2500.0
-    length: Literal["matched", "query"] = "matched"  # normalisation per matched term (Terrier) or per query term (textbook)
+    mu: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = 2500.0
+    # normalisation per matched term (Terrier) or per query term (textbook)
+    length_norm: Literal["matched", "query"] = field(default="matched", name="length")
 
-    def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: Statistics, number: int) -> np.ndarray:
-        """Compute the scores that a term adds to documents containing it; `number` is its position in the statistics."""
-        scores = dirichlet(tf, of.cf[number], of.tokens, self.mu)
-        return np.asarray(weight * (scores + dirichlet_length(dl, self.mu) if self.length == "matched" else scores))
+    def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int) -> np.ndarray:
+        """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
+        scores = dirichlet_term_weight(tf, of.cf[term_index], of.tokens, self.mu)
+        return np.asarray(
+            weight * (scores + dirichlet_length_penalty(dl, self.mu) if self.length_norm == "matched" else scores)
+        )
 
-    def always(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
+    def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
         """Compute the document-length component, or None if the model has none."""
-        return None if self.length == "matched" else np.asarray(sum(weights) * dirichlet_length(dl, self.mu))
+        return None if self.length_norm == "matched" else np.asarray(sum(weights) * dirichlet_length_penalty(dl, self.mu))
 
 
 Model = BM25 | Dirichlet
@@ -67,30 +70,30 @@ Model = BM25 | Dirichlet
 class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """RM3 query expansion as in terrier-prf (Abdul-Jaleel et al. 2004; Hollatz 2022, 2.5.3)."""
 
-    documents: Annotated[int, Meta(ge=1, le=1000)] = 10
-    terms: Annotated[int, Meta(ge=0, le=1000)] = 10
-    original: Share = 0.5  # λ, the weight of the original query
-    feedback: Literal["score", "equal"] = "score"  # feedback document weights: by likelihood or uniform
-    weighted: bool = True  # whether the expanded query keeps its term weights
-    least_df: Annotated[int, Meta(ge=0)] = 2
-    most_df: NotNegative = 0.1  # fraction of all documents; terms at or above it are excluded
+    fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")
+    fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")
+    original_query_weight: Fraction = field(default=0.5, name="original")  # λ
+    document_weighting: Literal["score", "equal"] = field(default="score", name="feedback")  # by likelihood or uniform
+    weighted_terms: bool = field(default=True, name="weighted")  # whether the expanded query keeps its term weights
+    min_df: Annotated[int, Meta(ge=0)] = field(default=2, name="least_df")
+    max_df_ratio: NonNegative = field(default=0.1, name="most_df")  # of all documents; terms at or above it are excluded
 
 
 @dataclass(frozen=True)
-class Found:
+class Hits:
     """Document numbers and scores, best first."""
 
     documents: np.ndarray
     scores: np.ndarray
 
 
-def query_of(terms: Iterable[str]) -> Query:
+def build_query(terms: Iterable[str]) -> Query:
     """Build a query from a text's terms."""
     counts = Counter(terms)
     return {term: count / max(counts.values()) for term, count in counts.items()}
 
 
-def search(index: TermIndex, query: Query, model: Model, depth: int, statistics: Statistics | None = None) -> Found:
+def search(index: TermIndex, query: Query, model: Model, depth: int, statistics: CollectionStatistics | None = None) -> Hits:
     """Return the top documents that contain a query term; ties go to the lower document number.
 
     Args:
@@ -111,27 +114,31 @@ def search(index: TermIndex, query: Query, model: Model, depth: int, statistics:
             matched[documents] = True
     hits = np.flatnonzero(matched)
     hit_scores = scores[hits]
-    length_scores = model.always(index.lengths[hits], query.values())
+    length_scores = model.score_length(index.lengths[hits], query.values())
     if length_scores is not None:
         hit_scores += length_scores
     order = top_k(hit_scores, depth)
-    return Found(hits[order], hit_scores[order])
+    return Hits(hits[order], hit_scores[order])
 
 
-def searched(index: TermIndex, texts: Sequence[str], model: Model, expansion: RM3 | None, depth: int, what: str) -> list[Found]:
+def search_all(
+    index: TermIndex, texts: Sequence[str], model: Model, expansion: RM3 | None, depth: int, label: str
+) -> list[Hits]:
     """Search for several titles in parallel threads; most of the work is in numpy."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        results = pool.map(lambda text: search(index, asked(index, text, model, expansion), model, depth), texts)
-        return [next(results) for _ in progress(texts, what, "topics")]
+        results = pool.map(lambda text: search(index, parse_query(index, text, model, expansion), model, depth), texts)
+        return [next(results) for _ in track(texts, label, "topics")]
 
 
-def asked(index: TermIndex, text: str, model: Model, expansion: RM3 | None) -> Query:
+def parse_query(index: TermIndex, text: str, model: Model, expansion: RM3 | None) -> Query:
     """Parse a title into its weighted terms, including expansion terms."""
-    query = query_of(index.read(text))
-    return query if expansion is None else expanded(index, query, model, expansion)
+    query = build_query(index.analyse_query(text))
+    return query if expansion is None else expand_query(index, query, model, expansion)
 
 
-def added(query: Query, model: Model, of: Statistics, tf: np.ndarray, dl: np.ndarray) -> np.ndarray:
+def compute_term_contributions(
+    query: Query, model: Model, of: CollectionStatistics, tf: np.ndarray, dl: np.ndarray
+) -> np.ndarray:
     """Compute each term's contribution to documents' scores (terms, documents); a score is the sum over terms.
 
     A document without any query term scores 0; a search does not return it.
@@ -149,47 +156,47 @@ def added(query: Query, model: Model, of: Statistics, tf: np.ndarray, dl: np.nda
         contains = frequency > 0
         if contains.any():
             contributions[term_index, contains] = model.added(frequency[contains], dl[contains], weight, of, term_index)
-        length_scores = model.always(dl[is_match], [weight])
+        length_scores = model.score_length(dl[is_match], [weight])
         if length_scores is not None:
             contributions[term_index, is_match] += length_scores
     return contributions
 
 
-def expanded(index: TermIndex, query: Query, model: Model, expansion: RM3) -> Query:
+def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -> Query:
     """Expand a query with terms of its top documents (RM3).
 
     r(t) = Σ p(d) tf / dl over the feedback documents d, where p(d) is the softmax of their scores or uniform. The terms with
     the largest r (ties: alphabetically) are kept and normalised to sum to 1. w(t) = λ q(t) / Σ q + (1 - λ) r(t), divided by
     the maximum.
     """
-    indexed = {term: weight for term, weight in query.items() if term in index.numbers}
-    feedback = search(index, indexed, model, expansion.documents)
+    indexed = {term: weight for term, weight in query.items() if term in index.term_ids}
+    feedback = search(index, indexed, model, expansion.fb_docs)
     if not len(feedback.documents):
         return query
     relevance = _relevance_model(index, feedback, expansion)
     df = dict(zip(relevance, index.statistics(list(relevance)).df.tolist(), strict=True))
-    max_df = int(expansion.most_df * len(index.lengths))
-    candidates = [term for term in relevance if expansion.least_df <= df[term] < max_df]
-    expansion_terms = sorted(candidates, key=lambda term: (-relevance[term], term))[: expansion.terms]
+    max_df = int(expansion.max_df_ratio * len(index.lengths))
+    candidates = [term for term in relevance if expansion.min_df <= df[term] < max_df]
+    expansion_terms = sorted(candidates, key=lambda term: (-relevance[term], term))[: expansion.fb_terms]
     if not expansion_terms:
         return indexed
     total, query_total = sum(relevance[term] for term in expansion_terms), sum(indexed.values())
-    weights = {term: expansion.original * weight / query_total for term, weight in indexed.items()}
+    weights = {term: expansion.original_query_weight * weight / query_total for term, weight in indexed.items()}
     for term in expansion_terms:
-        weights[term] = weights.get(term, 0.0) + (1 - expansion.original) * relevance[term] / total
-    if not expansion.weighted:
+        weights[term] = weights.get(term, 0.0) + (1 - expansion.original_query_weight) * relevance[term] / total
+    if not expansion.weighted_terms:
         return dict.fromkeys(weights, 1.0)
     largest = max(weights.values())
     return {term: weight / largest for term, weight in weights.items() if weight > 0}
 
 
-def _relevance_model(index: TermIndex, feedback: Found, expansion: RM3) -> dict[str, float]:
+def _relevance_model(index: TermIndex, feedback: Hits, expansion: RM3) -> dict[str, float]:
     """Compute r(t) of all terms of the feedback documents."""
     scores = feedback.scores
-    weights = np.exp(scores - scores.max()) if expansion.feedback == "score" else np.ones(len(scores))
+    weights = np.exp(scores - scores.max()) if expansion.document_weighting == "score" else np.ones(len(scores))
     relevance: dict[str, float] = {}
     for document, weight in zip(feedback.documents.tolist(), (weights / weights.sum()).tolist(), strict=True):
-        terms, tf = index.document(document)
+        terms, tf = index.get_document_terms(document)
         for term, value in zip(terms, (tf / index.lengths[document] * weight).tolist(), strict=True):
             relevance[term] = relevance.get(term, 0.0) + value
     return relevance

@@ -11,14 +11,14 @@ from functools import cached_property
 import msgspec
 
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
-from submission.retrieval.term_index import Settings
+from submission.retrieval.term_index import IndexSettings
 
 
-class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """The parameters of a lexical system."""
 
     version: str  # version of the code that tuned it
-    index: Settings
+    index: IndexSettings
     model: BM25 | Dirichlet
     expansion: RM3 | None
     enrichment: str | None = None  # enricher checkpoint whose terms are indexed instead of the texts' own
@@ -28,7 +28,7 @@ class Parameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=T
         """Hash everything that affects rankings, except the enrichment."""
         return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
 
-    def formula(self) -> str:
+    def describe(self) -> str:
         """Describe the parameters in one line."""
         text = f"{type(self.model).__name__}: {_values(self.model)}; stemmer {self.index.stemmer}"
         if self.enrichment is not None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-Mapped = np.memmap[Any, Any]
-FILES = ("indptr.npy", "indices.npy", "data.npy")
+MemoryMap = np.memmap[Any, Any]
+CSR_FILES = ("indptr.npy", "indices.npy", "data.npy")
 
 
-class Rows:
+class CSRMatrix:
     """A sparse matrix in CSR format."""
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -33,24 +33,24 @@ class Rows:
         """Return the number of rows."""
         return len(self.indptr) - 1
 
-    def row(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def row(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices and values of a row."""
-        span = slice(self.indptr[number], self.indptr[number + 1])
+        span = slice(self.indptr[index], self.indptr[index + 1])
         return self.indices[span], self.data[span]
 
 
-def append_rows(
-    parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]
+def concatenate_shards(
+    parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
 ) -> None:
     """Concatenate shards that contain whole rows.
 
     Args:
         parts: indices and values of each shard, sorted by row, then index.
         lengths: (rows,) entries per row over all shards.
-        value: dtype of the values.
+        dtype: dtype of the values.
         files: the three files.
     """
-    _, indices, data = _opened(lengths, value, files)
+    _, indices, data = _create_files(lengths, dtype, files)
     end = 0
     for part in parts:
         start, end = end, end + len(part[0])
@@ -59,39 +59,41 @@ def append_rows(
     data.flush()
 
 
-def write_rows(
-    parts: Iterable[tuple[np.ndarray, np.ndarray]], counts: Sequence[np.ndarray], value: type[np.generic], files: Sequence[Path]
+def merge_shards(
+    parts: Iterable[tuple[np.ndarray, np.ndarray]], counts: Sequence[np.ndarray], dtype: type[np.generic], files: Sequence[Path]
 ) -> None:
     """Merge shards that each contain part of every row.
 
     Args:
         parts: indices and values of each shard, sorted by row, then index; a later shard has the higher indices.
         counts: (rows,) per shard, its entries per row.
-        value: dtype of the values.
+        dtype: dtype of the values.
         files: the three files.
     """
-    indptr, indices, data = _opened(reduce(np.add, counts, np.zeros(1, np.int64)), value, files)
-    for part, positions in zip(parts, _places(indptr, counts), strict=True):
+    indptr, indices, data = _create_files(reduce(np.add, counts, np.zeros(1, np.int64)), dtype, files)
+    for part, positions in zip(parts, _compute_target_positions(indptr, counts), strict=True):
         indices[positions], data[positions] = part
     indices.flush()
     data.flush()
 
 
-def write_array(file: Path, array: np.ndarray) -> None:
+def write_npy(file: Path, array: np.ndarray) -> None:
     """Write an array as .npy; np.save on a path would append a suffix."""
     with file.open("wb") as stream:
         np.save(stream, array)
 
 
-def _opened(lengths: np.ndarray, value: type[np.generic], files: Sequence[Path]) -> tuple[np.ndarray, Mapped, Mapped]:
+def _create_files(
+    lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
+) -> tuple[np.ndarray, MemoryMap, MemoryMap]:
     """Write indptr for rows of these lengths and allocate the other two files."""
     indptr = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
-    write_array(files[0], indptr)
+    write_npy(files[0], indptr)
     size = (int(indptr[-1]),)
-    return indptr, allocated(files[1], np.int32, size), allocated(files[2], value, size)
+    return indptr, allocate_npy(files[1], np.int32, size), allocate_npy(files[2], dtype, size)
 
 
-def _places(indptr: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+def _compute_target_positions(indptr: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     """Yield the target position of each entry of each shard."""
     next_free = indptr[:-1].copy()
     for count in counts:
@@ -99,7 +101,7 @@ def _places(indptr: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.nda
         next_free += count
 
 
-def allocated(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> Mapped:
+def allocate_npy(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> MemoryMap:
     """Create an .npy file and reserve its disk space: writing to a memory map on a full disk kills the process."""
     array = np.lib.format.open_memmap(file, "w+", dtype, shape)
     with file.open("r+b") as stream:

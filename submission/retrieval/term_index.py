@@ -26,22 +26,27 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.engine.base import CPU, HERE, Engine
-from submission.engine.shards import Part, kept_parts
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
+from submission.engine.shards import Shard, compute_shards
 from submission.retrieval.fields import Fields, texts_of
-from submission.retrieval.sparse_matrix import FILES, Rows, append_rows, write_array, write_rows
-from submission.storage.artifact_store import Kept
-from submission.text.index_terms import END, Stemmer, Terms, tokens
+from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, concatenate_shards, merge_shards, write_npy
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, split_tokens
 
 log = logging.getLogger(__name__)
 
 KEPT_TOGETHER = 16384  # documents per shard
-AT_A_TIME = 256  # documents tokenised at a time
+TOKENISE_BATCH = 256  # documents tokenised at a time
 PARTS = "parts"
-NAMES = ("terms.txt", "occurrences.npy", "lengths.npy", *(f"{way}-{name}" for way in ("terms", "documents") for name in FILES))
+INDEX_FILES = (
+    "terms.txt",
+    "occurrences.npy",
+    "lengths.npy",
+    *(f"{way}-{name}" for way in ("terms", "documents") for name in CSR_FILES),
+)
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a term index: fields and stemmer."""
 
     fields: Fields = "conclusion premise"
@@ -49,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Statistics:
+class CollectionStatistics:
     """Collection statistics of terms; those of shards can be added."""
 
     documents: int  # number of documents (N)
@@ -57,50 +62,52 @@ class Statistics:
     df: np.ndarray  # (terms,) document frequency
     cf: np.ndarray  # (terms,) collection frequency
 
-    def __add__(self, other: Statistics) -> Statistics:
+    def __add__(self, other: CollectionStatistics) -> CollectionStatistics:
         """Add the statistics of two shards."""
-        return Statistics(self.documents + other.documents, self.tokens + other.tokens, self.df + other.df, self.cf + other.cf)
+        return CollectionStatistics(
+            self.documents + other.documents, self.tokens + other.tokens, self.df + other.df, self.cf + other.cf
+        )
 
 
 class TermIndex:
     """A term index opened from files."""
 
-    def __init__(self, files: Sequence[Path], settings: Settings) -> None:
+    def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open an index with these settings; postings are memory-mapped."""
-        self._settings, self._terms_of = settings, Terms(settings.stemmer)
+        self._settings, self._tokeniser = settings, TermAnalyser(settings.stemmer)
         terms, occurrences, lengths, *rows = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
-        self.numbers = {term: index for index, term in enumerate(self.terms)}
+        self.term_ids = {term: index for index, term in enumerate(self.terms)}
         self.lengths = np.load(lengths)
-        self.by_term, self.by_document = Rows(rows[:3]), Rows(rows[3:])
-        self._occurrences = np.load(occurrences)
+        self.by_term, self.by_document = CSRMatrix(rows[:3]), CSRMatrix(rows[3:])
+        self._collection_frequencies = np.load(occurrences)
         self.tokens = int(self.lengths.sum(dtype=np.int64))
 
-    def read(self, text: str) -> list[str]:
+    def analyse_query(self, text: str) -> list[str]:
         """Return the index terms of a query."""
-        return self._terms_of.of(text)
+        return self._tokeniser.analyse(text)
 
-    def counted(self, documents: pd.DataFrame) -> list[Counter[str]]:
+    def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
         """Count the terms of documents `conclusion premise`, indexed or not."""
-        return [Counter(self._terms_of.of(text)) for text in texts_of(documents, self._settings.fields)]
+        return [Counter(self._tokeniser.analyse(text)) for text in texts_of(documents, self._settings.fields)]
 
-    def counted_words(self, words: Mapping[str, int]) -> Counter[str]:
+    def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
         """Count the index terms of a document from its enriched word frequencies."""
-        return _added_up(words, self._terms_of)
+        return _sum_frequencies(words, self._tokeniser)
 
-    def statistics(self, terms: Sequence[str]) -> Statistics:
+    def statistics(self, terms: Sequence[str]) -> CollectionStatistics:
         """Return the statistics of terms, indexed or not."""
-        term_ids = np.array([self.numbers.get(term, -1) for term in terms], dtype=np.int64)
+        term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)
         df = np.where(term_ids < 0, 0, np.diff(self.by_term.indptr)[term_ids]) if len(self.terms) else term_ids * 0
-        cf = np.where(term_ids < 0, 0, self._occurrences[term_ids]) if len(self.terms) else term_ids * 0
-        return Statistics(len(self.lengths), self.tokens, df, cf)
+        cf = np.where(term_ids < 0, 0, self._collection_frequencies[term_ids]) if len(self.terms) else term_ids * 0
+        return CollectionStatistics(len(self.lengths), self.tokens, df, cf)
 
     def postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the documents that contain a term, ascending, and its frequencies."""
-        term_id = self.numbers.get(term)
+        term_id = self.term_ids.get(term)
         return self.by_term.row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 
-    def document(self, number: int) -> tuple[list[str], np.ndarray]:
+    def get_document_terms(self, number: int) -> tuple[list[str], np.ndarray]:
         """Return a document's terms, ascending, and their frequencies."""
         terms, frequencies = self.by_document.row(number)
         return [self.terms[term] for term in terms], frequencies
@@ -109,17 +116,17 @@ class TermIndex:
 class Enriched(Protocol):
     """Documents as the index terms that an enrichment assigns."""
 
-    def between(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
+    def get_word_frequencies(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
         """Return the word frequencies of documents `start` to `end - 1`."""
 
 
-def term_index(
+def load_or_build_term_index(
     collection: list[str],
     texts: Callable[[list[str]], pd.DataFrame],
-    settings: Settings,
-    kept: Kept,
-    enrich: Callable[[], Enriched] | None = None,
-    engine: Engine = HERE,
+    settings: IndexSettings,
+    kept: ArtifactStore,
+    load_enriched: Callable[[], Enriched] | None = None,
+    engine: Engine = LOCAL_ENGINE,
 ) -> TermIndex:
     """Load the term index of a collection from the cache, or build it, resuming from completed shards.
 
@@ -128,13 +135,13 @@ def term_index(
         texts: loads `docno conclusion premise` of docnos in order; used only if the index is built.
         settings: fields and stemmer.
         kept: artifact store; its key must cover all other arguments.
-        enrich: loads the enriched documents in collection order; None: index the texts.
+        load_enriched: loads the enriched documents in collection order; None: index the texts.
         engine: computes the shards.
 
     Raises:
         OutputError: the cache cannot be written.
     """
-    files = kept.make(NAMES, partial(_build, collection, texts, settings, kept, enrich, engine))
+    files = kept.build_files(INDEX_FILES, partial(_build_index, collection, texts, settings, kept, load_enriched, engine))
     shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -142,25 +149,25 @@ def term_index(
     return index
 
 
-class _Counts(msgspec.Struct):
+class _ShardCounts(msgspec.Struct):
     """Term counts of a shard, sorted by document, then term; arrays are int32 bytes."""
 
     terms: list[str]  # ascending
     lengths: bytes  # document lengths
     distinct: bytes  # number of distinct terms per document
-    term: bytes  # term of each entry
-    frequency: bytes  # frequency of each entry
+    term_ids: bytes  # term of each entry
+    frequencies: bytes  # frequency of each entry
 
     def array(self, name: str) -> np.ndarray:
         """Return one of the arrays."""
         return np.frombuffer(getattr(self, name), np.int32)
 
 
-def _build(
+def _build_index(
     collection: list[str],
     texts: Callable[[list[str]], pd.DataFrame],
-    settings: Settings,
-    kept: Kept,
+    settings: IndexSettings,
+    kept: ArtifactStore,
     enrich: Callable[[], Enriched] | None,
     engine: Engine,
     *files: Path,
@@ -169,8 +176,8 @@ def _build(
     starts = range(0, len(collection), KEPT_TOGETHER)
     content = _count_shards(collection, texts, settings, kept, enrich, engine)
 
-    def iter_shards() -> Iterator[_Counts]:
-        return (msgspec.msgpack.decode(content(index), type=_Counts) for index in range(len(starts)))
+    def iter_shards() -> Iterator[_ShardCounts]:
+        return (msgspec.msgpack.decode(content(index), type=_ShardCounts) for index in range(len(starts)))
 
     vocabulary: set[str] = set()
     lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
@@ -181,16 +188,16 @@ def _build(
     terms = sorted(vocabulary)
     ids = {term: index for index, term in enumerate(terms)}
 
-    def global_ids(shard: _Counts) -> np.ndarray:
+    def global_ids(shard: _ShardCounts) -> np.ndarray:
         mapping = np.array([ids[term] for term in shard.terms], dtype=np.int32)
-        return np.asarray(mapping[shard.array("term")])
+        return np.asarray(mapping[shard.array("term_ids")])
 
     counts = []  # document frequencies per shard
     collection_frequencies = np.zeros(len(terms), dtype=np.int64)
 
     def by_document() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for shard in iter_shards():
-            term, frequency = global_ids(shard), shard.array("frequency")
+            term, frequency = global_ids(shard), shard.array("frequencies")
             counts.append(np.bincount(term, minlength=len(terms)))
             collection_frequencies[:] += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
             yield term, frequency
@@ -198,96 +205,99 @@ def _build(
     def by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start, shard in zip(starts, iter_shards(), strict=True):
             documents = np.arange(start, start + len(shard.array("distinct")), dtype=np.int32)
-            order = _order(global_ids(shard))
-            yield np.repeat(documents, shard.array("distinct"))[order], shard.array("frequency")[order]
+            order = _stable_argsort(global_ids(shard))
+            yield np.repeat(documents, shard.array("distinct"))[order], shard.array("frequencies")[order]
 
-    append_rows(by_document(), np.concatenate(distinct), np.int32, files[6:])
-    write_rows(by_term(), counts, np.int32, files[3:6])
+    concatenate_shards(by_document(), np.concatenate(distinct), np.int32, files[6:])
+    merge_shards(by_term(), counts, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
     for file, array in ((files[1], collection_frequencies), (files[2], np.concatenate(lengths))):
-        write_array(file, array)
+        write_npy(file, array)
 
 
 def _count_shards(
     collection: list[str],
     texts: Callable[[list[str]], pd.DataFrame],
-    settings: Settings,
-    kept: Kept,
+    settings: IndexSettings,
+    kept: ArtifactStore,
     enrich: Callable[[], Enriched] | None,
     engine: Engine,
 ) -> Callable[[int], bytes]:
     """Count the terms of all shards; return a reader of their `_Counts` by shard number."""
     enriched = enrich() if enrich else None
 
-    def make_shard(start: int) -> Part[Sequence[Any]]:
+    def make_shard(start: int) -> Shard[Sequence[Any]]:
         name, docnos = f"{start:09}.msgpack", collection[start : start + KEPT_TOGETHER]
         if enriched:
-            return Part(name, len(docnos), partial(enriched.between, start, start + KEPT_TOGETHER))
-        return Part(name, len(docnos), lambda: texts_of(texts(docnos), settings.fields), travels=True)
+            return Shard(name, len(docnos), partial(enriched.get_word_frequencies, start, start + KEPT_TOGETHER))
+        return Shard(name, len(docnos), lambda: texts_of(texts(docnos), settings.fields), can_load_remotely=True)
 
     shards = [make_shard(start) for start in range(0, len(collection), KEPT_TOGETHER)]
-    count: Callable[[Sequence[Any]], bytes] = partial(_counted_words if enriched else _counted, settings.stemmer)
-    content = kept_parts(count, shards, Kept(kept.directory / PARTS, {}), engine, CPU, "term index", "documents")
+    count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enriched else _count_texts, settings.stemmer)
+    content = compute_shards(count, shards, ArtifactStore(kept.directory / PARTS, {}), engine, CPU, "term index", "documents")
     _tokeniser.cache_clear()  # it holds the terms of every distinct token
     return content
 
 
 @lru_cache(maxsize=1)
-def _tokeniser(stemmer: Stemmer) -> Terms:
-    return Terms(stemmer)
+def _tokeniser(stemmer: Stemmer) -> TermAnalyser:
+    return TermAnalyser(stemmer)
 
 
-def _counted(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
+def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
     """Count the terms of a shard of texts."""
     token_ids: defaultdict[bytes, int] = defaultdict()  # ids in order of first occurrence
     token_ids.default_factory = token_ids.__len__
-    end = token_ids[END]
-    tokenised = [_numbered(tokens(texts[start : start + AT_A_TIME]), token_ids) for start in range(0, len(texts), AT_A_TIME)]
+    end = token_ids[END_OF_TEXT]
+    tokenised = [
+        _assign_ids(split_tokens(texts[start : start + TOKENISE_BATCH]), token_ids)
+        for start in range(0, len(texts), TOKENISE_BATCH)
+    ]
     tokeniser = _tokeniser(stemmer)
-    token_terms = _Flat.of([tokeniser[token] for token in token_ids])
+    token_terms = _TokenTerms.build([tokeniser[token] for token in token_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
     for batch in tokenised:  # small batches stay in the CPU cache and need no new memory
         ends = np.flatnonzero(batch == end)
         # Pack document and term into one integer, which sorts several times faster than pairs.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
-        packed = np.repeat(document, token_terms.sizes[batch]) + token_terms.numbers(batch)
+        packed = np.repeat(document, token_terms.sizes[batch]) + token_terms.lookup(batch)
         packed.sort()
         starts = np.flatnonzero(np.diff(packed, prepend=-1))
-        arrays.append(_entries(packed[starts], np.diff(starts, append=len(packed)), len(ends)))
-    return _packed(token_terms.terms, arrays)
+        arrays.append(_unpack_entries(packed[starts], np.diff(starts, append=len(packed)), len(ends)))
+    return _encode_shard(token_terms.terms, arrays)
 
 
-def _counted_words(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) -> bytes:
+def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) -> bytes:
     """Count the terms of a shard of enriched documents."""
     word_ids: defaultdict[str, int] = defaultdict()  # ids in order of first occurrence
     word_ids.default_factory = word_ids.__len__
-    batches = [documents[start : start + AT_A_TIME] for start in range(0, len(documents), AT_A_TIME)]
-    numbered = [_numbered([*chain.from_iterable(batch)], word_ids) for batch in batches]
+    batches = [documents[start : start + TOKENISE_BATCH] for start in range(0, len(documents), TOKENISE_BATCH)]
+    numbered = [_assign_ids([*chain.from_iterable(batch)], word_ids) for batch in batches]
     tokeniser = _tokeniser(stemmer)
-    word_terms = _Flat.of([tokeniser.of(word) for word in word_ids])
+    word_terms = _TokenTerms.build([tokeniser.analyse(word) for word in word_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
     for batch, word in zip(batches, numbered, strict=True):
         document = np.repeat(np.arange(len(batch)) << 32, [len(words) for words in batch])
         frequency = np.fromiter(chain.from_iterable(words.values() for words in batch), np.int64, len(word))
         sizes = word_terms.sizes[word]
-        packed = np.repeat(document, sizes) + word_terms.numbers(word)
+        packed = np.repeat(document, sizes) + word_terms.lookup(word)
         order = np.argsort(packed)
         starts = np.flatnonzero(np.diff(packed[order], prepend=-1))
         summed = np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
-        arrays.append(_entries(packed[order][starts], summed, len(batch)))
-    return _packed(word_terms.terms, arrays)
+        arrays.append(_unpack_entries(packed[order][starts], summed, len(batch)))
+    return _encode_shard(word_terms.terms, arrays)
 
 
-class _Flat(NamedTuple):
+class _TokenTerms(NamedTuple):
     """Index terms of numbered tokens in one flat array."""
 
     terms: list[str]  # ascending
-    number: np.ndarray  # terms of all tokens, as positions in `terms`
+    term_ids: np.ndarray  # terms of all tokens, as positions in `terms`
     sizes: np.ndarray  # (tokens,) terms per token
-    first: np.ndarray  # (tokens,) start of each token's terms
+    starts: np.ndarray  # (tokens,) start of each token's terms
 
     @classmethod
-    def of(cls, of_token: Sequence[Sequence[str]]) -> _Flat:
+    def build(cls, of_token: Sequence[Sequence[str]]) -> _TokenTerms:
         """Build from the terms of each token."""
         terms = sorted({*chain.from_iterable(of_token)})
         ids = {term: index for index, term in enumerate(terms)}
@@ -295,39 +305,39 @@ class _Flat(NamedTuple):
         sizes = np.array([len(token_terms) for token_terms in of_token], dtype=np.int64)
         return cls(terms, term_ids, sizes, sizes.cumsum() - sizes)
 
-    def numbers(self, token: np.ndarray) -> np.ndarray:
+    def lookup(self, token: np.ndarray) -> np.ndarray:
         """Return the term ids of tokens, in order."""
         sizes = self.sizes[token]
-        positions = np.repeat(self.first[token] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
-        return np.asarray(self.number[positions])
+        positions = np.repeat(self.starts[token] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
+        return np.asarray(self.term_ids[positions])
 
 
-def _entries(place: np.ndarray, frequency: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
+def _unpack_entries(place: np.ndarray, frequencies: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
     """Unpack sorted document-term integers and frequencies into the arrays of `_Counts`."""
     document, term = place >> 32, place & 0xFFFFFFFF
-    lengths = np.bincount(document, weights=frequency, minlength=documents)
-    return lengths, np.bincount(document, minlength=documents), term, frequency
+    lengths = np.bincount(document, weights=frequencies, minlength=documents)
+    return lengths, np.bincount(document, minlength=documents), term, frequencies
 
 
-def _packed(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:
+def _encode_shard(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:
     """Encode a shard from the arrays of its batches."""
     fields = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
-    return msgspec.msgpack.encode(_Counts(terms, *fields))
+    return msgspec.msgpack.encode(_ShardCounts(terms, *fields))
 
 
-def _added_up(words: Mapping[str, int], terms_of: Terms) -> Counter[str]:
+def _sum_frequencies(words: Mapping[str, int], terms_of: TermAnalyser) -> Counter[str]:
     """Sum the frequencies of all words that yield a term."""
     counts: Counter[str] = Counter()
     for word, frequency in words.items():
-        for term in terms_of.of(word):
+        for term in terms_of.analyse(word):
             counts[term] += frequency
     return counts
 
 
-def _numbered(found: list[Any], numbers: defaultdict[Any, int]) -> np.ndarray:
+def _assign_ids(found: list[Any], numbers: defaultdict[Any, int]) -> np.ndarray:
     return np.fromiter(map(numbers.__getitem__, found), np.int32, len(found))
 
 
-def _order(number: np.ndarray) -> np.ndarray:
+def _stable_argsort(number: np.ndarray) -> np.ndarray:
     """Compute a stable argsort, several times faster than numpy's."""
     return np.sort((number.astype(np.int64) << 32) + np.arange(len(number))) & 0xFFFFFFFF

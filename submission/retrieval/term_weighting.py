@@ -20,22 +20,22 @@ def bm25(tf: Array, dl: Array, df: Array, documents: int, tokens: int, k1: float
     return idf * ((k1 + 1) * tf / (k1 * (1 - b + b * dl * documents / tokens) + tf))
 
 
-def bm25_of_query(weight: Array, k3: float) -> Array:
+def bm25_query_weight(weight: Array, k3: float) -> Array:
     """Compute (k3 + 1) w / (k3 + w), the factor of a query term of weight w in (0, 1]; 1 at w = 1."""
     return (k3 + 1) * weight / (k3 + weight)
 
 
-def dirichlet(tf: np.ndarray, cf: Array, tokens: int, mu: float) -> np.ndarray:
+def dirichlet_term_weight(tf: np.ndarray, cf: Array, tokens: int, mu: float) -> np.ndarray:
     """Compute log2(1 + tf / (µ cf / T)), the weight of a matching term."""
-    return of_each(tf, lambda value: np.log2(1 + value / (mu * cf / tokens)))
+    return apply_by_lookup(tf, lambda value: np.log2(1 + value / (mu * cf / tokens)))
 
 
-def dirichlet_length(dl: np.ndarray, mu: float) -> np.ndarray:
+def dirichlet_length_penalty(dl: np.ndarray, mu: float) -> np.ndarray:
     """Compute log2(µ / (dl + µ)), the length penalty per term."""
-    return of_each(dl, lambda value: np.log2(mu / (value + mu)))
+    return apply_by_lookup(dl, lambda value: np.log2(mu / (value + mu)))
 
 
-def of_each(numbers: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def apply_by_lookup(numbers: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply a function to non-negative integers, through a lookup table if they are many and small."""
     if len(numbers) and numbers.max() < len(numbers):
         return function(np.arange(numbers.max() + 1)).take(numbers)

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from submission.search.api import open_system as open_system
+from submission.search.api import load_system as load_system

@@ -12,81 +12,81 @@ import torch
 
 from submission.errors import UsageError
 from submission.inference.device import choose_device
-from submission.paths import CHECKPOINTS
-from submission.rankings import DEEPEST, DEPTH, cut, of_rows
-from submission.search.inputs import Arguments, Questions, corpus_of, topics_of
+from submission.paths import CHECKPOINT_DIR
+from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, rankings_from_rows, truncate_rankings
+from submission.search.inputs import Arguments, Queries, build_corpus, build_topics
 from submission.search.searcher import Searcher
-from submission.systems.catalogue import System, find
-from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.catalogue import System, get_system
+from submission.systems.checkpoint_store import CheckpointStore
 
 
 @dataclass(frozen=True)
-class OpenSystem:
+class LoadedSystem:
     """A system that can search any arguments."""
 
     system: System
-    checkpoints: Checkpoints
+    checkpoints: CheckpointStore
     device: torch.device
 
-    def search(self, arguments: Arguments, questions: Questions, depth: int = DEPTH) -> pd.DataFrame:
+    def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
         """Return the best arguments for each query: `qid docno rank score`, as `rank` writes them.
 
         Args:
             arguments: a frame `docno premise` (optionally `conclusion`), texts, or the Path of an input directory; premises
                 with fewer than 15 words are not indexed.
-            questions: queries as a frame `qid query`, texts, or one text.
+            queries: queries as a frame `qid query`, texts, or one text.
             depth: maximum number of arguments per query.
 
         Raises:
             InputError, UsageError: invalid arguments or queries.
             CheckpointError: a checkpoint cannot be loaded.
         """
-        with self.over(arguments) as index:
-            return index.search(questions, depth)
+        with self.index(arguments) as index:
+            return index.search(queries, depth)
 
-    def over(self, arguments: Arguments, work: Path | None = None) -> Index:
-        """Index arguments for repeated searches, cached in `work` if given.
+    def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
+        """Index arguments for repeated searches, cached in `cache_dir` if given.
 
         Raises:
             InputError, UsageError: see `search`.
             OutputError: the directory is not writable.
         """
-        return Index(self, Searcher(corpus_of(arguments), self.checkpoints, self.device, work))
+        return ArgumentIndex(self, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
 
 
-class Index:
+class ArgumentIndex:
     """An index of arguments for one system, open until closed or garbage-collected. A context manager."""
 
-    def __init__(self, opened: OpenSystem, searcher: Searcher) -> None:
+    def __init__(self, system: LoadedSystem, searcher: Searcher) -> None:
         """Open the index.
 
         Raises:
             OutputError: the cache directory is not writable.
         """
-        self._stage, self._searcher = opened.system.stage, searcher.__enter__()
-        self._close = weakref.finalize(self, searcher.__exit__, None, None, None)
+        self._stage, self._searcher = system.system.stage, searcher.__enter__()
+        self._finalizer = weakref.finalize(self, searcher.__exit__, None, None, None)
 
-    def search(self, questions: Questions, depth: int = DEPTH) -> pd.DataFrame:
+    def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
         """Return the best arguments for each query: `qid docno rank score`.
 
         Raises:
             InputError, UsageError, CheckpointError: see `OpenSystem.search`.
         """
-        if not 1 <= depth <= DEEPEST:
-            raise UsageError(f"depth {depth}; expected an integer from 1 to {DEEPEST}")
-        topics = topics_of(questions)
-        return of_rows([]) if topics.empty else cut(self._searcher.lists(self._stage, topics), depth)
+        if not 1 <= depth <= MAX_DEPTH:
+            raise UsageError(f"depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
+        topics = build_topics(queries)
+        return rankings_from_rows([]) if topics.empty else truncate_rankings(self._searcher.rank(self._stage, topics), depth)
 
     @property
     def closed(self) -> bool:
         """Return whether the index is closed."""
-        return not self._close.alive
+        return not self._finalizer.alive
 
     def close(self) -> None:
         """Close the index; its cache stays."""
-        self._close()
+        self._finalizer()
 
-    def __enter__(self) -> Index:
+    def __enter__(self) -> ArgumentIndex:
         """Return the index itself."""
         return self
 
@@ -96,10 +96,10 @@ class Index:
         self.close()
 
 
-def open_system(name: str, checkpoints: Path = CHECKPOINTS, device: str = "auto") -> OpenSystem:
+def load_system(name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto") -> LoadedSystem:
     """Load a system by name; its checkpoints are loaded on first use.
 
     Raises:
         UsageError: unknown name or device.
     """
-    return OpenSystem(find(name), Checkpoints(checkpoints), choose_device(device))
+    return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))

@@ -10,37 +10,37 @@ from pathlib import Path
 
 import torch
 
-from submission.errors import SubmissionError, SystemsFailedError, shown
+from submission.errors import SubmissionError, SystemsFailedError, escape_unprintable
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.search.corpus import Corpus
-from submission.search.results import Answer, dumped
-from submission.search.searcher import Searcher, Wish
+from submission.search.results import SearchResults, to_json
+from submission.search.searcher import Searcher, SearchOptions
 from submission.systems import catalogue
-from submission.systems.catalogue import System, find
-from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.catalogue import System, get_system
+from submission.systems.checkpoint_store import CheckpointStore
 
-BY_WORDS = "dirichlet"  # best lexical system by nDCG@5 (README, Results)
+DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # best lexical system by nDCG@5 (README, Results)
 PROMPT = "query> "
 
 
 @dataclass(frozen=True)
-class Job:
+class SearchArguments:
     """Arguments of search, named like its flags."""
 
-    question: str | None
-    input: Path
+    query: str | None
+    input_dir: Path
     systems: list[str]
     depth: int
     explain: bool
     json: bool
     serve: int | None
-    work: Path | None
+    cache_dir: Path | None
     device: str
     precision: str
-    checkpoints: Path
+    checkpoint_dir: Path
 
 
-def search(job: Job) -> None:
+def run_search(job: SearchArguments) -> None:
     """Print the results of a query or of a prompt's queries, or serve the web page.
 
     Raises:
@@ -49,52 +49,54 @@ def search(job: Job) -> None:
     """
     _replace_encoding_errors()
     device = choose_device(job.device)
-    checkpoints = Checkpoints(job.checkpoints, choose_precision(job.precision, device))
+    checkpoints = CheckpointStore(job.checkpoint_dir, choose_precision(job.precision, device))
     limit_threads()
-    systems, message = chosen(job.systems, checkpoints, device)
+    systems, message = select_systems(job.systems, checkpoints, device)
     if message:
         print(message, file=sys.stderr)
-    with Searcher(Corpus.of_directory(job.input), checkpoints, device, job.work) as searcher:
+    with Searcher(Corpus.from_directory(job.input_dir), checkpoints, device, job.cache_dir) as searcher:
         if job.serve is not None:
             from submission.search.server import serve
 
             serve(searcher, systems, job.depth, job.serve)
-        elif job.question is not None:
-            _raise_failures(_search_and_print(job, searcher, systems, job.question))
+        elif job.query is not None:
+            _raise_failures(_search_and_print(job, searcher, systems, job.query))
         else:
             for query in _read_queries():
                 try:
                     _search_and_print(job, searcher, systems, query)
                 except SubmissionError as error:
-                    print(f"error: {shown(str(error))}", file=sys.stderr, flush=True)
+                    print(f"error: {escape_unprintable(str(error))}", file=sys.stderr, flush=True)
 
 
-def chosen(names: Sequence[str], checkpoints: Checkpoints, device: torch.device) -> tuple[list[System], str]:
+def select_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
     """Return the named systems, or the default system and a message that explains it.
 
     Raises:
         UsageError: a name is unknown.
     """
     if names:
-        return [find(name) for name in dict.fromkeys(names)], ""
-    primary = find(catalogue.PRIMARY_SYSTEM)
+        return [get_system(name) for name in dict.fromkeys(names)], ""
+    primary = get_system(catalogue.PRIMARY_SYSTEM)
     if device.type != "cuda":
         reason = f"{primary.name} takes seconds per query without a GPU"
-    elif missing := primary.missing(checkpoints):
+    elif missing := primary.find_missing_checkpoints(checkpoints):
         reason = f"{primary.name}: checkpoint {', '.join(missing)} not found"
     else:
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
-    return [find(BY_WORDS)], f"Using {BY_WORDS}, the best lexical system: {reason}. Choose another with --system NAME."
+    return [
+        get_system(DEFAULT_LEXICAL_SYSTEM)
+    ], f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
 
 
-def _search_and_print(job: Job, searcher: Searcher, systems: Sequence[System], query: str) -> Answer:
-    results = searcher.ask(query, systems, Wish(job.depth, lambda system, docno: job.explain))
+def _search_and_print(job: SearchArguments, searcher: Searcher, systems: Sequence[System], query: str) -> SearchResults:
+    results = searcher.search(query, systems, SearchOptions(job.depth, lambda system, docno: job.explain))
     if job.json:
-        print(dumped(results), end="", flush=True)
+        print(to_json(results), end="", flush=True)
     else:
         from submission.search.terminal import open_console, render
 
-        render(results, searcher.size, open_console())
+        render(results, searcher.document_count, open_console())
         sys.stdout.flush()
     return results
 
@@ -124,7 +126,7 @@ def _line_reader() -> Callable[[], str | None]:
     return read_line
 
 
-def _raise_failures(results: Answer) -> None:
+def _raise_failures(results: SearchResults) -> None:
     errors = {listed.system: listed.error for listed in results.systems if listed.error is not None}
     if errors and len(errors) == len(results.systems):
         raise next(iter(errors.values()))

@@ -7,49 +7,51 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from submission.models.enricher import Word
+from submission.models.enricher import TokenAnnotation
 from submission.retrieval.fields import texts_of
 from submission.systems.execution import Execution, Stage
-from submission.systems.lexical import Lexical
+from submission.systems.lexical import LexicalStage
 from submission.text.normalisation import URL
 
-LEVELS = 5
+WEIGHT_LEVELS = 5
 
 
-class Shade(NamedTuple):
+class Highlight(NamedTuple):
     """A span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
 
     start: int
     end: int
-    kind: str
+    label: str
 
 
-def shades(stage: Stage, execution: Execution, docno: str) -> list[Shade]:
+def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[Highlight]:
     """Return the highlights of a document's premise, [] if the stage has no enricher.
 
     Raises:
         CheckpointError: its checkpoint cannot be loaded.
     """
-    if not isinstance(stage, Lexical) or stage.enrichment is None:
+    if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
-    fields, document = stage.opened(execution.checkpoints).index.fields, execution.documents.texts({docno})
+    fields, document = stage.opened(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
     enricher = stage.enrichment.opened(execution.checkpoints).enricher
     [text], [premise] = texts_of(document, fields), document["premise"]
-    located = list(places_of(text, stage.enrichment.read(execution, fields, document)))
-    if enricher.parts:
-        by_component = groupby(located, key=lambda located_word: enricher.part(located_word[2]))
+    located = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
+    if enricher.component_types:
+        by_component = groupby(located, key=lambda located_word: enricher.get_component_type(located_word[2]))
         groups = ((component, list(group)) for component, group in by_component if component)
-        highlights = [Shade(group[0][0], group[-1][1], component) for component, group in groups]
+        highlights = [Highlight(group[0][0], group[-1][1], component) for component, group in groups]
     else:
         max_weight = max((word.weight for _, _, word in located), default=0.0)
-        levels = ((start, end, math.ceil(LEVELS * word.weight / max_weight)) for start, end, word in located if word.weight > 0)
-        highlights = [Shade(start, end, f"weight-{level}") for start, end, level in levels]
+        levels = (
+            (start, end, math.ceil(WEIGHT_LEVELS * word.weight / max_weight)) for start, end, word in located if word.weight > 0
+        )
+        highlights = [Highlight(start, end, f"weight-{level}") for start, end, level in levels]
     premise_start = len(text) - len(premise)  # the text may start with the conclusion
     shifted = ((start - premise_start, end - premise_start, label) for start, end, label in highlights)
-    return [Shade(max(start, 0), end, label) for start, end, label in shifted if end > 0]
+    return [Highlight(max(start, 0), end, label) for start, end, label in shifted if end > 0]
 
 
-def places_of(text: str, passages: list[tuple[str, list[Word]]]) -> Iterator[tuple[int, int, Word]]:
+def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -> Iterator[tuple[int, int, TokenAnnotation]]:
     """Yield the words of passages with their positions in the whole text, whose URLs the passages may lack."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.data.input_files import unfit
-from submission.errors import InputError, UsageError, short
+from submission.data.input_files import is_invalid_id
+from submission.errors import InputError, UsageError, abbreviate
 from submission.search.corpus import Corpus
-from submission.search.query import clean
+from submission.search.query import clean_query
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 Arguments = pd.DataFrame | Iterable[str] | Path
-Questions = pd.DataFrame | Iterable[str] | str
+Queries = pd.DataFrame | Iterable[str] | str
 
 
-def corpus_of(arguments: Arguments) -> Corpus:
+def build_corpus(arguments: Arguments) -> Corpus:
     """Build a corpus from arguments.
 
     Args:
@@ -30,7 +30,7 @@ def corpus_of(arguments: Arguments) -> Corpus:
         UsageError: a single text.
     """
     if isinstance(arguments, Path):
-        return Corpus.of_directory(arguments)
+        return Corpus.from_directory(arguments)
     if isinstance(arguments, str):
         raise UsageError("arguments is a single string; pass a list of texts, a data frame, or a Path")
     if not isinstance(arguments, pd.DataFrame):
@@ -45,10 +45,10 @@ def corpus_of(arguments: Arguments) -> Corpus:
     for column in ("premise", "conclusion"):
         _check_strings(frame, "arguments", column)
         _check_surrogates(frame, column)
-    return Corpus.of_frame(frame)
+    return Corpus.from_frame(frame)
 
 
-def topics_of(questions: Questions) -> pd.DataFrame:
+def build_topics(questions: Queries) -> pd.DataFrame:
     """Build topics `qid query` from queries.
 
     Args:
@@ -64,7 +64,7 @@ def topics_of(questions: Questions) -> pd.DataFrame:
     frame = questions[["qid", "query"]].astype(object).reset_index(drop=True)
     _check_ids(frame["qid"], "queries")
     _check_strings(frame, "queries", "query")
-    return frame.assign(query=[clean(query) for query in frame["query"]]).astype(object)
+    return frame.assign(query=[clean_query(query) for query in frame["query"]]).astype(object)
 
 
 def _number_texts(texts: Sequence[str], name: str, text: str) -> pd.DataFrame:
@@ -81,24 +81,24 @@ def _check_columns(frame: pd.DataFrame, label: str, columns: list[str]) -> None:
 
 def _check_ids(ids: pd.Series, label: str) -> None:
     for value in ids:
-        if not isinstance(value, str) or unfit(value):
+        if not isinstance(value, str) or is_invalid_id(value):
             raise InputError(
-                f"{label}: invalid {ids.name} {short(repr(value))}; use a string without whitespace and control characters"
+                f"{label}: invalid {ids.name} {abbreviate(repr(value))}; use a string without whitespace and control characters"
             )
     repeated = ids[ids.duplicated()]
     if len(repeated):
-        raise InputError(f"{label}: duplicate {ids.name} {short(repeated.iloc[0])}; ids must be unique")
+        raise InputError(f"{label}: duplicate {ids.name} {abbreviate(repeated.iloc[0])}; ids must be unique")
 
 
 def _check_strings(frame: pd.DataFrame, label: str, column: str) -> None:
     for name, value in zip(frame[frame.columns[0]], frame[column], strict=True):
         if not isinstance(value, str):
-            raise InputError(f"{label}: {column} of {short(name)} is {short(repr(value))}; expected a string")
+            raise InputError(f"{label}: {column} of {abbreviate(name)} is {abbreviate(repr(value))}; expected a string")
 
 
 def _check_surrogates(frame: pd.DataFrame, column: str) -> None:
     """Check for lone surrogates, which cannot be encoded in UTF-8."""
     for docno, text in zip(frame["docno"], frame[column], strict=True):
         if not text.isascii() and (match := SURROGATE.search(text)):
-            problem = f"{column} of {short(docno)} has a lone surrogate at index {match.start()}"
+            problem = f"{column} of {abbreviate(docno)} has a lone surrogate at index {match.start()}"
             raise InputError(f"arguments: {problem}; remove it, UTF-8 cannot encode it")

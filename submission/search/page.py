@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from submission.search.highlights import LEVELS
-from submission.search.results import Answer, Found, largest_contributions
-from submission.search.sanitise import visible
+from submission.search.highlights import WEIGHT_LEVELS
+from submission.search.results import Hit, SearchResults, largest_contributions
+from submission.search.sanitise import sanitise
 from submission.search.snippets import Span
-from submission.search.url_params import DEPTHS, Asked
+from submission.search.url_params import DEPTHS, PageParams
 from submission.systems.catalogue import SYSTEMS
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # towards the argument's conclusion, not the query
@@ -24,35 +24,35 @@ PARTS = 12  # shown per score; the others are summed
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteSettings:
     """Settings shared by all pages."""
 
-    name: str  # display name of the corpus
-    systems: Sequence[str]  # systems whose checkpoints are available
+    corpus_name: str  # display name of the corpus
+    available_systems: Sequence[str]  # systems whose checkpoints are available
     examples: Sequence[str]  # example queries
 
 
-def render_home(site: Site, params: Asked) -> str:
+def render_home(site: SiteSettings, params: PageParams) -> str:
     """Render the page without a query."""
-    links = [(query, Asked(query, params.systems, params.depth).address()) for query in site.examples]
+    links = [(query, PageParams(query, params.systems, params.depth).to_url()) for query in site.examples]
     return _render(site, params, title="Aragorn: argument search", example_links=links)
 
 
-def render_results(site: Site, params: Asked, results: Answer, document_count: int) -> str:
+def render_results(site: SiteSettings, params: PageParams, results: SearchResults, document_count: int) -> str:
     """Render the results page."""
-    summary = f"{document_count:,} arguments ({site.name}), {results.seconds:.2f} s"
-    return _render(site, params, title=f"{results.question} · Aragorn", summary=summary, results=results.systems)
+    summary = f"{document_count:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
+    return _render(site, params, title=f"{results.query} · Aragorn", summary=summary, results=results.systems)
 
 
-def render_error(site: Site, params: Asked, message: str) -> str:
+def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
     """Render the error page."""
     return _render(site, params, title="Error · Aragorn", error=message)
 
 
-def split_segments(hit: Found, span: Span) -> Iterator[tuple[str, bool, str]]:
+def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
     """Split a span of a premise into segments; yield each with whether it is a match, and its highlight or ""."""
-    matches = {index for match in hit.passage.marks if _inside(match, span) for index in range(match.start, match.end)}
-    labels = {index: shade.kind for shade in hit.shades if _inside(shade, span) for index in range(shade.start, shade.end)}
+    matches = {index for match in hit.snippet.matches if _inside(match, span) for index in range(match.start, match.end)}
+    labels = {index: shade.label for shade in hit.highlights if _inside(shade, span) for index in range(shade.start, shade.end)}
     states = [(index in matches, labels.get(index, "")) for index in range(*span)]
     boundaries = [span.start + index for index, (previous, current) in enumerate(pairwise(states), 1) if previous != current]
     for start, end in pairwise([span.start, *boundaries, span.end]):
@@ -63,7 +63,7 @@ def _inside(inner: Any, outer: Span) -> bool:
     return bool(outer.start <= inner.start and inner.end <= outer.end)
 
 
-def _render(site: Site, params: Asked, title: str, **blocks: Any) -> str:
+def _render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -> str:
     depths = sorted({*DEPTHS, params.depth})
     return _environment().get_template("page.html.jinja").render(site=site, params=params, title=title, depths=depths, **blocks)
 
@@ -79,17 +79,17 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.globals |= {
-        "descriptions": {name: system.about for name, system in SYSTEMS.items()},
+        "descriptions": {name: system.description for name, system in SYSTEMS.items()},
         "largest_contributions": largest_contributions,
         "limit": PARTS,
         "span": Span,
         "split_segments": split_segments,
         "stances": STANCES,
-        "weights": [f"weight-{level}" for level in range(1, LEVELS + 1)],
+        "weights": [f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)],
     }
     return environment
 
 
 def _sanitise(value: object) -> str:
     """Sanitise what a template inserts, line by line; jinja2 escapes it afterwards."""
-    return value if isinstance(value, Markup) else "\n".join(map(visible, str(value).split("\n")))
+    return value if isinstance(value, Markup) else "\n".join(map(sanitise, str(value).split("\n")))

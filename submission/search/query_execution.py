@@ -8,29 +8,29 @@ from typing import TypeVar
 
 import pandas as pd
 
-from submission.data.document_store import Documents
+from submission.data.document_store import DocumentStore
 from submission.search.corpus import Corpus
-from submission.storage.artifact_store import Kept
-from submission.storage.cache_directory import Work
-from submission.storage.hashing import fingerprint
+from submission.storage.artifact_store import ArtifactStore
+from submission.storage.cache_directory import CacheDirectory
+from submission.storage.hashing import combine_hashes
 from submission.systems.execution import Execution, Stage
 
 T = TypeVar("T")
 
 
-class Questions(Corpus):
+class QueryInput(Corpus):
     """The documents of a corpus with queries as topics."""
 
     def __init__(self, corpus: Corpus, topics: pd.DataFrame) -> None:
         """Create the input for topics `qid query`."""
-        super().__init__(corpus.form, corpus.directory)
+        super().__init__(corpus.reader, corpus.directory)
         self._corpus, self.topics, self.stopwatch = corpus, topics, corpus.stopwatch
 
     @property
     def fingerprint(self) -> str:
         """Return the fingerprint of documents and queries."""
         queries = "\n".join(map("\t".join, zip(self.topics["qid"], self.topics["query"], strict=True)))
-        return fingerprint({"documents": self.corpus_fingerprint, "questions": queries})
+        return combine_hashes({"documents": self.corpus_fingerprint, "questions": queries})
 
     @property
     def corpus_fingerprint(self) -> str:
@@ -38,27 +38,27 @@ class Questions(Corpus):
         return self._corpus.corpus_fingerprint
 
 
-class Asking(Execution):
+class QueryExecution(Execution):
     """An execution of queries; rankings and scores equal those of rank for topics with these titles."""
 
-    def __init__(self, index: Execution, corpus: Corpus, topics: pd.DataFrame, scratch: Work) -> None:
-        """Share collection data with the execution `index`; cache pair scores in `scratch`."""
-        super().__init__(Questions(corpus, topics), index.checkpoints, index.device, index.work, index.engine)
-        self._index, self._scratch = index, scratch
+    def __init__(self, shared: Execution, corpus: Corpus, topics: pd.DataFrame, scratch: CacheDirectory) -> None:
+        """Share collection data with the execution `shared`; cache pair scores in `scratch`."""
+        super().__init__(QueryInput(corpus, topics), shared.checkpoints, shared.device, shared.working_directory, shared.engine)
+        self._shared, self._scratch = shared, scratch
 
     @cached_property
-    def documents(self) -> Documents:
+    def documents(self) -> DocumentStore:
         """Return the shared documents."""
-        return self._index.documents
+        return self._shared.documents
 
-    def once_of_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
+    def compute_once_per_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
         """Compute once, for whichever query comes first."""
-        return self._index.once(owner, name, make)
+        return self._shared.compute_once(owner, name, make)
 
-    def place_of_pairs(self, name: str, code: str, *decided_by: str) -> Kept:
+    def open_pair_cache(self, name: str, code: str, *decided_by: str) -> ArtifactStore:
         """Return a cache directory that is deleted with the query."""
-        return self._scratch.place(name, " ".join([code, *decided_by]))
+        return self._scratch.open_store(name, " ".join([code, *decided_by]))
 
-    def _made(self, stage: Stage) -> pd.DataFrame:
+    def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
         """Compute a ranking without caching it, which would fill the disk query by query."""
-        return self._checked(stage)
+        return self._rank_and_validate(stage)

@@ -6,82 +6,82 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from submission.data.argument_metadata import Origin
+from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import SubmissionError
-from submission.search.highlights import Shade
-from submission.search.snippets import Passage
-from submission.systems.explanation import Explained, Row
+from submission.search.highlights import Highlight
+from submission.search.snippets import Snippet
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 
 @dataclass(frozen=True)
-class Found:
+class Hit:
     """A retrieved argument."""
 
     rank: int
     score: float
     docno: str
-    origin: Origin
+    metadata: ArgumentMetadata
     conclusion: str
     premise: str
-    passage: Passage  # of the premise
-    shades: list[Shade]  # of the premise
-    explained: Explained | None  # None: not requested
+    snippet: Snippet  # of the premise
+    highlights: list[Highlight]  # of the premise
+    explanation: ScoreExplanation | None  # None: not requested
 
 
 @dataclass(frozen=True)
-class Listed:
+class SystemResults:
     """The results of one system, or its error."""
 
     system: str
-    found: list[Found] = field(default_factory=list)
-    size: int = 0  # length of the whole ranking
+    hits: list[Hit] = field(default_factory=list)
+    total: int = 0  # length of the whole ranking
     error: SubmissionError | None = None
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchResults:
     """The results of all systems for one query."""
 
-    question: str
-    systems: list[Listed]
+    query: str
+    systems: list[SystemResults]
     seconds: float
 
 
-def largest_contributions(explained: Explained, limit: int) -> list[Row]:
+def largest_contributions(explained: ScoreExplanation, limit: int) -> list[ExplanationRow]:
     """Return the largest contributions to a score and the sum of the others; zeros are omitted."""
-    contributions = sorted((row for row in explained.parts if row.value), key=lambda row: -abs(row.value))
+    contributions = sorted((row for row in explained.contributions if row.value), key=lambda row: -abs(row.value))
     largest, omitted = contributions[:limit], contributions[limit:]
-    return [*largest, Row(sum(row.value for row in omitted), f"{len(omitted)} more")] if omitted else largest
+    return [*largest, ExplanationRow(sum(row.value for row in omitted), f"{len(omitted)} more")] if omitted else largest
 
 
-def dumped(answer: Answer) -> str:
+def to_json(answer: SearchResults) -> str:
     """Serialise results as one line of ASCII JSON."""
     systems = [
         {
             "system": listed.system,
             "error": None if listed.error is None else str(listed.error),
-            "listed": listed.size,
-            "results": list(map(_found, listed.found)),
+            "listed": listed.total,
+            "results": list(map(_hit_to_dict, listed.hits)),
         }
         for listed in answer.systems
     ]
-    return json.dumps({"question": answer.question, "seconds": round(answer.seconds, 4), "systems": systems}) + "\n"
+    return json.dumps({"question": answer.query, "seconds": round(answer.seconds, 4), "systems": systems}) + "\n"
 
 
-def _found(found: Found) -> dict[str, Any]:
-    start, end = found.passage.place
-    marks = [(mark.start - start, mark.end - start) for mark in found.passage.within]
+def _hit_to_dict(found: Hit) -> dict[str, Any]:
+    start, end = found.snippet.span
+    marks = [(mark.start - start, mark.end - start) for mark in found.snippet.visible_matches]
     fields: dict[str, Any] = {
         "rank": found.rank,
         "docno": found.docno,
         "score": found.score,
-        "stance": found.origin.stance or None,
-        "portal": found.origin.portal or None,
+        "stance": found.metadata.stance or None,
+        "portal": found.metadata.portal or None,
         "conclusion": found.conclusion,
         "premise": found.premise,
         "passage": {"text": found.premise[start:end], "start": start, "marks": marks},
     }
-    if found.explained is not None:
-        contributions = [{"name": row.name, "value": row.value, "note": row.note} for row in found.explained.parts]
-        fields["explanation"] = {"how": found.explained.how, "parts": contributions}
+    if found.explanation is not None:
+        contributions = [{"name": row.label, "value": row.value, "note": row.note} for row in found.explanation.contributions]
+        fields["explanation"] = {"how": found.explanation.summary, "parts": contributions}
     return fields

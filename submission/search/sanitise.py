@@ -5,12 +5,12 @@ from __future__ import annotations
 JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 
 
-def visible(text: str) -> str:
+def sanitise(text: str) -> str:
     """Replace invisible characters by U+FFFD and whitespace by spaces; the length is unchanged."""
-    return text if text.isprintable() else "".join(map(_visible, text))
+    return text if text.isprintable() else "".join(map(_sanitise_character, text))
 
 
-def _visible(character: str) -> str:
+def _sanitise_character(character: str) -> str:
     if character.isspace():
         return " "
     return character if character.isprintable() or character in JOINERS else "\ufffd"

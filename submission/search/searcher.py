@@ -15,33 +15,33 @@ from types import TracebackType
 import pandas as pd
 import torch
 
-from submission.data.argument_metadata import Origin, open_origins
+from submission.data.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from submission.errors import CheckpointError, InputError, OutputError, SubmissionError
-from submission.rankings import cut
+from submission.rankings import truncate_rankings
 from submission.search.corpus import Corpus
-from submission.search.highlights import Shade, shades
-from submission.search.query import QID, clean, one_topic
-from submission.search.query_execution import Asking
-from submission.search.results import Answer, Found, Listed
-from submission.search.snippets import best_passage
-from submission.storage.cache_directory import Work
+from submission.search.highlights import Highlight, compute_highlights
+from submission.search.query import SINGLE_QUERY_QID, build_topic, clean_query
+from submission.search.query_execution import QueryExecution
+from submission.search.results import Hit, SearchResults, SystemResults
+from submission.search.snippets import extract_snippet
+from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import System
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.execution import Execution, Stage, walk
-from submission.systems.explanation import Explained
-from submission.systems.lexical import Lexical
-from submission.text.index_terms import Terms
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import Execution, Stage, iter_components
+from submission.systems.explanation import ScoreExplanation
+from submission.systems.lexical import LexicalStage
+from submission.text.index_terms import TermAnalyser
 
-REMEMBERED = 8  # recent queries kept in memory, so that links on the page recompute nothing
+CACHED_QUERIES = 8  # recent queries kept in memory, so that links on the page recompute nothing
 
 
 @dataclass(frozen=True)
-class Wish:
+class SearchOptions:
     """Options of a search."""
 
     depth: int = 5  # hits per system
-    explained: Callable[[str, str], bool] = lambda system, docno: False  # (system, docno) → whether to explain the score
-    shaded: bool = False  # whether to compute highlights
+    explain: Callable[[str, str], bool] = lambda system, docno: False  # (system, docno) → whether to explain the score
+    highlight: bool = False  # whether to compute highlights
 
 
 class Searcher:
@@ -50,10 +50,10 @@ class Searcher:
     def __init__(
         self,
         corpus: Corpus,
-        checkpoints: Checkpoints,
+        checkpoints: CheckpointStore,
         device: torch.device,
-        work: Path | None = None,
-        last_resort: Path = Path(),
+        cache_dir: Path | None = None,
+        fallback_dir: Path = Path(),
     ) -> None:
         """Create a searcher; nothing is read before the first query.
 
@@ -61,14 +61,14 @@ class Searcher:
             corpus: documents to search.
             checkpoints: checkpoints of the systems.
             device: device of the networks.
-            work: cache of indexes; None: a temporary directory.
-            last_resort: parent of the temporary directory if the system has none.
+            cache_dir: cache of indexes; None: a temporary directory.
+            fallback_dir: parent of the temporary directory if the system has none.
         """
         self.corpus, self.checkpoints = corpus, checkpoints
-        self._work, self._last_resort = Work(work, last_resort), last_resort
-        self._index = Execution(corpus, checkpoints, device, self._work)
-        self._asked: OrderedDict[str, tuple[Asking, ExitStack]] = OrderedDict()
-        self._open: set[System] = set()
+        self._work, self._last_resort = CacheDirectory(cache_dir, fallback_dir), fallback_dir
+        self._shared = Execution(corpus, checkpoints, device, self._work)
+        self._recent: OrderedDict[str, tuple[QueryExecution, ExitStack]] = OrderedDict()
+        self._loaded_systems: set[System] = set()
 
     def __enter__(self) -> Searcher:
         """Open the cache directory.
@@ -82,87 +82,106 @@ class Searcher:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        while self._asked:
-            self._forget()
+        while self._recent:
+            self._evict()
         self._work.__exit__(exc_type, exc, traceback)
 
     @property
-    def size(self) -> int:
+    def document_count(self) -> int:
         """Return the number of searchable documents.
 
         Raises:
             InputError: there are none.
         """
-        return len(self._index.documents.collection)
+        return len(self._shared.documents.searchable_docnos)
 
-    def lists(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
+    def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`."""
-        with Work(None, self._last_resort) as scratch:
-            return Asking(self._index, self.corpus, topics, scratch).lists(stage)
+        with CacheDirectory(None, self._last_resort) as scratch:
+            return QueryExecution(self._shared, self.corpus, topics, scratch).get_ranking(stage)
 
-    def ask(self, text: str, systems: Sequence[System], wish: Wish) -> Answer:
+    def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
         """Search with several systems; a system that fails returns its error.
 
         Raises:
             UsageError: the query is empty or too long.
             InputError, OutputError: documents cannot be read or indexed.
         """
-        start, query = time.monotonic(), clean(text)
-        with nullcontext() if {*systems} - self._open else _warnings_alone():  # first use may take long: log it
-            execution = self._asking(query)
-            weights, terms = _weights(query, systems, execution)
-            results = [self._listed(system, execution, weights, terms, wish) for system in systems]
-        self._open |= {*systems}
-        return Answer(query, results, time.monotonic() - start)
+        start, query = time.monotonic(), clean_query(query_text)
+        with nullcontext() if {*systems} - self._loaded_systems else _only_warnings():  # first use may take long: log it
+            execution = self._get_execution(query)
+            weights, terms = _compute_term_weights(query, systems, execution)
+            results = [self._search_system(system, execution, weights, terms, options) for system in systems]
+        self._loaded_systems |= {*systems}
+        return SearchResults(query, results, time.monotonic() - start)
 
-    def _listed(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Listed:
+    def _search_system(
+        self,
+        system: System,
+        execution: QueryExecution,
+        weights: Mapping[str, float],
+        terms: TermAnalyser,
+        options: SearchOptions,
+    ) -> SystemResults:
         """Return a system's results, or its error."""
         try:
-            hits = list(self._found(system, asking, weights, terms, wish))
-            return Listed(system.name, hits, len(asking.lists(system.stage)))
+            hits = list(self._iter_hits(system, execution, weights, terms, options))
+            return SystemResults(system.name, hits, len(execution.get_ranking(system.stage)))
         except (InputError, OutputError):
             raise  # every system would fail
         except SubmissionError as error:
-            return Listed(system.name, error=error)
+            return SystemResults(system.name, error=error)
 
-    def _found(self, system: System, asking: Asking, weights: Mapping[str, float], terms: Terms, wish: Wish) -> Iterator[Found]:
+    def _iter_hits(
+        self,
+        system: System,
+        execution: QueryExecution,
+        weights: Mapping[str, float],
+        terms: TermAnalyser,
+        options: SearchOptions,
+    ) -> Iterator[Hit]:
         """Yield the top hits of a system."""
-        top = cut(asking.lists(system.stage), wish.depth)
-        documents, metadata = asking.documents.texts(set(top["docno"])), self._origins(top["docno"])
+        top = truncate_rankings(execution.get_ranking(system.stage), options.depth)
+        documents, metadata = execution.documents.read_texts(set(top["docno"])), self._get_metadata(top["docno"])
         rows = zip(documents["docno"], documents["conclusion"], documents["premise"], strict=True)
         texts_by_docno = {docno: texts for docno, *texts in rows}
         for docno, rank, score in zip(top["docno"], top["rank"].tolist(), top["score"].tolist(), strict=True):
             conclusion, premise = texts_by_docno[docno]
-            snippet = best_passage(premise, weights, terms)
-            highlights = _shades(system, asking, docno) if wish.shaded else []
-            explanation = _explained(system, asking, docno) if wish.explained(system.name, docno) else None
-            origin = metadata.get(docno, Origin())
-            yield Found(rank, score, docno, origin, conclusion, premise, snippet, highlights, explanation)
+            snippet = extract_snippet(premise, weights, terms)
+            highlights = _highlight(system, execution, docno) if options.highlight else []
+            explanation = _explain(system, execution, docno) if options.explain(system.name, docno) else None
+            origin = metadata.get(docno, ArgumentMetadata())
+            yield Hit(rank, score, docno, origin, conclusion, premise, snippet, highlights, explanation)
 
-    def _origins(self, docnos: Collection[str]) -> dict[str, Origin]:
+    def _get_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
         """Return the metadata of the displayed arguments."""
-        return self._index.once(self, "origins", lambda: open_origins(self.corpus, self._work)).of(docnos)
+        corpus = self.corpus
 
-    def _asking(self, question: str) -> Asking:
+        def open_store() -> MetadataStore:
+            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, self._work)
+
+        return self._shared.compute_once(self, "origins", open_store).get(docnos)
+
+    def _get_execution(self, question: str) -> QueryExecution:
         """Return the execution of a query, reusing recent ones."""
-        if question not in self._asked:
-            if len(self._asked) == REMEMBERED:
-                self._forget()
+        if question not in self._recent:
+            if len(self._recent) == CACHED_QUERIES:
+                self._evict()
             with ExitStack() as stack:
-                scratch = stack.enter_context(Work(None, self._last_resort))
-                execution = Asking(self._index, self.corpus, one_topic(question), scratch)
-                self._asked[question] = execution, stack.pop_all()
-        self._asked.move_to_end(question)
-        return self._asked[question][0]
+                scratch = stack.enter_context(CacheDirectory(None, self._last_resort))
+                execution = QueryExecution(self._shared, self.corpus, build_topic(question), scratch)
+                self._recent[question] = execution, stack.pop_all()
+        self._recent.move_to_end(question)
+        return self._recent[question][0]
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         """Discard the least recently used query."""
-        _, (_, scratch) = self._asked.popitem(last=False)
+        _, (_, scratch) = self._recent.popitem(last=False)
         scratch.close()
 
 
 @contextmanager
-def _warnings_alone() -> Iterator[None]:
+def _only_warnings() -> Iterator[None]:
     """Log warnings and errors only."""
     logger = logging.getLogger("submission")
     level = logger.level
@@ -173,25 +192,29 @@ def _warnings_alone() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _explained(system: System, asking: Asking, docno: str) -> Explained:
+def _explain(system: System, execution: QueryExecution, docno: str) -> ScoreExplanation:
     """Explain the score of an argument, once."""
-    return asking.once((system, docno), "explained", lambda: system.stage.explain(asking, QID, docno))
+    return execution.compute_once(
+        (system, docno), "explained", lambda: system.stage.explain(execution, SINGLE_QUERY_QID, docno)
+    )
 
 
-def _shades(system: System, asking: Asking, docno: str) -> list[Shade]:
+def _highlight(system: System, execution: QueryExecution, docno: str) -> list[Highlight]:
     """Compute the highlights of an argument, once."""
-    return asking.once((system, docno), "shades", lambda: shades(system.stage, asking, docno))
+    return execution.compute_once((system, docno), "shades", lambda: compute_highlights(system.stage, execution, docno))
 
 
-def _weights(question: str, systems: Sequence[System], asking: Asking) -> tuple[dict[str, float], Terms]:
+def _compute_term_weights(
+    question: str, systems: Sequence[System], execution: QueryExecution
+) -> tuple[dict[str, float], TermAnalyser]:
     """Return the weights of the query terms, log(1 + N / df) or 1 without a term index, and the analyser."""
-    for lexical in (stage for system in systems for stage in walk(system.stage) if isinstance(stage, Lexical)):
+    for lexical in (stage for system in systems for stage in iter_components(system.stage) if isinstance(stage, LexicalStage)):
         with suppress(CheckpointError):  # reported by its system
-            settings, index = lexical.opened(asking.checkpoints).index, lexical.index(asking)
-            terms = Terms(settings.stemmer)
-            query_terms = sorted(set(terms.of(question)))
+            settings, index = lexical.opened(execution.checkpoints).index, lexical.load_index(execution)
+            terms = TermAnalyser(settings.stemmer)
+            query_terms = sorted(set(terms.analyse(question)))
             statistics = index.statistics(query_terms)
             frequencies = zip(query_terms, statistics.df.tolist(), strict=True)
             return {term: math.log(1 + statistics.documents / df) for term, df in frequencies if df}, terms
-    terms = Terms("none")
-    return dict.fromkeys(terms.of(question), 1.0), terms
+    terms = TermAnalyser("none")
+    return dict.fromkeys(terms.analyse(question), 1.0), terms

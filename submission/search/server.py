@@ -12,21 +12,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.errors import InputError, SubmissionError, UsageError
-from submission.paths import SAMPLE
+from submission.paths import SAMPLE_INPUT
 from submission.search import page, url_params
-from submission.search.page import Site
-from submission.search.searcher import Searcher, Wish
-from submission.search.url_params import Asked
-from submission.systems.catalogue import SYSTEMS, System, find
+from submission.search.page import SiteSettings
+from submission.search.searcher import Searcher, SearchOptions
+from submission.search.url_params import PageParams
+from submission.systems.catalogue import SYSTEMS, System, get_system
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-STYLE = Path(__file__).with_name("style.css")
-EXAMPLES = 8  # queries on the home page
-PATIENCE = 10.0  # seconds
+STYLESHEET = Path(__file__).with_name("style.css")
+MAX_EXAMPLES = 8  # queries on the home page
+REQUEST_TIMEOUT = 10.0  # seconds
 HEADERS = {
     # Allow only this page and its stylesheet: no scripts, external resources or frames.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
@@ -55,29 +55,31 @@ class SearchServer(ThreadingHTTPServer):
         except OSError as error:
             raise UsageError(f"--serve {port}: cannot listen on port ({error.strerror}); choose another port") from None
         self.searcher, self.lock = searcher, Lock()
-        self.default = Asked(systems=tuple(system.name for system in systems), depth=depth)
-        available = [name for name, system in SYSTEMS.items() if not system.missing(searcher.checkpoints)]
+        self.default_params = PageParams(systems=tuple(system.name for system in systems), depth=depth)
+        available = [name for name, system in SYSTEMS.items() if not system.find_missing_checkpoints(searcher.checkpoints)]
         directory = searcher.corpus.directory
-        self.site = Site("sample" if directory == SAMPLE else str(directory), available, _examples(directory))
-        self.hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
+        self.site = SiteSettings(
+            "sample" if directory == SAMPLE_INPUT else str(directory), available, _load_examples(directory)
+        )
+        self.allowed_hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
 
     @property
-    def address(self) -> str:
+    def url(self) -> str:
         """Return the URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
-    def answered(self, query: str) -> tuple[HTTPStatus, str]:
+    def respond(self, query: str) -> tuple[HTTPStatus, str]:
         """Return status and page for a query string."""
-        params = self.default
+        params = self.default_params
         try:
-            params = replace(params, question=url_params.read_question(query))  # kept in the form after an error
-            params = url_params.read(query, self.default)
-            if not params.question.strip():
+            params = replace(params, query=url_params.parse_query_text(query))  # kept in the form after an error
+            params = url_params.parse(query, self.default_params)
+            if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
-            options = Wish(params.depth, params.explains, shaded=True)
+            options = SearchOptions(params.depth, params.is_explained, highlight=True)
             with self.lock:
-                results = self.searcher.ask(params.question, [find(name) for name in params.systems], options)
-                document_count = self.searcher.size
+                results = self.searcher.search(params.query, [get_system(name) for name in params.systems], options)
+                document_count = self.searcher.document_count
             return HTTPStatus.OK, page.render_results(self.site, params, results, document_count)
         except UsageError as error:
             return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
@@ -97,7 +99,7 @@ class SearchServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: SearchServer
     server_version, sys_version = "aragorn", ""
-    timeout = PATIENCE
+    timeout = REQUEST_TIMEOUT
 
     def parse_request(self) -> bool:
         """Parse a request; reject methods other than GET and HEAD."""
@@ -110,35 +112,40 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         # Reject other host names (DNS rebinding).
-        if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
-            self._send_error(HTTPStatus.MISDIRECTED_REQUEST, f"use host {' or '.join(sorted(self.server.hosts))}")
+        if self.headers.get_all("Host", []) not in [[host] for host in self.server.allowed_hosts]:
+            self._send_error(HTTPStatus.MISDIRECTED_REQUEST, f"use host {' or '.join(sorted(self.server.allowed_hosts))}")
             return
         path, _, query = self.path.partition("?")
         if path == "/":
-            status, text = self.server.answered(query)
+            status, text = self.server.respond(query)
             self._send(status, "text/html", text)
         elif path == "/style.css":
-            self._send(HTTPStatus.OK, "text/css", STYLE.read_text(encoding="utf-8"))
+            self._send(HTTPStatus.OK, "text/css", STYLESHEET.read_text(encoding="utf-8"))
         else:
-            self._send_error(HTTPStatus.NOT_FOUND, f"no such page; the home page is {self.server.address}")
+            self._send_error(HTTPStatus.NOT_FOUND, f"no such page; the home page is {self.server.url}")
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
-    def _send_error(self, status: HTTPStatus, message: str, more: dict[str, str] | None = None) -> None:
-        self._send(status, "text/plain", f"{status.value} {status.phrase}: {message}\n", more or {})
+    def _send_error(self, status: HTTPStatus, message: str, extra_headers: dict[str, str] | None = None) -> None:
+        self._send(status, "text/plain", f"{status.value} {status.phrase}: {message}\n", extra_headers or {})
 
-    def _send(self, status: HTTPStatus, kind: str, text: str, more: dict[str, str] | None = None) -> None:
+    def _send(self, status: HTTPStatus, content_type: str, text: str, extra_headers: dict[str, str] | None = None) -> None:
         content = text.encode(errors="replace")
         self.send_response(status)
-        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(content)), **HEADERS, **(more or {})}
+        headers = {
+            "Content-Type": f"{content_type}; charset=utf-8",
+            "Content-Length": str(len(content)),
+            **HEADERS,
+            **(extra_headers or {}),
+        }
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, format: str, *document_count: Any) -> None:
         """Suppress the access log."""
 
 
@@ -149,14 +156,14 @@ def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) 
         UsageError: the port is not available.
     """
     with SearchServer(searcher, systems, depth, port) as server:
-        print(server.address, flush=True)
+        print(server.url, flush=True)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
         server.serve_forever()
 
 
-def _examples(directory: Path) -> list[str]:
+def _load_examples(directory: Path) -> list[str]:
     """Return the first topic titles of an input, if any."""
     try:
-        return Input(directory).topics["query"].tolist()[:EXAMPLES]
+        return Dataset(directory).topics["query"].tolist()[:MAX_EXAMPLES]
     except InputError:
         return []

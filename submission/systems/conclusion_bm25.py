@@ -9,53 +9,61 @@ import numpy as np
 import pandas as pd
 
 from submission.errors import UsageError
-from submission.retrieval.conclusion_bm25 import ConclusionIndex, conclusion_index, retrieve
+from submission.retrieval.conclusion_bm25 import ConclusionIndex, load_or_build_conclusion_index, retrieve
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution, Stage
-from submission.systems.explanation import Explained, Row
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 
 @dataclass(frozen=True)
-class Conclusions(Stage):
+class ConclusionStage(Stage):
     """BM25 over conclusions with all their premises (Entezari 2020, 4.3), or the supplied ranking."""
 
     checkpoint = None
 
     def lists(self, execution: Execution) -> pd.DataFrame:
-        return self.search(execution) if execution.given is None else execution.given
+        return self.search(execution) if execution.supplied_ranking is None else execution.supplied_ranking
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Return the premises of the top conclusions, in conclusion order, then by docno."""
-        index = self._index(execution)
+        index = self._load_index(execution)
         with execution.stopwatch.stage("conclusion retrieval"):
             return retrieve(execution.topics, index)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score the documents' conclusions with BM25 and collection statistics."""
-        index = self._index(execution)
-        texts = execution.documents.texts(set(pairs["docno"])).set_index("docno")["conclusion"]
+        index = self._load_index(execution)
+        texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]
         contributions = (
-            index.shares(queries[qid], texts[docno]) for qid, docno in zip(pairs["qid"], pairs["docno"], strict=True)
+            index.compute_term_contributions(queries[qid], texts[docno])
+            for qid, docno in zip(pairs["qid"], pairs["docno"], strict=True)
         )
         return np.array([sum(value for _, value in terms) for terms in contributions], dtype=float)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by query term."""
-        if execution.given is not None:
-            raise UsageError(f"its scores come from {execution.input.list_file} and cannot be explained; choose another system")
-        [query], [conclusion] = execution.topics["query"], execution.documents.texts({docno})["conclusion"]
-        rows = [Row(value, term) for term, value in self._index(execution).shares(query, conclusion)]
-        return Explained(sum(row.value for row in rows), "BM25 score of the conclusion, summed over query terms", rows)
+        if execution.supplied_ranking is not None:
+            raise UsageError(
+                f"its scores come from {execution.input.ranking_file} and cannot be explained; choose another system"
+            )
+        [query], [conclusion] = execution.topics["query"], execution.documents.read_texts({docno})["conclusion"]
+        rows = [
+            ExplanationRow(value, term)
+            for term, value in self._load_index(execution).compute_term_contributions(query, conclusion)
+        ]
+        return ScoreExplanation(sum(row.value for row in rows), "BM25 score of the conclusion, summed over query terms", rows)
 
     def of_list(self, file: Path) -> str:
         return f"the ranking in {file.name}, unchanged"
 
-    def _index(self, execution: Execution) -> ConclusionIndex:
-        return execution.once_of_collection(type(self), "index", lambda: self._made(execution))
+    def _load_index(self, execution: Execution) -> ConclusionIndex:
+        return execution.compute_once_per_collection(type(self), "index", lambda: self._build_index(execution))
 
     @staticmethod
-    def _made(execution: Execution) -> ConclusionIndex:
-        code = code_fingerprint(conclusion_index.__module__, shallow=(__name__,))
+    def _build_index(execution: Execution) -> ConclusionIndex:
+        code = code_fingerprint(load_or_build_conclusion_index.__module__, shallow=(__name__,))
         with execution.stopwatch.stage("conclusion index"):
-            return conclusion_index(execution.documents.conclusions, execution.place("conclusions", code))
+            return load_or_build_conclusion_index(
+                execution.documents.read_conclusions, execution.open_collection_cache("conclusions", code)
+            )

@@ -10,68 +10,69 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.rankings import DEEPEST, of_rows, ranked, rows_of
-from submission.rankings import Row as RankingRow
-from submission.retrieval.conclusion_bm25 import CONCLUSIONS
+from submission.rankings import MAX_DEPTH, RankingRow, rank_by_score, ranking_rows, rankings_from_rows
+from submission.retrieval.conclusion_bm25 import MAX_CONCLUSIONS
 from submission.retrieval.dense import (
     DenseIndex,
-    Texts,
-    conclusions_of,
-    dense_index,
-    premises_of,
-    represented,
-    titles_of,
+    NamedTexts,
+    encode_queries,
+    group_by_conclusion,
+    load_or_build_dense_index,
+    make_conclusion_texts,
+    make_premise_texts,
 )
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution, Stage
-from submission.systems.explanation import Explained, Row
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.neural import NetworkStage
 
 
-class _Vectors(NetworkStage):
+class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""
         explanation = super().explain(execution, qid, docno)
         [score] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
-        rounding = Row(score - explanation.score, "rounding", "text vector stored in float16")
-        views = {title: [*rows, rounding] for title, rows in explanation.views.items()}
-        return replace(explanation, score=score, parts=[*explanation.parts, rounding], views=views)
+        rounding = ExplanationRow(score - explanation.score, "rounding", "text vector stored in float16")
+        views = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
+        return replace(explanation, score=score, contributions=[*explanation.contributions, rounding], breakdowns=views)
 
-    def _cosines(self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex) -> np.ndarray:
-        """Compute the cosine similarity of each pair's topic and text; `names` identify the texts in the index."""
+    def _compute_cosines(self, execution: Execution, pairs: pd.DataFrame, keys: np.ndarray, index: DenseIndex) -> np.ndarray:
+        """Compute the cosine similarity of each pair's topic and text; `keys` identify the texts in the index."""
         topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
-        topic_vectors = dict(zip(topics["qid"], self._titles(execution, topics), strict=True))
+        topic_vectors = dict(zip(topics["qid"], self._encode_topics(execution, topics), strict=True))
         scores = np.zeros(len(pairs))
         for qid, rows in pairs.groupby("qid").indices.items():
-            scores[rows] = index.scores(topic_vectors[qid], names[rows].tolist())
+            scores[rows] = index.score(topic_vectors[qid], keys[rows].tolist())
         return scores
 
-    def _titles(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
+    def _encode_topics(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
         """Encode topics as vectors."""
         checkpoint = self.opened(execution.checkpoints)
-        return represented(topics["query"].tolist(), checkpoint, execution.device, execution.engine)
+        return encode_queries(topics["query"].tolist(), checkpoint, execution.device, execution.engine)
 
-    def _index(self, execution: Execution, texts: Texts, kept: Kept) -> DenseIndex:
+    def _load_or_build_index(self, execution: Execution, texts: NamedTexts, kept: ArtifactStore) -> DenseIndex:
         """Load or build the vector index of the texts."""
-        return dense_index(texts, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
+        return load_or_build_dense_index(texts, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
 
-    def _index_of(self, execution: Execution, texts: Texts, place: Callable[..., Kept], name: str) -> DenseIndex:
+    def _index_texts(
+        self, execution: Execution, texts: NamedTexts, open_cache: Callable[..., ArtifactStore], name: str
+    ) -> DenseIndex:
         """Load or build the vector index of exactly these texts, cached under their names."""
         texts_hash = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
-        cache = place(f"{name}-{self.checkpoint}", _vectors_code(), *self.decided_by(execution), texts_hash)
-        return self._index(execution, texts, cache)
+        cache = open_cache(f"{name}-{self.checkpoint}", _vectors_code(), *self.key_parts(execution), texts_hash)
+        return self._load_or_build_index(execution, texts, cache)
 
 
 def _vectors_code() -> str:
     """Return the hash of the code that encodes texts, without that of the network."""
-    return code_fingerprint(dense_index.__module__, shallow=(__name__,))
+    return code_fingerprint(load_or_build_dense_index.__module__, shallow=(__name__,))
 
 
 @dataclass(frozen=True)
-class DenseConclusions(_Vectors):
+class DenseConclusionStage(DenseStage):
     """Premises of the conclusions nearest to the topic; both are encoded as queries."""
 
     checkpoint: str
@@ -79,65 +80,69 @@ class DenseConclusions(_Vectors):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the premises of the nearest conclusions by the conclusions' cosine similarity."""
         topics = execution.topics
-        cache = execution.place(f"conclusions-{self.checkpoint}", _vectors_code(), *self.decided_by(execution))
-        docnos_by_conclusion = conclusions_of(execution.documents.conclusions, cache)
-        index = self._index(execution, titles_of(list(docnos_by_conclusion)), cache)
-        nearest = index.nearest(self._titles(execution, topics), CONCLUSIONS)
+        cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", _vectors_code(), *self.key_parts(execution))
+        docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
+        index = self._load_or_build_index(execution, make_conclusion_texts(list(docnos_by_conclusion)), cache)
+        nearest = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
         rows = [
             (qid, docno, score)
             for qid, (conclusions, scores) in zip(topics["qid"], nearest, strict=True)
             for conclusion, score in zip(conclusions, scores.tolist(), strict=True)
             for docno in docnos_by_conclusion[conclusion]
         ]
-        return ranked(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
+        return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score topic-conclusion cosine similarity, also for documents with a premise too short for the collection."""
-        texts = execution.documents.texts(set(pairs["docno"])).set_index("docno")["conclusion"]
-        index = self._index_of(execution, titles_of(sorted(set(texts))), execution.place_of_pairs, "conclusion-vectors")
-        return self._cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
+        texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
+        index = self._index_texts(
+            execution, make_conclusion_texts(sorted(set(texts))), execution.open_pair_cache, "conclusion-vectors"
+        )
+        return self._compute_cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
 
-    def read(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
+    def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
         """Return the conclusion's name and token ids."""
-        [conclusion] = execution.documents.texts({docno})["conclusion"]
-        return "conclusion", self.opened(execution.checkpoints).tokeniser.query(conclusion)
+        [conclusion] = execution.documents.read_texts({docno})["conclusion"]
+        return "conclusion", self.opened(execution.checkpoints).tokeniser.encode_query(conclusion)
 
 
 @dataclass(frozen=True)
-class Dense(_Vectors):
+class DensePremiseStage(DenseStage):
     """Dense retrieval of premises.
 
     Searches the whole collection or, if the checkpoint's scope says so, the premises of the nearest conclusions and the
     candidates of another stage.
     """
 
-    others: Stage
+    extra_candidates: Stage
     checkpoint: str
 
     def made_of(self) -> tuple[Stage, Stage]:
-        return DenseConclusions(self.checkpoint), self.others
+        return DenseConclusionStage(self.checkpoint), self.extra_candidates
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank documents by cosine similarity."""
         checkpoint, topics = self.opened(execution.checkpoints), execution.topics
         if checkpoint.ranker.config.scope == "conclusions":
-            candidates = [execution.lists(stage)[["qid", "docno"]] for stage in self.made_of()]
+            candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.made_of()]
             pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
-            return ranked(pairs.assign(score=self.scores(execution, pairs)), topics)
-        index = self._premises(execution, execution.documents.collection, execution.place, "index")
-        vectors = self._titles(execution, topics)
+            return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), topics)
+        index = self._index_premises(execution, execution.documents.searchable_docnos, execution.open_collection_cache, "index")
+        vectors = self._encode_topics(execution, topics)
         rows: list[RankingRow] = []
-        for qid, (docnos, scores) in zip(topics["qid"], index.nearest(vectors, DEEPEST), strict=True):
-            rows += rows_of(qid, docnos, scores)
-        return of_rows(rows)
+        for qid, (docnos, scores) in zip(topics["qid"], index.search(vectors, MAX_DEPTH), strict=True):
+            rows += ranking_rows(qid, docnos, scores)
+        return rankings_from_rows(rows)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute cosine similarities with the document vectors as the index stores them."""
-        index = self._premises(execution, sorted(set(pairs["docno"])), execution.place_of_pairs, "vectors")
-        return self._cosines(execution, pairs, pairs["docno"].to_numpy(), index)
+        index = self._index_premises(execution, sorted(set(pairs["docno"])), execution.open_pair_cache, "vectors")
+        return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"candidates from": name(self.others)}
+        return {"candidates from": name(self.extra_candidates)}
 
-    def _premises(self, execution: Execution, docnos: list[str], place: Callable[..., Kept], name: str) -> DenseIndex:
-        return self._index_of(execution, premises_of(docnos, execution.documents.texts), place, name)
+    def _index_premises(
+        self, execution: Execution, docnos: list[str], open_cache: Callable[..., ArtifactStore], name: str
+    ) -> DenseIndex:
+        return self._index_texts(execution, make_premise_texts(docnos, execution.documents.read_texts), open_cache, name)

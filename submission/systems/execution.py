@@ -14,17 +14,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from submission.data.dataset import Input
-from submission.data.document_store import Documents, documents_code, open_documents
-from submission.engine.base import HERE, Engine
-from submission.inference.checkpoint_io import Opened
-from submission.inference.token_ids import ReadTokens, Tokens
-from submission.rankings import dumps, loads, ranked, refuse_faulty
-from submission.storage.artifact_store import Kept
-from submission.storage.cache_directory import Work
+from submission.data.dataset import Dataset
+from submission.data.document_store import DocumentStore, documents_code, open_document_store
+from submission.engine.base import LOCAL_ENGINE, Engine
+from submission.inference.checkpoint_io import LoadedCheckpoint
+from submission.inference.token_ids import TokenCache, TokenSource
+from submission.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
+from submission.storage.artifact_store import ArtifactStore
+from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.systems.checkpoint_store import Checkpoints, Remembered
-from submission.systems.explanation import Explained
+from submission.systems.checkpoint_store import CheckpointStore, Memo
+from submission.systems.explanation import ScoreExplanation
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Component(ABC):
         """Return the components it depends on."""
         return ()
 
-    def opened(self, checkpoints: Checkpoints) -> Opened | None:
+    def opened(self, checkpoints: CheckpointStore) -> LoadedCheckpoint | None:
         """Load its checkpoint, if it has one. Raises CheckpointError."""
         return None
 
@@ -52,7 +52,7 @@ class Component(ABC):
         modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
-    def decided_by(self, execution: Execution) -> list[str]:
+    def key_parts(self, execution: Execution) -> list[str]:
         """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
         opened = self.opened(execution.checkpoints)
         return [] if opened is None else [opened.fingerprint]
@@ -66,10 +66,10 @@ class Stage(Component):
 
     def lists(self, execution: Execution) -> pd.DataFrame:
         """Rank documents; call `Execution.lists` instead, which caches the result."""
-        candidates = execution.given
+        candidates = execution.supplied_ranking
         if candidates is None:
             return self.search(execution)
-        return ranked(candidates.assign(score=self.scores(execution, candidates)), execution.topics)
+        return rank_by_score(candidates.assign(score=self.scores(execution, candidates)), execution.topics)
 
     @abstractmethod
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -80,10 +80,10 @@ class Stage(Component):
         """Compute the scores (N,) of pairs `qid docno`, also for documents it would not retrieve."""
 
     @abstractmethod
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Explain a document's score for a topic. Raises UsageError if the score was supplied."""
 
-    def formula(self, checkpoints: Checkpoints) -> str:
+    def formula(self, checkpoints: CheckpointStore) -> str:
         """Return the checkpoint's formula as a line of text. Raises CheckpointError."""
         return ""
 
@@ -96,7 +96,7 @@ class Stage(Component):
         return f"the documents in {file.name}"
 
 
-def walk(component: Component) -> Iterator[Component]:
+def iter_components(component: Component) -> Iterator[Component]:
     """Yield a component and its transitive dependencies, each once, dependencies first."""
     seen: set[Component] = set()
 
@@ -114,15 +114,26 @@ class Execution:
     """Inputs of all stages and the memo of their results."""
 
     def __init__(
-        self, source: Input, checkpoints: Checkpoints, device: torch.device, work: Work, engine: Engine = HERE
+        self,
+        source: Dataset,
+        checkpoints: CheckpointStore,
+        device: torch.device,
+        work: CacheDirectory,
+        engine: Engine = LOCAL_ENGINE,
     ) -> None:
         """Create an execution; `engine` computes shards on `device`."""
-        self.input, self.checkpoints, self.device, self.work, self.engine = source, checkpoints, device, work, engine
+        self.input, self.checkpoints, self.device, self.working_directory, self.engine = (
+            source,
+            checkpoints,
+            device,
+            work,
+            engine,
+        )
         self.stopwatch = source.stopwatch
-        self._remembered = Remembered()
+        self._memo = Memo()
 
     @property
-    def computed_on(self) -> str:
+    def device_and_precision(self) -> str:
         """Return the device type, plus the encoder precision unless it is float32."""
         precision = self.checkpoints.precision
         return self.device.type if precision is None else f"{self.device.type} {precision}"
@@ -133,61 +144,63 @@ class Execution:
         return self.input.topics
 
     @cached_property
-    def documents(self) -> Documents:
+    def documents(self) -> DocumentStore:
         """Open the document store. Raises InputError, OutputError."""
-        return open_documents(self.input, self.work)
+        return open_document_store(self.input, self.working_directory)
 
     @cached_property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenSource:
         """Return the token ids of topics and documents."""
-        return ReadTokens(self.topics, self.documents.texts, self.stopwatch)
+        return TokenCache(self.topics, self.documents.read_texts, self.stopwatch)
 
     @cached_property
-    def given(self) -> pd.DataFrame | None:
+    def supplied_ranking(self) -> pd.DataFrame | None:
         """Return the supplied ranking, or None. Raises InputError."""
-        return self.input.given(self.documents.unknown)
+        return self.input.supplied_ranking(self.documents.find_unknown)
 
-    def lists(self, stage: Stage) -> pd.DataFrame:
+    def get_ranking(self, stage: Stage) -> pd.DataFrame:
         """Return a stage's ranking; remembers results and failures. Raises whatever the stage raises."""
-        return self.once(stage, "lists", lambda: self._made(stage))
+        return self.compute_once(stage, "lists", lambda: self._load_or_rank(stage))
 
-    def once(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
-        """Return, or re-raise, the outcome of the first call of `make`."""
-        return self._remembered.once(owner, name, make)
+    def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
+        """Return, or re-raise, the outcome of the first call of `compute`."""
+        return self._memo.get_or_compute(owner, name, compute)
 
-    def once_of_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
+    def compute_once_per_collection(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Compute once a value that depends only on the collection."""
-        return self.once(owner, name, make)
+        return self.compute_once(owner, name, compute)
 
-    def key(self, component: Component) -> str:
+    def compute_cache_key(self, component: Component) -> str:
         """The hash of everything that decides a component's results. Raises CheckpointError."""
         inputs = [self.input.fingerprint, documents_code()]
-        parts = [repr(component), *inputs, component.code(), *component.decided_by(self)]
-        return sha256("\n".join([*parts, *map(self.key, component.made_of())]).encode()).hexdigest()
+        parts = [repr(component), *inputs, component.code(), *component.key_parts(self)]
+        return sha256("\n".join([*parts, *map(self.compute_cache_key, component.made_of())]).encode()).hexdigest()
 
-    def place(self, name: str, code: str, *decided_by: str) -> Kept:
+    def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the store of an artifact of the collection.
 
         Args:
             name: Name of the artifact.
             code: Hash of the code that computes it from the documents.
-            decided_by: Further parts of the cache key.
+            key_parts: Further parts of the cache key.
 
         Raises:
             OutputError: If the store cannot be created.
         """
-        return self.work.place(name, " ".join([self.input.corpus_fingerprint, documents_code(), code, *decided_by]))
+        return self.working_directory.open_store(
+            name, " ".join([self.input.corpus_fingerprint, documents_code(), code, *key_parts])
+        )
 
-    def place_of_pairs(self, name: str, code: str, *decided_by: str) -> Kept:
+    def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the store of an artifact of the topics' documents, as `place` does. Raises OutputError."""
-        return self.place(name, code, *decided_by)
+        return self.open_collection_cache(name, code, *key_parts)
 
-    def _made(self, stage: Stage) -> pd.DataFrame:
+    def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
         name = "-".join([type(stage).__name__.lower(), *([stage.checkpoint] if stage.checkpoint else [])])
-        cache = self.work.place(f"ranking-{name}", self.key(stage))
-        return loads(cache.content("ranking.msgpack", lambda: dumps(self._checked(stage))))
+        cache = self.working_directory.open_store(f"ranking-{name}", self.compute_cache_key(stage))
+        return decode_rankings(cache.load_or_build("ranking.msgpack", lambda: encode_rankings(self._rank_and_validate(stage))))
 
-    def _checked(self, stage: Stage) -> pd.DataFrame:
+    def _rank_and_validate(self, stage: Stage) -> pd.DataFrame:
         ranking = stage.lists(self)
-        refuse_faulty(ranking, self.topics, self.documents.unknown(ranking["docno"]))
+        validate_rankings(ranking, self.topics, self.documents.find_unknown(ranking["docno"]))
         return ranking

@@ -11,96 +11,101 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from submission.inference.batching import Padded, PaddedPairs, pad
+from submission.inference.batching import PaddedTexts, TokenisedPairs
 from submission.inference.pair_scoring import score_pairs
-from submission.inference.ranker_checkpoint import Checkpoint
-from submission.models.enricher import Word
-from submission.models.ranker import Part
+from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.models.enricher import TokenAnnotation
+from submission.models.padding import pad
+from submission.models.ranker import Contribution
 
-PRECISION = 1e-4  # maximum difference between sum and score, relative above 1
+TOLERANCE = 1e-4  # maximum difference between sum and score, relative above 1
 
 
 @dataclass(frozen=True)
-class Row:
+class ExplanationRow:
     """A value with a label and an optional note."""
 
     value: float
-    name: str
+    label: str
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Explained:
+class ScoreExplanation:
     """A score and the contributions that sum to it."""
 
     score: float
-    how: str  # how the contributions give the score
-    parts: list[Row]
-    output: Callable[[float], float] | None = None  # maps the sum to the score; None: identity
-    seen: dict[str, str] = field(default_factory=dict)  # texts as the model read them, by field
-    views: dict[str, list[Row]] = field(default_factory=dict)  # contributions aggregated differently, by title
-    marked: list[Piece] = field(default_factory=list)  # the document's text, split into argument components
-    omissions: list[Row] = field(default_factory=list)  # score change if one word piece of the premise is left out
+    summary: str  # how the contributions give the score
+    contributions: list[ExplanationRow]
+    activation: Callable[[float], float] | None = None  # maps the sum to the score; None: identity
+    model_inputs: dict[str, str] = field(default_factory=dict)  # texts as the model read them, by field
+    breakdowns: dict[str, list[ExplanationRow]] = field(default_factory=dict)  # contributions aggregated differently, by title
+    component_spans: list[Piece] = field(default_factory=list)  # the document's text, split into argument components
+    occlusions: list[ExplanationRow] = field(default_factory=list)  # score change if one word piece of the premise is left out
 
     def __post_init__(self) -> None:
         """Raise AssertionError if the contributions do not give the score."""
-        total = sum(part.value for part in self.parts)
-        expected = total if self.output is None else self.output(total)
-        if not abs(expected - self.score) <= PRECISION * max(1, abs(self.score)):
+        total = sum(part.value for part in self.contributions)
+        expected = total if self.activation is None else self.activation(total)
+        if not abs(expected - self.score) <= TOLERANCE * max(1, abs(self.score)):
             raise AssertionError(f"contributions give {expected}, but the score is {self.score}")
 
 
 @torch.inference_mode()
-def by_network(checkpoint: Checkpoint, query: list[int], document: list[int], what: str, device: torch.device) -> Explained:
+def explain_network_score(
+    checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
+) -> ScoreExplanation:
     """Explain the score that a network gives a query and a document field."""
-    ranker, tokeniser, ids = checkpoint.on(device), checkpoint.tokeniser, (query, document)
-    tokens = tokeniser.terms(ids[0]), tokeniser.terms(ids[1])
+    ranker, tokeniser, ids = checkpoint.ranker_on(device), checkpoint.tokeniser, (query, document)
+    tokens = tokeniser.to_tokens(ids[0]), tokeniser.to_tokens(ids[1])
     pair = [tensor.to(device) for text in ids for tensor in pad([text])]
     explanation, score = ranker.explain(*pair), ranker(*pair).item()
     by_feature: dict[str, float] = defaultdict(float)
     by_query_term: dict[int, float] = defaultdict(float)
-    for part in explanation.parts:
-        by_feature[part.name] += part.value
-        if part.query is not None:
-            by_query_term[part.query] += part.value
+    for part in explanation.contributions:
+        by_feature[part.label] += part.value
+        if part.query_position is not None:
+            by_query_term[part.query_position] += part.value
     views = {}
-    if len(by_feature) < len(explanation.parts):
-        views["by feature"] = [Row(value, name) for name, value in by_feature.items()]
-        views["by query term"] = [Row(value, tokens[0][position]) for position, value in by_query_term.items()]
-    output = explanation.output
-    total = sum(part.value for part in explanation.parts)
+    if len(by_feature) < len(explanation.contributions):
+        views["by feature"] = [ExplanationRow(value, name) for name, value in by_feature.items()]
+        views["by query term"] = [ExplanationRow(value, tokens[0][position]) for position, value in by_query_term.items()]
+    output = explanation.activation
+    total = sum(part.value for part in explanation.contributions)
     summary = "sum of these contributions"
     if output is not None:
         summary = f"{output.__name__} of {total:.6f}, the {summary}"
-    return Explained(
+    return ScoreExplanation(
         score=score,
-        how=f"{summary} ({explanation.remark})" if explanation.remark else summary,
-        parts=[Row(part.value, part.name, _where(part, tokens)) for part in explanation.parts],
-        output=None if output is None else lambda value: output(torch.tensor(value)).item(),
-        seen={"query as tokenised": " ".join(tokens[0]), f"{what} as tokenised": " ".join(tokens[1])},
-        views=views,
-        omissions=_omissions(checkpoint, ids, tokens[1], score, device) if explanation.by_omission else [],
+        summary=f"{summary} ({explanation.caveat})" if explanation.caveat else summary,
+        contributions=[
+            ExplanationRow(part.value, part.label, _get_source_tokens(part, tokens)) for part in explanation.contributions
+        ],
+        activation=None if output is None else lambda value: output(torch.tensor(value)).item(),
+        model_inputs={"query as tokenised": " ".join(tokens[0]), f"{field} as tokenised": " ".join(tokens[1])},
+        breakdowns=views,
+        occlusions=_occlude_tokens(checkpoint, ids, tokens[1], score, device) if explanation.use_occlusion else [],
     )
 
 
-def _omissions(
-    checkpoint: Checkpoint, ids: tuple[list[int], list[int]], words: list[str], score: float, device: torch.device
-) -> list[Row]:
+def _occlude_tokens(
+    checkpoint: RankerCheckpoint, ids: tuple[list[int], list[int]], words: list[str], score: float, device: torch.device
+) -> list[ExplanationRow]:
     """Compute the score change for each premise token that is left out."""
     query, premise = ids
-    occluded = Padded.of([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
-    pairs = PaddedPairs(Padded.of([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
+    occluded = PaddedTexts.from_ids([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
+    pairs = TokenisedPairs(PaddedTexts.from_ids([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
     scores = score_pairs(checkpoint.ranker, pairs, device)
     return [
-        Row(new_score - score, token, f"position {position}")
+        ExplanationRow(new_score - score, token, f"position {position}")
         for position, (new_score, token) in enumerate(zip(scores.tolist(), words, strict=True), 1)
     ]
 
 
-def _where(part: Part, words: tuple[list[str], list[str]]) -> str:
+def _get_source_tokens(part: Contribution, words: tuple[list[str], list[str]]) -> str:
     """Return the tokens that a contribution comes from."""
-    query = "" if part.query is None else words[0][part.query]
-    document = " ".join(words[1][position] for position in part.document if position < len(words[1]))
+    query = "" if part.query_position is None else words[0][part.query_position]
+    document = " ".join(words[1][position] for position in part.document_positions if position < len(words[1]))
     return "  ".join(text for text in (" ← ".join(text for text in (query, document) if text), part.note) if text)
 
 
@@ -108,10 +113,10 @@ class Piece(NamedTuple):
     """A contiguous span of a passage."""
 
     text: str  # includes surrounding whitespace if it is no component
-    part: str  # claim or premise; "" if none
+    component: str  # claim or premise; "" if none
 
 
-def pieces(text: str, words: Sequence[Word], part: Callable[[Word], str]) -> list[Piece]:
+def split_by_component(text: str, words: Sequence[TokenAnnotation], part: Callable[[TokenAnnotation], str]) -> list[Piece]:
     """Split a passage's text into spans by argument component."""
     spans: list[Piece] = []
     end = 0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from submission.errors import CheckpointError, InputError, OutputError
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.execution import Stage, walk
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import Stage, iter_components
 
 MadeWith = Mapping[str, Mapping[str, str]]  # by member name: fingerprints by checkpoint name
 
@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True)
-class Fusion(Stage):
+class FusionStage(Stage):
     """A stage over the scores of its members, which keep the names used for fitting."""
 
     members: tuple[tuple[str, Stage], ...]
@@ -35,20 +35,20 @@ class Fusion(Stage):
     def made_of(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)
 
-    def model(self, checkpoints: Checkpoints, kind: type[M]) -> M:
+    def load_model(self, checkpoints: CheckpointStore, kind: type[M]) -> M:
         """Load the fitted model. Raises CheckpointError if members or their checkpoints differ from the fit."""
         model = checkpoints.load_config(self.checkpoint, kind)
-        mismatch = describe_mismatch(model.member_checkpoints, self.made_with(checkpoints))
+        mismatch = describe_mismatch(model.member_checkpoints, self.get_member_checkpoints(checkpoints))
         if mismatch:
             raise CheckpointError(f"{checkpoints.directory / self.checkpoint}: {mismatch}; run `python -m training fuse`")
         return model
 
-    def made_with(self, checkpoints: Checkpoints) -> dict[str, dict[str, str]]:
+    def get_member_checkpoints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:
         """Return the fingerprints of each member's checkpoints by member name. Raises CheckpointError."""
         fingerprints: dict[str, dict[str, str]] = {}
         for name, stage in self.members:
-            with needed(name):
-                loaded = {component.checkpoint: component.opened(checkpoints) for component in walk(stage)}
+            with attribute_errors(name):
+                loaded = {component.checkpoint: component.opened(checkpoints) for component in iter_components(stage)}
             fingerprints[name] = {key: checkpoint.fingerprint for key, checkpoint in loaded.items() if key and checkpoint}
         return fingerprints
 
@@ -65,7 +65,7 @@ def describe_mismatch(fitted: MadeWith, current: MadeWith) -> str:
 
 
 @contextmanager
-def needed(member: str) -> Iterator[None]:
+def attribute_errors(member: str) -> Iterator[None]:
     """Name the member in errors that are raised within."""
     try:
         yield

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from submission.rankings import ranked
-from submission.retrieval.latent import latent_index, nearest
+from submission.rankings import rank_by_score
+from submission.retrieval.latent import load_or_build_latent_index, search
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution
 from submission.systems.neural import NetworkStage
@@ -22,7 +22,9 @@ class Latent(NetworkStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Return the documents with the highest positive scores."""
         checkpoint, documents = self.opened(execution.checkpoints), execution.documents
-        code = code_fingerprint(latent_index.__module__, shallow=(__name__,))
-        cache = execution.place(f"index-{self.checkpoint}", code, *self.decided_by(execution))
-        index = latent_index(documents.collection, documents.texts, checkpoint, execution.device, cache, execution.engine)
-        return ranked(nearest(execution.topics, documents.collection, checkpoint, index), execution.topics)
+        code = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
+        cache = execution.open_collection_cache(f"index-{self.checkpoint}", code, *self.key_parts(execution))
+        index = load_or_build_latent_index(
+            documents.searchable_docnos, documents.read_texts, checkpoint, execution.device, cache, execution.engine
+        )
+        return rank_by_score(search(execution.topics, documents.searchable_docnos, checkpoint, index), execution.topics)

@@ -7,101 +7,103 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from submission.fusion.linear import LENGTH, Linear, log_lengths, standardised
-from submission.rankings import by_topic, cut, ranked
-from submission.systems.checkpoint_store import Checkpoints
+from submission.fusion.linear import LENGTH_FEATURE, LinearFusion, log_lengths, standardise_by_topic
+from submission.rankings import rank_by_score, sort_by_topic, truncate_rankings
+from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage
-from submission.systems.explanation import Explained, Row
-from submission.systems.fusion import Fusion, needed
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
+from submission.systems.fusion import FusionStage, attribute_errors
 
-PAIR = ["qid", "docno"]
+PAIR_COLUMNS = ["qid", "docno"]
 
 
 @dataclass(frozen=True)
-class LearnedFusion(Fusion):
+class LearnedFusionStage(FusionStage):
     """A weighted sum of features standardised over the topic's pool.
 
     The pool is the union of the members' top documents, or the supplied ranking. A score depends only on topic, document and
     pool.
     """
 
-    def opened(self, checkpoints: Checkpoints) -> Linear:
+    def opened(self, checkpoints: CheckpointStore) -> LinearFusion:
         """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
-        return self.model(checkpoints, Linear)
+        return self.load_model(checkpoints, LinearFusion)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the pooled documents."""
-        pairs = self._pool(execution)[PAIR]
-        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        pairs = self._get_pool_features(execution)[PAIR_COLUMNS]
+        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; documents outside the pool are standardised by its statistics without changing them."""
-        features = standardised(self._known(execution, pairs), self._pool(execution))
-        return self.opened(execution.checkpoints).scores(features)
+        features = standardise_by_topic(self._get_pair_features(execution, pairs), self._get_pool_features(execution))
+        return self.opened(execution.checkpoints).score(features)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by member and document length."""
-        model, pool = self.opened(execution.checkpoints), self._pool(execution)
-        raw = self._known(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
-        features = standardised(raw, pool)
-        rows = [Row(model.intercept, "intercept")]
-        for name, [contribution] in model.parts(features).items():
+        model, pool = self.opened(execution.checkpoints), self._get_pool_features(execution)
+        raw = self._get_pair_features(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
+        features = standardise_by_topic(raw, pool)
+        rows = [ExplanationRow(model.intercept, "intercept")]
+        for name, [contribution] in model.compute_contributions(features).items():
             z_score = features[name].item()
             note = f"raw score {raw[name].item():.4f}, z-score {z_score:+.3f} over the pool, weight {model.weights[name]:.4f}"
-            rows.append(Row(float(contribution), name, note))
-        summary = f"weighted sum of {model.added}, standardised over the topic's pool"
+            rows.append(ExplanationRow(float(contribution), name, note))
+        summary = f"weighted sum of {model.feature_description}, standardised over the topic's pool"
         if docno not in set(pool.loc[pool["qid"] == qid, "docno"]):
             summary += "; the document is not in the pool: no member retrieved it"
-        return Explained(model.scores(features).item(), summary, rows)
+        return ScoreExplanation(model.score(features).item(), summary, rows)
 
-    def formula(self, checkpoints: Checkpoints) -> str:
-        return f"score = {checkpoints.load_config(self.checkpoint, Linear).formula()}"
+    def formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {checkpoints.load_config(self.checkpoint, LinearFusion).formula()}"
 
-    def pool(self, execution: Execution, model: Linear) -> pd.DataFrame:
+    def pool(self, execution: Execution, model: LinearFusion) -> pd.DataFrame:
         """Return the pairs `qid docno` of all topics' pools."""
-        if execution.given is not None:
-            return execution.given[PAIR]
+        if execution.supplied_ranking is not None:
+            return execution.supplied_ranking[PAIR_COLUMNS]
         stages, candidates = dict(self.members), []
         for member in model.members:
-            if member.best:
-                with needed(member.name):
-                    candidates.append(cut(execution.lists(stages[member.name]), member.best)[PAIR])
-        return by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
+            if member.pool_depth:
+                with attribute_errors(member.name):
+                    candidates.append(
+                        truncate_rankings(execution.get_ranking(stages[member.name]), member.pool_depth)[PAIR_COLUMNS]
+                    )
+        return sort_by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
 
-    def features(self, execution: Execution, model: Linear, pairs: pd.DataFrame) -> pd.DataFrame:
+    def features(self, execution: Execution, model: LinearFusion, pairs: pd.DataFrame) -> pd.DataFrame:
         """Compute a model's raw features for pairs `qid docno`, one column each."""
         stages, columns = dict(self.members), {}
         for member in model.members:
-            with needed(member.name):
-                columns[member.name] = _scores(execution, stages[member.name], member.best > 0, pairs)
+            with attribute_errors(member.name):
+                columns[member.name] = _get_member_scores(execution, stages[member.name], member.pool_depth > 0, pairs)
         if model.length is not None:
-            premises = execution.documents.texts(set(pairs["docno"])).set_index("docno")["premise"]
-            columns[LENGTH] = log_lengths(premises.loc[pairs["docno"]], model.length.most)
-        return pairs[PAIR].assign(**columns)
+            premises = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
+            columns[LENGTH_FEATURE] = log_lengths(premises.loc[pairs["docno"]], model.length.cap)
+        return pairs[PAIR_COLUMNS].assign(**columns)
 
-    def _pool(self, execution: Execution) -> pd.DataFrame:
+    def _get_pool_features(self, execution: Execution) -> pd.DataFrame:
         """Return the pool with its features; computed once."""
         model = self.opened(execution.checkpoints)
-        return execution.once(self, "pool", lambda: self.features(execution, model, self.pool(execution, model)))
+        return execution.compute_once(self, "pool", lambda: self.features(execution, model, self.pool(execution, model)))
 
-    def _known(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
+    def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return pairs with their features, taken from the pool if they are in it."""
-        features = pairs[PAIR].merge(self._pool(execution), on=PAIR, how="left")
+        features = pairs[PAIR_COLUMNS].merge(self._get_pool_features(execution), on=PAIR_COLUMNS, how="left")
         unpooled = features.isna().any(axis=1)
         if unpooled.any():
-            unpooled_pairs = features.loc[unpooled, PAIR].reset_index(drop=True)
+            unpooled_pairs = features.loc[unpooled, PAIR_COLUMNS].reset_index(drop=True)
             computed = self.features(execution, self.opened(execution.checkpoints), unpooled_pairs)
             features.loc[unpooled] = computed.set_index(features.index[unpooled])
         return features
 
 
-def _scores(execution: Execution, stage: Stage, proposes: bool, pairs: pd.DataFrame) -> np.ndarray:
+def _get_member_scores(execution: Execution, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame) -> np.ndarray:
     """Score pairs (N,) with a member; reuse its ranking if it covers them."""
     scores = np.full(len(pairs), np.nan)
-    if proposes and execution.given is None:
-        ranking = execution.lists(stage)[[*PAIR, "score"]]
-        scores = pairs[PAIR].merge(ranking, on=PAIR, how="left")["score"].to_numpy(float, copy=True)
+    if adds_candidates and execution.supplied_ranking is None:
+        ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]
+        scores = pairs[PAIR_COLUMNS].merge(ranking, on=PAIR_COLUMNS, how="left")["score"].to_numpy(float, copy=True)
     missing = np.isnan(scores)
     if missing.any():
-        scores[missing] = stage.scores(execution, pairs.loc[missing, PAIR].reset_index(drop=True))
+        scores[missing] = stage.scores(execution, pairs.loc[missing, PAIR_COLUMNS].reset_index(drop=True))
     return scores

@@ -11,48 +11,52 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
-from submission.text.normalisation import APOSTROPHES, stop_words
-from submission.text.unicode import unified
+from submission.text.normalisation import APOSTROPHES, load_stop_words
+from submission.text.unicode import normalise_unicode
 
 Stemmer = Literal["porter", "none"]
 
-END = b"\xff"  # marks the end of a text; not a byte of UTF-8
-_ASCII = bytes(
+END_OF_TEXT = b"\xff"  # marks the end of a text; not a byte of UTF-8
+_ASCII_TRANSLATION = bytes(
     code if code > 127 else ord(chr(code).lower()) if chr(code).isalnum() else ord(" ") for code in range(256)
 )  # lower-cases letters; maps other characters to spaces
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
-def tokens(texts: Sequence[str]) -> list[bytes]:
+def split_tokens(texts: Sequence[str]) -> list[bytes]:
     """Split texts at ASCII whitespace and punctuation, with END after each; other scripts are left unchanged.
 
     `Terms` then processes each distinct token only once, which makes indexing fast.
     """
-    encoded = b"".join(text.encode(errors="replace") + b" " + END + b" " for text in texts)
-    return encoded.translate(_ASCII, b"'").split()
+    encoded = b"".join(text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts)
+    return encoded.translate(_ASCII_TRANSLATION, b"'").split()
 
 
-class Terms(dict[bytes, tuple[str, ...]]):
+class TermAnalyser(dict[bytes, tuple[str, ...]]):
     """A cache from token to index terms (usually one, none for a stop word), filled on first use."""
 
     def __init__(self, stemmer: Stemmer) -> None:
         """Create an empty cache."""
-        super().__init__({END: ()})
-        self._stem = _porter() if stemmer == "porter" else str
+        super().__init__({END_OF_TEXT: ()})
+        self._stem = _load_porter_stemmer() if stemmer == "porter" else str
 
     def __missing__(self, token: bytes) -> tuple[str, ...]:
-        words = [token.decode()] if token.isascii() else _WORD.findall(_APOSTROPHE.sub("", unified(token.decode()).lower()))
-        self[token] = terms = tuple(self._stem(word) for word in words if word not in stop_words())
+        words = (
+            [token.decode()]
+            if token.isascii()
+            else _WORD.findall(_APOSTROPHE.sub("", normalise_unicode(token.decode()).lower()))
+        )
+        self[token] = terms = tuple(self._stem(word) for word in words if word not in load_stop_words())
         return terms
 
-    def of(self, text: str) -> list[str]:
+    def analyse(self, text: str) -> list[str]:
         """Return the index terms of a text in order."""
-        return [term for token in tokens([text]) for term in self[token]]
+        return [term for token in split_tokens([text]) for term in self[token]]
 
 
 @cache
-def _porter() -> Callable[[str], str]:
+def _load_porter_stemmer() -> Callable[[str], str]:
     """Load the Porter stemmer with Martin Porter's extensions."""
     from nltk.stem.porter import PorterStemmer  # takes two seconds to import and is rarely needed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-PADDING, UNKNOWN = 0, 1
+PADDING_ID, UNKNOWN_ID = 0, 1
 FIRST = 2  # id of a vocabulary's first term
 
-Reads = Literal["words", "pieces"]
+InputUnit = Literal["words", "pieces"]

@@ -12,14 +12,21 @@ from typing import Any, ClassVar, Self
 
 from tokenizers import Tokenizer
 
-from submission.text.normalisation import LATEST_RULE, TextRule, beginning, drop_urls, premise_words, query_words
-from submission.text.token_ids import Reads
+from submission.text.normalisation import (
+    LATEST_TEXT_RULE,
+    TextRule,
+    remove_urls,
+    tokenise_prefix,
+    tokenise_premise,
+    tokenise_query,
+)
+from submission.text.token_ids import InputUnit
 from submission.text.vocabulary import Vocabulary
-from submission.text.word_pieces import Pieces, load_tokenizer
+from submission.text.word_pieces import WordPieceReader, load_tokenizer
 
 
 @dataclass(frozen=True)
-class Lengths:
+class MaxLengths:
     """Maximum numbers of words or word pieces of query and premise (Entezari 2020: 10 and 100 words)."""
 
     query: int = 10
@@ -30,13 +37,13 @@ class Tokeniser(ABC):
     """Converts texts to ids, truncated to the checkpoint's lengths."""
 
     file: ClassVar[str]  # file in a checkpoint
-    lengths: Lengths
-    reading: str  # cache key: tokenisers with equal keys return equal results of `read`
-    rule: TextRule = 1  # always 1 for word pieces
+    lengths: MaxLengths
+    premise_key: str  # cache key: tokenisers with equal keys return equal results of `read`
+    text_rule: TextRule = 1  # always 1 for word pieces
 
     @classmethod
     @abstractmethod
-    def load(cls, directory: Path, lengths: Lengths, rule: TextRule) -> Self:
+    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> Self:
         """Load a tokeniser from its file in a directory.
 
         Raises:
@@ -44,34 +51,34 @@ class Tokeniser(ABC):
         """
 
     @abstractmethod
-    def fits(self, terms: int) -> bool:
+    def matches_vocabulary(self, size: int) -> bool:
         """Return whether its ids match an embedding table of this size."""
 
     @abstractmethod
-    def query(self, text: str) -> list[int]:
+    def encode_query(self, text: str) -> list[int]:
         """Return the ids of a raw conclusion or title."""
 
     @abstractmethod
-    def read(self, text: str) -> list[Any]:
+    def tokenise_premise(self, text: str) -> list[Any]:
         """Return the tokens of a raw premise that the network reads: words, or word-piece ids."""
 
     @abstractmethod
-    def ids(self, read: list[Any]) -> list[int]:
-        """Convert the tokens returned by `read` to ids."""
+    def to_ids(self, tokens: list[Any]) -> list[int]:
+        """Convert the tokens returned by `tokens` to ids."""
 
     @abstractmethod
-    def terms(self, ids: list[int]) -> list[str]:
+    def to_tokens(self, ids: list[int]) -> list[str]:
         """Return the words or word pieces of ids."""
 
     @abstractmethod
-    def dumps(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the content of its file."""
 
-    def premise(self, text: str) -> list[int]:
+    def encode_premise(self, text: str) -> list[int]:
         """Return the ids of a raw premise."""
-        return self.ids(self.read(text))
+        return self.to_ids(self.tokenise_premise(text))
 
-    def settings(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, Any]:
         """Return its entries of a checkpoint's config.json."""
         return {"lengths": asdict(self.lengths)}
 
@@ -81,55 +88,58 @@ class WordTokeniser(Tokeniser):
 
     file = "vocabulary.txt"
 
-    def __init__(self, vocabulary: Vocabulary, lengths: Lengths, rule: TextRule = LATEST_RULE) -> None:
+    def __init__(self, vocabulary: Vocabulary, lengths: MaxLengths, rule: TextRule = LATEST_TEXT_RULE) -> None:
         self.vocabulary = vocabulary
         self.lengths = lengths
-        self.rule = rule
-        self.reading = f"{lengths.premise} words by text rule {rule}"
+        self.text_rule = rule
+        self.premise_key = f"{lengths.premise} words by text rule {rule}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: Lengths, rule: TextRule) -> WordTokeniser:
+    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> WordTokeniser:
         return cls(Vocabulary.load(directory / cls.file), lengths, rule)
 
-    def settings(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, Any]:
         """Return its config entries; text rule 1 has no entry."""
-        return super().settings() | ({} if self.rule == 1 else {"text_rule": self.rule})
+        return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
 
-    def fits(self, terms: int) -> bool:
+    def matches_vocabulary(self, size: int) -> bool:
         """Return whether the embedding table has exactly these ids."""
-        return terms == len(self.vocabulary)
+        return size == len(self.vocabulary)
 
-    def query(self, text: str) -> list[int]:
+    def encode_query(self, text: str) -> list[int]:
         """Return the word ids of a conclusion or title."""
-        return self.vocabulary.ids(query_words(text, self.rule)[: self.lengths.query])
+        return self.vocabulary.lookup(tokenise_query(text, self.text_rule)[: self.lengths.query])
 
-    def read(self, text: str) -> list[str]:
+    def tokenise_premise(self, text: str) -> list[str]:
         """Return the words of a premise, interned to save memory."""
-        return [sys.intern(word) for word in beginning(text, self.lengths.premise, partial(premise_words, rule=self.rule))]
+        return [
+            sys.intern(word)
+            for word in tokenise_prefix(text, self.lengths.premise, partial(tokenise_premise, text_rule=self.text_rule))
+        ]
 
-    def ids(self, read: list[str]) -> list[int]:
+    def to_ids(self, tokens: list[str]) -> list[int]:
         """Return the ids of words."""
-        return self.vocabulary.ids(read)
+        return self.vocabulary.lookup(tokens)
 
-    def terms(self, ids: list[int]) -> list[str]:
+    def to_tokens(self, ids: list[int]) -> list[str]:
         """Return the words of ids; unknown ids give (unknown)."""
         return [self.vocabulary.term(token_id) for token_id in ids]
 
-    def dumps(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the vocabulary as text."""
-        return self.vocabulary.dumps().encode()
+        return self.vocabulary.to_text().encode()
 
 
-class PieceTokeniser(Pieces, Tokeniser):
+class WordPieceTokeniser(WordPieceReader, Tokeniser):
     """Tokeniser of the BERT networks."""
 
-    def __init__(self, tokenizer: Tokenizer, lengths: Lengths) -> None:
+    def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:
         super().__init__(tokenizer)
         self.lengths = lengths
-        self.reading = f"{lengths.premise} pieces of {hashlib.sha256(self.dumps()).hexdigest()}"
+        self.premise_key = f"{lengths.premise} pieces of {hashlib.sha256(self.to_bytes()).hexdigest()}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: Lengths, rule: TextRule = 1) -> PieceTokeniser:
+    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule = 1) -> WordPieceTokeniser:
         """Load BERT's tokenizer; it normalises Unicode itself, so the text rule does not apply.
 
         Raises:
@@ -137,30 +147,32 @@ class PieceTokeniser(Pieces, Tokeniser):
         """
         return cls(load_tokenizer(directory), lengths)
 
-    def query(self, text: str) -> list[int]:
+    def encode_query(self, text: str) -> list[int]:
         """Return the word-piece ids of a conclusion or title."""
-        return self._ids(drop_urls(text), self.lengths.query)
+        return self._encode(remove_urls(text), self.lengths.query)
 
-    def read(self, text: str) -> list[int]:
+    def tokenise_premise(self, text: str) -> list[int]:
         """Return the word-piece ids of a premise."""
-        return beginning(text, self.lengths.premise, lambda prefix: self._ids(drop_urls(prefix), self.lengths.premise))
+        return tokenise_prefix(
+            text, self.lengths.premise, lambda prefix: self._encode(remove_urls(prefix), self.lengths.premise)
+        )
 
-    def ids(self, read: list[int]) -> list[int]:
+    def to_ids(self, tokens: list[int]) -> list[int]:
         """Return the ids unchanged."""
-        return read
+        return tokens
 
-    def terms(self, ids: list[int]) -> list[str]:
+    def to_tokens(self, ids: list[int]) -> list[str]:
         """Return the word pieces; continuations start with ##."""
         return [str(self._tokenizer.id_to_token(token_id)) for token_id in ids]
 
-    def cut(self, text: str, most: int) -> str:
-        """Truncate a text after its first `most` word pieces."""
+    def truncate(self, text: str, max_pieces: int) -> str:
+        """Truncate a text after its first `max_pieces` word pieces."""
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
-        return text if len(offsets) <= most else text[: offsets[most - 1][1]]
+        return text if len(offsets) <= max_pieces else text[: offsets[max_pieces - 1][1]]
 
-    def _ids(self, text: str, most: int) -> list[int]:
+    def _encode(self, text: str, most: int) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids[:most]
         return ids
 
 
-TOKENISERS: dict[Reads, type[Tokeniser]] = {"words": WordTokeniser, "pieces": PieceTokeniser}  # by input unit
+TOKENISERS: dict[InputUnit, type[Tokeniser]] = {"words": WordTokeniser, "pieces": WordPieceTokeniser}  # by input unit

@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 
-_INVISIBLE = (  # inclusive ranges of zero-width code points that do not separate words
+_INVISIBLE_RANGES = (  # inclusive ranges of zero-width code points that do not separate words
     (0x00AD, 0x00AD),  # soft hyphen
     (0x034F, 0x034F),  # combining grapheme joiner
     (0x061C, 0x061C),  # Arabic letter mark
@@ -20,17 +20,17 @@ _INVISIBLE = (  # inclusive ranges of zero-width code points that do not separat
     (0xFEFF, 0xFEFF),  # zero-width no-break space, also a byte order mark
     (0xE0000, 0xE0FFF),  # tags, more variation selectors
 )
-_FULL_WIDTH = range(0xFF01, 0xFF5F)  # full-width ! to ~
-_TABLE: dict[int, int | None] = {
-    **{code: None for first, last in _INVISIBLE for code in range(first, last + 1)},
-    **{code: code - 0xFF01 + ord("!") for code in _FULL_WIDTH},
+_FULL_WIDTH_ASCII = range(0xFF01, 0xFF5F)  # full-width ! to ~
+_TRANSLATION: dict[int, int | None] = {
+    **{code: None for first, last in _INVISIBLE_RANGES for code in range(first, last + 1)},
+    **{code: code - 0xFF01 + ord("!") for code in _FULL_WIDTH_ASCII},
     0x3000: ord(" "),
 }
-INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in _INVISIBLE)  # for a regex character class
+INVISIBLE_CHARACTERS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _INVISIBLE_RANGES)  # for a regex character class
 
 
 @cache
-def combining() -> str:
+def combining_characters() -> str:
     """Return all combining characters, for a regex character class."""
     marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
     decompositions = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
@@ -38,6 +38,6 @@ def combining() -> str:
     return "".join(sorted(character for character in marks | composed if not character.isalnum()))
 
 
-def unified(text: str) -> str:
+def normalise_unicode(text: str) -> str:
     """Return a text in NFC, with full-width ASCII as ASCII and without invisible characters."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TABLE))
+    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TRANSLATION))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
 
-from submission.text.token_ids import FIRST, UNKNOWN
+from submission.text.token_ids import FIRST, UNKNOWN_ID
 
 
 class Vocabulary:
@@ -22,23 +22,23 @@ class Vocabulary:
         """Return the number of ids including padding and unknown, i.e. the rows of an embedding table."""
         return len(self.terms) + FIRST
 
-    def ids(self, words: Iterable[str]) -> list[int]:
+    def lookup(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words, UNKNOWN for words not in the vocabulary."""
-        return list(map(self._ids.get, words, repeat(UNKNOWN)))
+        return list(map(self._ids.get, words, repeat(UNKNOWN_ID)))
 
-    def term(self, number: int) -> str:
+    def term(self, token_id: int) -> str:
         """Return the term of an id, or (unknown)."""
-        return self.terms[number - FIRST] if number >= FIRST else "(unknown)"
+        return self.terms[token_id - FIRST] if token_id >= FIRST else "(unknown)"
 
-    def dumps(self) -> str:
+    def to_text(self) -> str:
         """Return the terms, one per line, in id order."""
         return "".join(f"{term}\n" for term in self.terms)
 
     @classmethod
-    def load(cls, file: Path) -> Vocabulary:
+    def load(cls, path: Path) -> Vocabulary:
         """Load a vocabulary from a text file.
 
         Raises:
             OSError, UnicodeDecodeError, ValueError: it cannot be read, or terms are repeated or contain whitespace.
         """
-        return cls(file.read_text(encoding="utf-8").split("\n")[:-1])
+        return cls(path.read_text(encoding="utf-8").split("\n")[:-1])

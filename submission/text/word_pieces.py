@@ -8,7 +8,7 @@ from typing import ClassVar
 from tokenizers import Tokenizer
 
 
-class Pieces:
+class WordPieceReader:
     """Base of readers that split texts into word pieces, without special tokens, which the networks add.
 
     "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
@@ -22,11 +22,11 @@ class Pieces:
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
 
-    def fits(self, terms: int) -> bool:
+    def matches_vocabulary(self, size: int) -> bool:
         """Return whether a network has embeddings for all word pieces; its table may be padded."""
-        return terms >= self._tokenizer.get_vocab_size()
+        return size >= self._tokenizer.get_vocab_size()
 
-    def dumps(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Serialise the tokenizer as JSON."""
         return self._tokenizer.to_str(pretty=False).encode()
 
@@ -37,8 +37,8 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     Raises:
         OSError, ValueError: the file cannot be read or parsed.
     """
-    text = (directory / Pieces.file).read_text(encoding="utf-8")
+    text = (directory / WordPieceReader.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
     except Exception as error:  # tokenizers has no error class
-        raise ValueError(f"{Pieces.file}: {error}") from None
+        raise ValueError(f"{WordPieceReader.file}: {error}") from None

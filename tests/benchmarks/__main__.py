@@ -18,8 +18,8 @@ import torch
 
 from submission.errors import UsageError
 from submission.inference.device import limit_threads
-from submission.output.ir_metadata import processor
-from submission.paths import SAMPLE
+from submission.output.ir_metadata import detect_cpu
+from submission.paths import SAMPLE_INPUT
 from tests.benchmarks import (
     bert,
     bfloat16,
@@ -168,7 +168,7 @@ def main() -> None:
     """Measure, print the table, and with --json write a file with all times; with --readme that file goes into the README."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(BENCHMARKS)}")
-    parser.add_argument("-i", "--input", type=Path, default=SAMPLE, metavar="DIR", help="topics and corpus to measure on")
+    parser.add_argument("-i", "--input", type=Path, default=SAMPLE_INPUT, metavar="DIR", help="topics and corpus to measure on")
     parser.add_argument("--qrels", type=Path, metavar="FILE", help="judgments of INPUT, for what precision does to nDCG@5")
     parser.add_argument("--full", type=Path, metavar="DIR", help="an input with a large corpus (default: made from INPUT)")
     parser.add_argument("--arguments", type=int, default=ARGUMENTS, metavar="N", help="of the large corpus that is made")
@@ -202,7 +202,7 @@ def main() -> None:
 
 
 def _write(file: Path, results: dict[str, list[dict[str, object]]]) -> None:
-    machine = {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    machine = {"processor": detect_cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
     earlier = json.loads(file.read_text())["results"] if file.exists() else {}
     ordered = {name: (earlier | results)[name] for name in BENCHMARKS if name in earlier | results}
     file.write_text(json.dumps({"machine": machine, "results": ordered}, indent=1, ensure_ascii=False) + "\n")

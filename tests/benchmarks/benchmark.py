@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from submission.progress import progress
+from submission.progress import track
 from tests.benchmarks import subprocess_runner
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,7 +61,7 @@ def seconds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[f
     """Times of ours and of the baseline, taken in turns after one round that is not counted."""
     ours: list[float] = []
     baseline: list[float] = []
-    for round_ in progress(range(repetitions + 1), benchmark.name, "rounds"):
+    for round_ in track(range(repetitions + 1), benchmark.name, "rounds"):
         for times, work in ((ours, benchmark.ours), (baseline, benchmark.baseline)):
             start = time.perf_counter()
             work()

@@ -11,14 +11,14 @@ from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.inference.pair_scoring import score
 from submission.inference.ranker_checkpoint import open_checkpoint
-from submission.inference.token_ids import ReadTokens
-from submission.paths import CHECKPOINTS
+from submission.inference.token_ids import TokenCache
+from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
-from submission.storage.artifact_store import Kept
-from submission.text.tokenisers import PieceTokeniser
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.tokenisers import WordPieceTokeniser
 from submission.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import collection_of
@@ -31,29 +31,29 @@ def bert(name: str, directory: Path) -> Benchmark:
 
     A CrossEncoder has a linear head, so the histograms and kernels of CEDR networks are work that it does not do.
     """
-    checkpoint = open_checkpoint(CHECKPOINTS / name)
+    checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
     tokeniser = checkpoint.tokeniser
-    assert isinstance(tokeniser, PieceTokeniser)
-    tokenizer, lengths = Tokenizer.from_str(tokeniser.dumps().decode()), tokeniser.lengths
-    topics, collection = Input(directory).topics.copy(), collection_of(directory)
-    everything = retrieve(topics, ConclusionIndex.of(collection))
+    assert isinstance(tokeniser, WordPieceTokeniser)
+    tokenizer, lengths = Tokenizer.from_str(tokeniser.to_bytes().decode()), tokeniser.lengths
+    topics, collection = Dataset(directory).topics.copy(), collection_of(directory)
+    everything = retrieve(topics, ConclusionIndex.build(collection))
     few = np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))
     chosen = everything.iloc[few].reset_index(drop=True)
     documents = collection[collection["docno"].isin(set(chosen["docno"]))].reset_index(drop=True)
-    documents["premise"] = [tokeniser.cut(text, lengths.premise) for text in documents["premise"]]
-    topics["query"] = [tokeniser.cut(text, lengths.query) for text in topics["query"]]
+    documents["premise"] = [tokeniser.truncate(text, lengths.premise) for text in documents["premise"]]
+    topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
     queries, premises = dict(zip(topics["qid"], topics["query"], strict=True)), documents.set_index("docno")["premise"]
     pairs = [(queries[qid], premises[docno]) for qid, docno in zip(chosen["qid"], chosen["docno"], strict=True)]
 
     with tempfile.TemporaryDirectory() as folder:
         _save_as_cross_encoder(checkpoint.ranker, tokenizer, Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
-    size = checkpoint.ranker.batch
+    size = checkpoint.ranker.cpu_batch_size
 
     def ours() -> None:
-        tokens = ReadTokens(topics, lambda docnos: documents, Stopwatch())
+        tokens = TokenCache(topics, lambda docnos: documents, Stopwatch())
         with tempfile.TemporaryDirectory() as directory:  # nothing is kept from one round to the next
-            score(chosen, tokens, checkpoint, torch.device("cpu"), Kept(Path(directory), {}))
+            score(chosen, tokens, checkpoint, torch.device("cpu"), ArtifactStore(Path(directory), {}))
 
     return Benchmark(
         name=name,

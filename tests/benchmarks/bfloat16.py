@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.inference.checkpoint_io import in_precision
+from submission.inference.checkpoint_io import with_precision
 from submission.inference.device import choose_precision, on_device
 from submission.inference.enricher_checkpoint import open_enricher
-from submission.inference.enrichment import words_of
+from submission.inference.enrichment import enrich_texts
 from submission.inference.ranker_checkpoint import open_checkpoint
 from submission.models.rankers.sbert import SBERT
-from submission.paths import CHECKPOINTS
-from submission.retrieval.dense import encoded
+from submission.paths import CHECKPOINT_DIR
+from submission.retrieval.dense import encode_texts
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import collection_of
 
@@ -40,16 +40,16 @@ def _benchmark(
 
 
 def _deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    opened = in_precision(open_enricher(CHECKPOINTS / "deepct"), precision)
-    return lambda: words_of(texts, opened, CPU)
+    opened = with_precision(open_enricher(CHECKPOINT_DIR / "deepct"), precision)
+    return lambda: enrich_texts(texts, opened, CPU)
 
 
 def _sbert(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    checkpoint = open_checkpoint(CHECKPOINTS / "sbert")
-    ids = [checkpoint.tokeniser.premise(text) for text in texts]
+    checkpoint = open_checkpoint(CHECKPOINT_DIR / "sbert")
+    ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     ranker = on_device(checkpoint.ranker, CPU, precision)
     assert isinstance(ranker, SBERT)
-    return lambda: encoded(ids, ranker, CPU, precision)
+    return lambda: encode_texts(ids, ranker, CPU, precision)
 
 
 def _spread(texts: list[str], most: int) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.data.args_me import corpus_files, read_documents
-from submission.data.document_store import open_documents
+from submission.data.args_me import find_corpus_files, read_arguments
+from submission.data.document_store import open_document_store
 from submission.search.corpus import Corpus
-from submission.storage.cache_directory import Work
+from submission.storage.cache_directory import CacheDirectory
 from tests.benchmarks.benchmark import Process, Result, execute
 from tests.benchmarks.synthetic_inputs import lines_of
 
@@ -31,7 +31,7 @@ def corpus_reading(directory: Path, folder: Path, repetitions: int) -> list[Resu
     times = {how: [float(process.output) for process in processes] for how, processes in found.items()}
     speed = {how: statistics.median(values) for how, values in times.items()}
     peak = {how: statistics.median(process.peak for process in processes) / 1e9 for how, processes in found.items()}
-    size = sum(file.stat().st_size for file in corpus_files(directory)) / 1e9
+    size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
     rates = [f"{value:.2f} s" for value in speed.values()]
     peaks = [f"{value:.2f} GB" for value in peak.values()]
     what = f"corpus of {size:.2f} GB to a frame"
@@ -72,12 +72,12 @@ def _baseline(files: list[Path]) -> pd.DataFrame:
 
 def _keep(files: list[Path]) -> list[str]:
     directory = files[0].parent
-    with tempfile.TemporaryDirectory(dir=directory) as folder, Work(Path(folder), directory) as work:
-        return open_documents(Corpus.of_directory(directory), work).docnos
+    with tempfile.TemporaryDirectory(dir=directory) as folder, CacheDirectory(Path(folder), directory) as work:
+        return open_document_store(Corpus.from_directory(directory), work).collection_docnos
 
 
 if __name__ == "__main__":
-    read = {"ours": read_documents, "baseline": _baseline, "kept": _keep}[sys.argv[1]]
+    read = {"ours": read_arguments, "baseline": _baseline, "kept": _keep}[sys.argv[1]]
     start = time.perf_counter()
-    found = read(corpus_files(Path(sys.argv[2])))  # kept: to free it is no part of reading
+    found = read(find_corpus_files(Path(sys.argv[2])))  # kept: to free it is no part of reading
     print(time.perf_counter() - start)

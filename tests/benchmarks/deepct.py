@@ -13,10 +13,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import TOGETHER, enrich, words_of
-from submission.inference.pretrained import Pretrained
+from submission.inference.enrichment import TOGETHER, enrich_collection, enrich_texts
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.enrichers.deepct import DeepCT
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from submission.text.passages import PassageReader
 from tests.benchmarks.benchmark import Benchmark, Result, execute
 from tests.benchmarks.synthetic_inputs import collection_of
@@ -29,20 +29,20 @@ CPU = torch.device("cpu")
 
 def encoding(directory: Path) -> Benchmark:
     """The same encoder and pieces; ours begins with arguments and ends with words' frequencies, theirs is of passages."""
-    pretrained = Pretrained("all-MiniLM-L6-v2")
-    opened = _opened(pretrained, pretrained.config(6))
-    opened.enricher.load_state_dict({**opened.enricher.state_dict(), **pretrained.tensors()})
+    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
+    opened = _opened(pretrained, pretrained.get_encoder_config(6))
+    opened.enricher.load_state_dict({**opened.enricher.state_dict(), **pretrained.load_encoder_weights()})
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     model.max_seq_length = opened.enricher.config.pieces + 2
     premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, ARGUMENTS).astype(int))]
-    passages = [passage.text for text in texts for passage in opened.reader.passages(text)]
+    passages = [passage.text for text in texts for passage in opened.tokeniser.split(text)]
     return Benchmark(
         name="deepct",
         against="SentenceTransformer.encode",
         unit="passages",
         units=len(passages),
-        ours=lambda: words_of(texts, opened, CPU),
+        ours=lambda: enrich_texts(texts, opened, CPU),
         baseline=lambda: model.encode(passages),
     )
 
@@ -55,18 +55,20 @@ def memory() -> Result:
     return Result("deepct memory", what, against, *sizes, few / many, 0.9)
 
 
-def _opened(pretrained: Pretrained, config: dict[str, Any]) -> EnricherCheckpoint:
+def _opened(pretrained: PretrainedEncoder, config: dict[str, Any]) -> EnricherCheckpoint:
     enricher = DeepCT(DeepCT.Config(**config)).eval()
     return EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
 
 
 def _enrich(parts: int) -> None:
     """So many parts, by an encoder that is small, only to be fast."""
-    pretrained = Pretrained("all-MiniLM-L6-v2")
-    config = pretrained.config(0)
+    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
+    config = pretrained.get_encoder_config(0)
     opened = _opened(pretrained, {**config, "bert": {**config["bert"], **SMALL}})
     with tempfile.TemporaryDirectory() as folder:
-        enrich([str(number) for number in range(parts * TOGETHER)], _texts, opened, CPU, Kept(Path(folder), {}))
+        enrich_collection(
+            [str(number) for number in range(parts * TOGETHER)], _texts, opened, CPU, ArtifactStore(Path(folder), {})
+        )
 
 
 def _texts(numbers: Sequence[str]) -> list[str]:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from submission.inference.pretrained import Pretrained
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.rankers.sbert import SBERT
-from submission.rankings import DEEPEST
-from submission.retrieval.dense import DenseIndex, encoded
-from submission.text.tokenisers import Lengths, PieceTokeniser
+from submission.rankings import MAX_DEPTH
+from submission.retrieval.dense import DenseIndex, encode_texts
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.benchmarks.benchmark import Benchmark, Result
 from tests.benchmarks.synthetic_inputs import collection_of
 
@@ -25,16 +25,16 @@ ROUNDS = 3
 
 def encoding(directory: Path) -> Benchmark:
     """The same weights, texts and lengths; both sides begin with texts."""
-    pretrained = Pretrained("all-MiniLM-L6-v2")
+    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
-    ranker = SBERT(SBERT.Config(**pretrained.config(6))).eval()
-    ranker.load_state_dict({**ranker.state_dict(), **pretrained.tensors()})
-    tokeniser = PieceTokeniser.load(pretrained.folder, Lengths(20, model.max_seq_length - 2))
+    ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
+    ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, model.max_seq_length - 2))
     premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
 
     def ours() -> None:
-        encoded([tokeniser.premise(text) for text in texts], ranker, torch.device("cpu"))
+        encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, torch.device("cpu"))
 
     return Benchmark(
         name="sbert",
@@ -58,9 +58,9 @@ def search() -> Result:
 
         def once() -> float:
             start = time.perf_counter()
-            assert all(len(docnos) == DEEPEST for docnos, _ in index.nearest(queries, DEEPEST))
+            assert all(len(docnos) == MAX_DEPTH for docnos, _ in index.search(queries, MAX_DEPTH))
             return time.perf_counter() - start
 
         seconds = min(once() for _ in range(ROUNDS))
-    what = f"{TOPICS} topics against {VECTORS:,} vectors, the best {DEEPEST}"
+    what = f"{TOPICS} topics against {VECTORS:,} vectors, the best {MAX_DEPTH}"
     return Result("search", what, "what is asked for", f"{seconds:.2f} s", f"{SECONDS:g} s", SECONDS / seconds, 1)

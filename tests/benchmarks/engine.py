@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.data.document_store import Documents
-from submission.engine.base import CPU, HERE, Engine
+from submission.data.document_store import DocumentStore
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.engine.factory import open_engine
-from submission.engine.ray_engine import Cluster
-from submission.engine.shards import Part, kept_parts
+from submission.engine.ray_engine import RayEngine
+from submission.engine.shards import Shard, compute_shards
 from submission.inference.pair_scoring import score
 from submission.inference.ranker_checkpoint import open_checkpoint
-from submission.paths import CHECKPOINTS
+from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
-from submission.storage.artifact_store import Kept
-from submission.systems.catalogue import CONCLUSIONS
+from submission.storage.artifact_store import ArtifactStore
+from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import execution
 
@@ -55,17 +55,17 @@ def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
     Raises:
         AssertionError: they differ.
     """
-    checkpoint, expected = open_checkpoint(CHECKPOINTS / "vanilla_bert"), list[np.ndarray]()
+    checkpoint, expected = open_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.ranker.kept_together = PART
     with execution(directory) as running:
-        candidates, tokens = running.lists(CONCLUSIONS), running.tokens
+        candidates, tokens = running.get_ranking(CONCLUSION_BM25), running.tokens
         few = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # of a small input, some several times
         pairs = candidates.iloc[few].reset_index(drop=True)
-        tokens.premises(checkpoint.tokeniser, pairs["docno"])  # read before the time is taken
+        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # read before the time is taken
 
     def scored(by: Engine) -> None:
         with tempfile.TemporaryDirectory() as folder:  # nothing is kept from one round to the next
-            expected.append(score(pairs, tokens, checkpoint, CPU, Kept(Path(folder), {}), by))
+            expected.append(score(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), by))
         if not (expected[-1] == expected[0]).all():
             raise AssertionError("the two sides differ")
 
@@ -73,7 +73,7 @@ def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            scored(HERE)
+            scored(LOCAL_ENGINE)
         finally:
             torch.set_num_threads(before)
 
@@ -83,7 +83,9 @@ def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
 
 def _empty(ray: Engine) -> list[Result]:
     """Parts of no bytes, of which nothing is computed, kept: few, and many, each of which must not cost more."""
-    few, many = (_seconds_a_part(ray, bytes, [Part(f"{one}.bin", 1, bytes) for one in range(number)]) for number in (FEW, MANY))
+    few, many = (
+        _seconds_a_part(ray, bytes, [Shard(f"{one}.bin", 1, bytes) for one in range(number)]) for number in (FEW, MANY)
+    )
     what, sizes = "an empty part by Ray, kept", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, SECONDS)]
     of_many = f"{what}, of {MANY:,}", f"of {FEW:,}"
     return [
@@ -109,9 +111,9 @@ def _costs(directory: Path, ray: Engine) -> Result:
     For the latter it is the processor's time: workers on the same machine would be waited for. Where the working directory is
     shared, the workers read and write.
     """
-    checkpoint, before = open_checkpoint(CHECKPOINTS / "sbert"), torch.get_num_threads()
+    checkpoint, before = open_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
     with execution(directory) as running:
-        documents, docnos = running.documents, running.documents.collection
+        documents, docnos = running.documents, running.documents.searchable_docnos
         encode, few = partial(encode_shard, checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])
         torch.set_num_threads(1)
         start = time.perf_counter()
@@ -120,9 +122,9 @@ def _costs(directory: Path, ray: Engine) -> Result:
         torch.set_num_threads(before)
         vectors = len(encode(few)) * KEPT_TOGETHER // len(few)
         some = [list(islice(cycle(docnos), n * KEPT_TOGETHER, (n + 1) * KEPT_TOGETHER)) for n in range(HANDED_OUT)]
-        parts = [Part(f"{n}.npy", 1, partial(_texts, documents, own), travels=True) for n, own in enumerate(some)]
-        driver, shared = (_own_seconds(engine, Zeros(vectors), parts) for engine in (ray, Cluster(shared=True)))
-        sent, named = len(pickle.dumps(parts[0].given())), len(pickle.dumps(some[0]))
+        parts = [Shard(f"{n}.npy", 1, partial(_texts, documents, own), can_load_remotely=True) for n, own in enumerate(some)]
+        driver, shared = (_own_seconds(engine, Zeros(vectors), parts) for engine in (ray, RayEngine(shared=True)))
+        sent, named = len(pickle.dumps(parts[0].load_input())), len(pickle.dumps(some[0]))
     costs = {"worker": worker, "driver": driver, "sent": sent, "received": vectors, "shared": shared, "named": named}
     what = f"a part of {KEPT_TOGETHER} premises: computed by a worker"
     sizes = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
@@ -130,19 +132,19 @@ def _costs(directory: Path, ray: Engine) -> Result:
     return Result("costs", what, "read, sent and kept by the driver", *sizes, worker / driver, None, seconds)
 
 
-def _texts(documents: Documents, docnos: list[str]) -> list[str]:
-    return documents.texts(docnos)["premise"].tolist()
+def _texts(documents: DocumentStore, docnos: list[str]) -> list[str]:
+    return documents.read_texts(docnos)["premise"].tolist()
 
 
-def _own_seconds(ray: Engine, function: Zeros, parts: list[Part[object]]) -> float:
+def _own_seconds(ray: Engine, function: Zeros, parts: list[Shard[object]]) -> float:
     start = time.process_time()
     _seconds_a_part(ray, function, parts)
     return (time.process_time() - start) / len(parts)
 
 
-def _seconds_a_part(ray: Engine, function: Zeros | type[bytes], parts: list[Part[object]]) -> float:
+def _seconds_a_part(ray: Engine, function: Zeros | type[bytes], parts: list[Shard[object]]) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        list(ray.map(function, [(0, parts[0].given())], CPU))  # there is a worker now
+        list(ray.map(function, [(0, parts[0].load_input())], CPU))  # there is a worker now
         start = time.perf_counter()
-        kept_parts(function, parts, Kept(Path(folder), {}), ray, CPU, "parts", "parts")
+        compute_shards(function, parts, ArtifactStore(Path(folder), {}), ray, CPU, "parts", "parts")
         return (time.perf_counter() - start) / len(parts)

@@ -13,26 +13,26 @@ from pathlib import Path
 import msgspec
 import torch
 
-from submission.data.args_me import corpus_files
-from submission.data.dataset import Input
+from submission.data.args_me import find_corpus_files
+from submission.data.dataset import Dataset
 from submission.inference.device import limit_threads
-from submission.paths import CHECKPOINTS
-from submission.storage.cache_directory import Work
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, write_with_provenance
-from submission.systems.catalogue import MEMBERS
-from submission.systems.checkpoint_store import Checkpoints
+from submission.paths import CHECKPOINT_DIR
+from submission.storage.cache_directory import CacheDirectory
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
+from submission.systems.catalogue import FUSION_CANDIDATES
+from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
-from submission.systems.learned_fusion import LearnedFusion
+from submission.systems.learned_fusion import LearnedFusionStage
 from tests.benchmarks.benchmark import Result, execute
-from training.fusion.recipe import Recipe
+from training.fusion.recipe import FusionRecipe
 
 SECONDS, MEMORY = 180, 6e9  # what is asked for
-WORDS = Recipe(
+WORDS = FusionRecipe(
     {"dirichlet": 200, "dirichlet_rm3": 200, "dirichlet_thesis": 200, "bm25_arguments": 0, "debates": 0},
     ("dirichlet",),
-    length=6.5,
+    max_log_length=6.5,
 )
-STAGE = LearnedFusion(tuple((name, MEMBERS[name]) for name in WORDS.members), "words")
+STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in WORDS.members), "words")
 
 
 def fusion(directory: Path) -> list[Result]:
@@ -44,7 +44,7 @@ def fusion(directory: Path) -> list[Result]:
             shutil.rmtree(lists)
         second = execute("-m", "tests.benchmarks.fusion", directory, work)
     peak = max(first.peak, second.peak)
-    size = sum(file.stat().st_size for file in corpus_files(directory)) / 1e9
+    size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
     what, asked = f"a fusion of {', '.join(WORDS.members)}, corpus of {size:.2f} GB", "what is asked for"
     times = {"indexes made": [first.seconds], "indexes kept": [second.seconds]}
     speed = [f"{second.seconds:.1f} s", f"{SECONDS} s"]
@@ -58,14 +58,16 @@ def fusion(directory: Path) -> list[Result]:
 def rank(directory: Path, work: Path) -> None:
     """The lists of all topics, by weights that were fitted to nothing."""
     limit_threads()
-    model = WORDS.model(STAGE.made_with(Checkpoints(CHECKPOINTS)), dict.fromkeys(WORDS.features, 1.0), 0.0)
-    with Work(work, work) as held, tempfile.TemporaryDirectory() as folder:
-        checkpoints = Checkpoints(Path(folder))
-        for checkpoint in CHECKPOINTS.iterdir():
+    model = WORDS.build_model(
+        STAGE.get_member_checkpoints(CheckpointStore(CHECKPOINT_DIR)), dict.fromkeys(WORDS.feature_names, 1.0), 0.0
+    )
+    with CacheDirectory(work, work) as held, tempfile.TemporaryDirectory() as folder:
+        checkpoints = CheckpointStore(Path(folder))
+        for checkpoint in CHECKPOINT_DIR.iterdir():
             (checkpoints.directory / checkpoint.name).symlink_to(checkpoint)
-        contents = {CONFIG: dump_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b""}
+        contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b""}
         write_with_provenance(checkpoints.directory / STAGE.checkpoint, contents, {"trained on": {"input": {}}})
-        found = Execution(Input(directory), checkpoints, torch.device("cpu"), held).lists(STAGE)
+        found = Execution(Dataset(directory), checkpoints, torch.device("cpu"), held).get_ranking(STAGE)
     print(f"{len(found)} documents of {found['qid'].nunique()} topics")
 
 

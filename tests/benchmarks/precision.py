@@ -16,21 +16,21 @@ import pandas as pd
 import torch
 from torch import nn
 
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.inference.device import choose_precision
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
-from submission.paths import CHECKPOINTS
-from submission.progress import progress
-from submission.rankings import cut, ranked
-from submission.storage.artifact_store import Kept
+from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.paths import CHECKPOINT_DIR
+from submission.progress import track
+from submission.rankings import rank_by_score, truncate_rankings
+from submission.storage.artifact_store import ArtifactStore
 from tests.benchmarks.benchmark import Result
 from tests.benchmarks.word_networks import candidates_of
-from training.evaluation.evaluate import HEADLINES, evaluate
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 
 NAME = "vanilla_bert"
-MEASURES = HEADLINES
+MEASURES = HEADLINE_MEASURES
 CPU = torch.device("cpu")
 
 
@@ -40,18 +40,18 @@ def lower(directory: Path, qrels: Path) -> list[Result]:
     Raises:
         UsageError: this processor does not compute in bfloat16.
     """
-    checkpoint, source = open_checkpoint(CHECKPOINTS / NAME), Input(directory)
+    checkpoint, source = open_checkpoint(CHECKPOINT_DIR / NAME), Dataset(directory)
     candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     in_half = replace(checkpoint, precision=choose_precision("bfloat16", CPU))
     ways = {"bfloat16": in_half, "dynamic int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}
     times: dict[str, list[float]] = {way: [] for way in ways}
     scores: dict[str, list[pd.DataFrame]] = {way: [] for way in ways}
     pairs = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
-    for topic in progress(pairs, f"{NAME} precision", "topics"):
+    for topic in track(pairs, f"{NAME} precision", "topics"):
         for way, network in ways.items():
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
-                found = score(topic, ids, network, CPU, Kept(Path(folder), {}))
+                found = score(topic, ids, network, CPU, ArtifactStore(Path(folder), {}))
                 times[way].append(time.perf_counter() - start)
                 scores[way].append(topic.assign(score=found))
     seconds = {way: sum(values) for way, values in times.items()}
@@ -68,7 +68,7 @@ def lower(directory: Path, qrels: Path) -> list[Result]:
     return [line("bfloat16"), line("dynamic int8")]
 
 
-def _quantised(checkpoint: Checkpoint) -> nn.Module:
+def _quantised(checkpoint: RankerCheckpoint) -> nn.Module:
     ranker = deepcopy(checkpoint.ranker)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is deprecated, in favour of a package of its own
@@ -77,6 +77,6 @@ def _quantised(checkpoint: Checkpoint) -> nn.Module:
 
 
 def _effectiveness(scores: list[pd.DataFrame], topics: pd.DataFrame, judgments: pd.DataFrame) -> str:
-    run = cut(ranked(pd.concat(scores, ignore_index=True), topics), 100)
-    means = evaluate(run.assign(tag="it"), judgments)[list(MEASURES)].mean()
+    run = truncate_rankings(rank_by_score(pd.concat(scores, ignore_index=True), topics), 100)
+    means = evaluate_run(run.assign(tag="it"), judgments)[list(MEASURES)].mean()
     return ", ".join(f"{measure} {value:.3f}" for measure, value in means.items())

@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 import yaml
 
-from submission.data.args_me import corpus_files
+from submission.data.args_me import find_corpus_files
 from submission.errors import UsageError
 from submission.inference.device import choose_precision
 from submission.models.rankers import find, names
-from submission.output.run_directory import METADATA
-from submission.paths import CHECKPOINTS
+from submission.output.run_directory import METADATA_FILE
+from submission.paths import CHECKPOINT_DIR
 from tests.benchmarks.benchmark import Process, Result, execute
 from tests.benchmarks.synthetic_inputs import halves_of_topics
 
@@ -36,7 +36,7 @@ class Execution:
 
 def all_systems(directory: Path) -> Result:
     """All systems: the time of the process against the sum of the networks' own."""
-    networks = [name for name in names() if (CHECKPOINTS / name).is_dir()]
+    networks = [name for name in names() if (CHECKPOINT_DIR / name).is_dir()]
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, [])
     whole, own = execution.process.seconds, execution.of(networks)
@@ -85,7 +85,7 @@ def _fastest() -> str:
 
 def memory(directory: Path) -> list[Result]:
     """The peaks of an execution of bm25 and the word networks, and of one of a language model over whole arguments."""
-    words = ["bm25", *(name for name in names() if find(name).reads == "words" and (CHECKPOINTS / name).is_dir())]
+    words = ["bm25", *(name for name in names() if find(name).token_unit == "words" and (CHECKPOINT_DIR / name).is_dir())]
     return [_peak(directory, words, MEMORY), _peak(directory, ["dirichlet"], MEMORY_OF_TERMS)]
 
 
@@ -99,7 +99,7 @@ def _peak(directory: Path, systems: list[str], limit: float) -> Result:
 
 
 def _gigabytes(directory: Path) -> float:
-    return sum(file.stat().st_size for file in corpus_files(directory)) / 1e9
+    return sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
 
 
 def rank(directory: Path, output: Path, work: Path | None, systems: list[str], precision: str = "float32") -> Execution:
@@ -107,5 +107,5 @@ def rank(directory: Path, output: Path, work: Path | None, systems: list[str], p
     flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(work)] if work else [])
     computed = ("--device", "cpu", "--precision", precision)
     process = execute("-m", "submission", "rank", *computed, "-i", directory, "-o", output, *flags)
-    stages = yaml.safe_load((output / METADATA).read_text(encoding="utf-8"))["resources"]["seconds per stage"]
+    stages = yaml.safe_load((output / METADATA_FILE).read_text(encoding="utf-8"))["resources"]["seconds per stage"]
     return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from submission.paths import ROOT
+from submission.paths import PROJECT_DIR
 from tests.benchmarks import simulation
-from training.report.readme import write_section
+from training.report.readme import replace_section
 
 PLACES = {"speed": "tests/benchmarks/README.md", "simulation": "submission/engine/README.md"}
 
 
-def update(results: Path, root: Path = ROOT) -> None:
+def update(results: Path, root: Path = PROJECT_DIR) -> None:
     """Write the tables into their READMEs below `root`. Raises InputError: the marks are missing."""
     content = json.loads(results.read_text(encoding="utf-8"))
-    write_section(root / PLACES["speed"], "speed", speed_table(content))
-    write_section(root / PLACES["simulation"], "simulation", simulation.table(content["results"]))
+    replace_section(root / PLACES["speed"], "speed", speed_table(content))
+    replace_section(root / PLACES["simulation"], "simulation", simulation.table(content["results"]))
 
 
 def speed_table(content: dict[str, object]) -> str:

@@ -13,12 +13,12 @@ import torch
 from matplotlib.ticker import NullFormatter
 
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
 from submission.models.ranker import LatentRanker
 from submission.models.rankers import names
-from submission.paths import CHECKPOINTS
-from submission.storage.artifact_store import Kept
-from submission.systems.catalogue import CONCLUSIONS
+from submission.paths import CHECKPOINT_DIR
+from submission.storage.artifact_store import ArtifactStore
+from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.synthetic_inputs import execution, part_of
 from tests.benchmarks.word_networks import Ids, candidates_of
 
@@ -63,7 +63,7 @@ def _by_topics(directory: Path) -> Curves:
     """Scoring all candidates of so many topics."""
     curves = Curves()
     for name in _networks("words"):
-        checkpoint = open_checkpoint(CHECKPOINTS / name)
+        checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
         candidates, ids = candidates_of(directory, checkpoint.tokeniser)
         qids = list(ids.of_topics)
         for number in sorted({max(1, len(qids) * part // 8) for part in (1, 2, 4, 8)}):
@@ -76,10 +76,10 @@ def _by_candidates(directory: Path) -> Curves:
     """Scoring so many documents of one topic."""
     curves = Curves()
     for name in [*_networks("words"), *_networks("pieces")]:
-        checkpoint = open_checkpoint(CHECKPOINTS / name)
+        checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
         _, ids = candidates_of(directory, checkpoint.tokeniser)
         qid, docnos = next(iter(ids.of_topics)), list(ids.of_premises)
-        for number in CANDIDATES if checkpoint.ranker.reads == "words" else BERT_CANDIDATES:
+        for number in CANDIDATES if checkpoint.ranker.token_unit == "words" else BERT_CANDIDATES:
             chosen = pd.DataFrame({"qid": qid, "docno": docnos[:number]})
             curves.setdefault(name, []).append((len(chosen), _seconds(chosen, ids, checkpoint)))
     return curves
@@ -90,7 +90,7 @@ def _by_corpus(directory: Path) -> Curves:
     curves = Curves()
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder, execution(part_of(directory, Path(folder), share)) as running:
-            running.lists(CONCLUSIONS)
+            running.get_ranking(CONCLUSION_BM25)
             size, stages = running.documents.size, running.stopwatch.seconds
         for name, stage in (
             ("read", "documents"),
@@ -102,11 +102,11 @@ def _by_corpus(directory: Path) -> Curves:
     return curves
 
 
-def _seconds(candidates: pd.DataFrame, ids: Ids, checkpoint: Checkpoint) -> float:
+def _seconds(candidates: pd.DataFrame, ids: Ids, checkpoint: RankerCheckpoint) -> float:
     """The time that scoring takes."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        score(candidates, ids, checkpoint, CPU, Kept(Path(folder), {}))
+        score(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {}))
         return time.perf_counter() - start
 
 
@@ -114,9 +114,9 @@ def _networks(reads: str) -> list[str]:
     """Those with a checkpoint that score candidates by words, or by pieces."""
     found = []
     for name in names():
-        if (CHECKPOINTS / name).is_dir():
-            ranker = open_checkpoint(CHECKPOINTS / name).ranker
-            if ranker.reads == reads and not isinstance(ranker, LatentRanker):
+        if (CHECKPOINT_DIR / name).is_dir():
+            ranker = open_checkpoint(CHECKPOINT_DIR / name).ranker
+            if ranker.token_unit == reads and not isinstance(ranker, LatentRanker):
                 found.append(name)
     return found
 

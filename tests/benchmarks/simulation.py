@@ -9,7 +9,7 @@ from heapq import heapreplace
 from statistics import median
 from typing import Any
 
-from submission.engine.ray_engine import AHEAD
+from submission.engine.ray_engine import TASKS_PER_WORKER
 from submission.retrieval.dense import KEPT_TOGETHER
 from tests.benchmarks.engine import FEW, MANY, PAIRS, PART
 from tests.benchmarks.synthetic_inputs import ARGUMENTS
@@ -47,7 +47,7 @@ class Outcome:
         return max(("driver", "network", "workers"), key=lambda name: float(getattr(self, name)))
 
 
-def simulated(parts: int, workers: int, costs: Costs, ahead: int = AHEAD) -> Outcome:
+def simulated(parts: int, workers: int, costs: Costs, ahead: int = TASKS_PER_WORKER) -> Outcome:
     """One driver hands out parts, a few ahead, and keeps what comes back; each worker computes one at a time.
 
     The driver does one thing after another, and so does the network, by which parts and results pass.

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from submission.data.args_me import corpus_files
-from submission.data.collection import long_enough
-from submission.data.dataset import Input
-from submission.data.topics import topic_files
-from submission.paths import CHECKPOINTS
-from submission.storage.cache_directory import Work
-from submission.systems.checkpoint_store import Checkpoints
+from submission.data.args_me import find_corpus_files
+from submission.data.collection import select_collection
+from submission.data.dataset import Dataset
+from submission.data.topics import find_topic_files
+from submission.paths import CHECKPOINT_DIR
+from submission.storage.cache_directory import CacheDirectory
+from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
 
 ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
@@ -27,7 +27,7 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
 
 def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
     """An input as large as args.me: the premises of an input again and again, under conclusions of its conclusions' words."""
-    corpus, rng = Input(directory).documents, np.random.default_rng(0)
+    corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
     words = np.array(" ".join(corpus["conclusion"].unique()).split())  # once: of a list, each choice would make an array anew
     number = max(1, arguments * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(number)]
@@ -44,7 +44,7 @@ def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
             }
             file.write((",\n" if row else "") + json.dumps(argument))
         file.write("]}")
-    for topics in topic_files(directory):
+    for topics in find_topic_files(directory):
         shutil.copy(topics, into)
     return into
 
@@ -52,30 +52,30 @@ def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
 @contextmanager
 def execution(directory: Path) -> Iterator[Execution]:
     """An execution on an input, on the CPU, which keeps nothing."""
-    with Work(None, directory) as work:
-        yield Execution(Input(directory), Checkpoints(CHECKPOINTS), torch.device("cpu"), work)
+    with CacheDirectory(None, directory) as work:
+        yield Execution(Dataset(directory), CheckpointStore(CHECKPOINT_DIR), torch.device("cpu"), work)
 
 
 def collection_of(directory: Path) -> pd.DataFrame:
     """The documents `docno conclusion premise` that are long enough to be retrieved."""
-    return long_enough(Input(directory).documents)
+    return select_collection(Dataset(directory).documents)
 
 
 def part_of(directory: Path, into: Path, share: float) -> Path:
     """An input with a share of the arguments of another, and its topics."""
-    corpus = Input(directory).documents.sample(frac=share, random_state=0)
+    corpus = Dataset(directory).documents.sample(frac=share, random_state=0)
     rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
     arguments = [{"id": docno, "conclusion": c, "premises": [{"text": premise}]} for docno, c, premise in rows]
     into.mkdir(parents=True, exist_ok=True)
     (into / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
-    write_topics(Input(directory).topics, into)
+    write_topics(Dataset(directory).topics, into)
     return into
 
 
 def lines_of(directory: Path, into: Path, share: int) -> int:
     """Write every so many-th argument of an input as a corpus with an argument a line; how many."""
     into.mkdir(parents=True, exist_ok=True)
-    corpus = Input(directory).documents.iloc[::share]
+    corpus = Dataset(directory).documents.iloc[::share]
     with (into / "args-me.jsonl").open("w", encoding="utf-8") as file:
         for docno, conclusion, premise in zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True):
             file.write(json.dumps({"id": docno, "conclusion": conclusion, "premises": [{"text": premise}]}) + "\n")
@@ -84,12 +84,12 @@ def lines_of(directory: Path, into: Path, share: int) -> int:
 
 def halves_of_topics(directory: Path, into: Path) -> list[Path]:
     """Two inputs with the corpus of another and every second topic of it."""
-    topics, inputs = Input(directory).topics, []
+    topics, inputs = Dataset(directory).topics, []
     for half in range(2):
         place = into / f"half-{half}"
         place.mkdir(parents=True)
         write_topics(topics[half::2], place)
-        for file in corpus_files(directory):
+        for file in find_corpus_files(directory):
             (place / file.name).symlink_to(file.resolve())
         inputs.append(place)
     return inputs

@@ -10,8 +10,8 @@ import torch
 
 from submission.inference.enricher_checkpoint import open_enricher
 from submission.inference.enrichment import read
-from submission.models.enricher import Word
-from submission.paths import CHECKPOINTS
+from submission.models.enricher import TokenAnnotation
+from submission.paths import CHECKPOINT_DIR
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import collection_of
 
@@ -23,18 +23,18 @@ def tagging(directory: Path) -> Benchmark:
     """The shipped tagger; both sides begin with texts and give every word its tag."""
     premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
-    opened = open_enricher(CHECKPOINTS / "targer_essays")
-    tagger, reader = opened.enricher, opened.reader
+    opened = open_enricher(CHECKPOINT_DIR / "targer_essays")
+    tagger, reader = opened.enricher, opened.tokeniser
 
     @torch.inference_mode()
-    def one_by_one() -> Sequence[Sequence[Sequence[Word]]]:
-        return [[tagger.words([passage])[0] for passage in reader.passages(text)] for text in texts]
+    def one_by_one() -> Sequence[Sequence[Sequence[TokenAnnotation]]]:
+        return [[tagger.annotate([passage])[0] for passage in reader.split(text)] for text in texts]
 
     return Benchmark(
         name="targer",
         against="passage by passage",
         unit="words",
-        units=sum(len(passage) for text in texts for passage in reader.passages(text)),
+        units=sum(len(passage) for text in texts for passage in reader.split(text)),
         ours=lambda: read(texts, opened, torch.device("cpu")),
         baseline=one_by_one,
     )

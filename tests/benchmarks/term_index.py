@@ -8,11 +8,11 @@ from pathlib import Path
 
 import bm25s
 
-from submission.rankings import DEEPEST
+from submission.rankings import MAX_DEPTH
 from submission.retrieval.fields import texts_of
-from submission.retrieval.lexical import RM3, Dirichlet, searched
-from submission.retrieval.term_index import Settings, TermIndex, term_index
-from submission.storage.artifact_store import Kept
+from submission.retrieval.lexical import RM3, Dirichlet, search_all
+from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from submission.storage.artifact_store import ArtifactStore
 from tests.benchmarks.benchmark import Result
 from tests.benchmarks.synthetic_inputs import execution
 
@@ -23,14 +23,14 @@ ROUNDS = 3  # of all topics
 
 def terms(directory: Path, folder: Path) -> list[Result]:
     """Five lines. Both sides begin with the texts in memory and without stop words; ours ends on disk, and goes both ways."""
-    settings = Settings(stemmer="none")  # as shipped
+    settings = IndexSettings(stemmer="none")  # as shipped
     with execution(directory) as running:
-        queries, docnos = running.topics["query"].tolist(), running.documents.collection
-        collected = running.documents.texts(docnos).set_index("docno", drop=False)
+        queries, docnos = running.topics["query"].tolist(), running.documents.searchable_docnos
+        collected = running.documents.read_texts(docnos).set_index("docno", drop=False)
     texts, place = texts_of(collected, settings.fields), folder / "terms"
 
     def index_of() -> TermIndex:
-        return term_index(docnos, lambda some: collected.loc[some], settings, Kept(place, {}))
+        return load_or_build_term_index(docnos, lambda some: collected.loc[some], settings, ArtifactStore(place, {}))
 
     def baseline() -> None:
         bm25s.BM25().index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
@@ -41,7 +41,7 @@ def terms(directory: Path, folder: Path) -> list[Result]:
     size = sum(file.stat().st_size for file in place.iterdir()) / 1e9
 
     def answers(expansion: RM3 | None) -> float:
-        works = [lambda: searched(index, queries, MODEL, expansion, DEEPEST, "topics")] * (
+        works = [lambda: search_all(index, queries, MODEL, expansion, MAX_DEPTH, "topics")] * (
             ROUNDS + 1
         )  # the first: from the disk
         return len(queries) / min(map(_seconds, works))

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from submission.data.document_store import Documents
-from submission.storage.artifact_store import Kept
-from submission.storage.code_fingerprint import INDIFFERENT, closure, code_fingerprint, source_of
+from submission.data.document_store import DocumentStore
+from submission.storage.artifact_store import ArtifactStore
+from submission.storage.code_fingerprint import INDIFFERENT, code_fingerprint, dependency_files, module_file
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import SERVICES, Execution
 from tests.conftest import ROOT
@@ -53,35 +53,38 @@ class Keys:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.of_hash: dict[str, set[Path]] = {}
         self.of_store: dict[Path, set[Path]] = {}
-        self.indifferent = {source_of(module) for module in (*INDIFFERENT, *SERVICES)}
+        self.indifferent = {module_file(module) for module in (*INDIFFERENT, *SERVICES)}
         self.unkeyed: dict[str, set[Path]] = {}
         for name in KEYING:
             patch.setattr(import_module(f"submission.{name}"), "code_fingerprint", self.fingerprint)
         for name, maker in MAKERS.items():
             module = import_module(f"submission.{name}")
             patch.setattr(module, maker, self.checked(getattr(module, maker)))
-        place = Execution.place
+        place = Execution.open_collection_cache
 
-        def recorded(execution: Execution, name: str, *parts: str) -> Kept:
+        def recorded(execution: Execution, name: str, *parts: str) -> ArtifactStore:
             store = place(execution, name, *parts)
             self.of_store[store.directory] = {*self.documents, *(file for part in parts for file in self.of_hash.get(part, ()))}
             return store
 
-        patch.setattr(Execution, "place", recorded)
+        patch.setattr(Execution, "open_collection_cache", recorded)
 
     @property
     def documents(self) -> list[Path]:
-        return closure(Documents.__module__)
+        return dependency_files(DocumentStore.__module__)
 
     def fingerprint(self, *modules: str, shallow: tuple[str, ...] = ()) -> str:
         found = code_fingerprint(*modules, shallow=shallow)
-        self.of_hash[found] = {*closure(*modules, shallow=shallow), *(file for name in shallow if (file := source_of(name)))}
+        self.of_hash[found] = {
+            *dependency_files(*modules, shallow=shallow),
+            *(file for name in shallow if (file := module_file(name))),
+        }
         return found
 
     def checked(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(make)
         def wrapped(*arguments: Any, **named: Any) -> Any:
-            [store] = [one for one in arguments if isinstance(one, Kept)]
+            [store] = [one for one in arguments if isinstance(one, ArtifactStore)]
             files: set[Path] = set()
             with executed(files):
                 result = make(*arguments, **named)
@@ -98,7 +101,7 @@ def test_all_code_that_runs_is_in_the_key(
     keys, files = Keys(monkeypatch), set[Path]()
     execution = execute(topics, checkpoints=everything)
     with executed(files):
-        execution.lists(SYSTEMS[name].stage)
+        execution.get_ranking(SYSTEMS[name].stage)
     assert keys.unkeyed
     assert not {store: {str(file.relative_to(ROOT)) for file in files} for store, files in keys.unkeyed.items() if files}
     assert {file.name for file in files} >= {"lists.py"}

@@ -9,28 +9,29 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.batching import Padded, PaddedPairs, pad
+from submission.inference.batching import PaddedTexts, TokenisedPairs
 from submission.inference.pair_scoring import score_pairs
-from submission.models.layers import distinct
+from submission.models.layers import find_unique_tokens
+from submission.models.padding import pad
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.models.rankers import find, names
-from tests.conftest import BERT as TINY
-from tests.conftest import SMALL
-from training.fitting.pairwise_losses import hinge
+from tests.conftest import TINY_BERT as TINY
+from tests.conftest import TINY_CONFIGS
+from training.fitting.pairwise_losses import hinge_loss
 
 VOCABULARY = 60
 # 17 document positions per chunk: most documents below have several chunks
 BERT = {**TINY, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
 
-VARIANTS = {"gru with interaction": ("gru", {**SMALL["gru"], "interaction": True})}
+VARIANTS = {"gru with interaction": ("gru", {**TINY_CONFIGS["gru"], "interaction": True})}
 
 
 def build(name: str, seed: int = 0) -> Ranker:
     """Build a small network with random vectors, in evaluation mode; CEDR-DRMM in float64, where no similarity changes bins."""
     torch.manual_seed(seed)
-    name, fields = VARIANTS.get(name, (name, SMALL.get(name, {})))
+    name, fields = VARIANTS.get(name, (name, TINY_CONFIGS.get(name, {})))
     ranker_class = find(name)
-    if ranker_class.reads == "pieces":
+    if ranker_class.token_unit == "pieces":
         ranker = ranker_class(ranker_class.Config(bert=BERT, cls=2, sep=3)).eval()
         return ranker.double() if "drmm" in name else ranker
     ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **fields))
@@ -96,7 +97,7 @@ def test_the_documents_of_a_topic_have_the_scores_of_their_pairs(name: str, quer
     ranker = build(name)
     assert isinstance(ranker, TopicRanker)
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
-    score = ranker.prepare(pad([[9, 8], query, [3]])[0])
+    score = ranker.prepare_queries(pad([[9, 8], query, [3]])[0])
     actual = score(*pad([query]), *pad(documents))
     assert actual.shape == (len(documents),)
     near(actual, ranker(*pad([query] * len(documents)), *pad(documents)))
@@ -110,16 +111,16 @@ def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) ->
     ranker = build(name)
     assert isinstance(ranker, SiameseRanker)
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else [])]
-    actual = ranker.represent_many(*pad(documents))
+    actual = ranker.encode_batch(*pad(documents))
     assert longest < 4 or actual.abs().max() > 0.01
-    near(actual, torch.cat([ranker.represent(*pad([document])) for document in documents]))
-    near(ranker.represent_many(*widen(pad(documents), 7)), actual)
+    near(actual, torch.cat([ranker.encode(*pad([document])) for document in documents]))
+    near(ranker.encode_batch(*widen(pad(documents), 7)), actual)
 
 
 @torch.no_grad()
 def test_unknown_words_do_not_match_each_other(name: str) -> None:
     ranker = build(name)
-    if name.startswith("gru") or ranker.reads == "pieces":
+    if name.startswith("gru") or ranker.token_unit == "pieces":
         pytest.skip("does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
     near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
@@ -131,11 +132,11 @@ def test_an_explanation_sums_to_the_score(name: str, query: list[int], document:
     ranker = build(name)
     pair = (*pad([query]), *pad([document]))
     actual = ranker.explain(*pair)
-    total = torch.tensor(sum(part.value for part in actual.parts))
-    near(total if actual.output is None else actual.output(total), ranker(*pair)[0].float())
-    for part in actual.parts:
-        assert part.query is None or 0 <= part.query < max(1, len(query))
-        assert all(0 <= position < max(1, len(document)) for position in part.document)
+    total = torch.tensor(sum(part.value for part in actual.contributions))
+    near(total if actual.activation is None else actual.activation(total), ranker(*pair)[0].float())
+    for part in actual.contributions:
+        assert part.query_position is None or 0 <= part.query_position < max(1, len(query))
+        assert all(0 <= position < max(1, len(document)) for position in part.document_positions)
 
 
 def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: str) -> None:
@@ -153,7 +154,7 @@ def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: st
 
 def test_padding_and_unknown_are_not_trained(name: str) -> None:
     ranker = build(name)
-    if ranker.reads == "pieces":
+    if ranker.token_unit == "pieces":
         pytest.skip("all word pieces are known")
     if "embedding.weight" not in dict(ranker.named_parameters()):
         pytest.skip("word embeddings are frozen")
@@ -187,12 +188,12 @@ def test_it_learns_ten_pairs(name: str) -> None:
     queries = [[2 + i, 12 + i, 22 + i] for i in range(10)]
     related = [[40 + i % 5, *query, 45, 46] for i, query in enumerate(queries)]
     unrelated = [[40 + i % 5, 30 + i % 10, 50 + i % 9, 45, 47] for i in range(10)]
-    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01 if ranker.reads == "words" else 0.002)
+    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01 if ranker.token_unit == "words" else 0.002)
     score: Callable[[list[list[int]]], Tensor] = lambda documents: ranker(*pad(queries), *pad(documents))  # noqa: E731
     for _ in range(15):
         for _ in range(20):
             optimiser.zero_grad()
-            hinge(score(related), score(unrelated), 1.0).backward()
+            hinge_loss(score(related), score(unrelated), 1.0).backward()
             optimiser.step()
         ranker.eval()
         with torch.no_grad():
@@ -221,7 +222,7 @@ def test_networks_of_the_thesis_have_its_dropout() -> None:
 
 
 def test_distinct_words_and_padding() -> None:
-    ids, index = distinct(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
+    ids, index = find_unique_tokens(torch.tensor([[7, 5, 7], [2, 5, 9]]), 10)
     assert ids.tolist() == [0, 2, 5, 7, 9]
     assert index.tolist() == [[3, 2, 3], [1, 2, 4]]
 
@@ -230,7 +231,11 @@ def test_each_ranker_is_scored_in_its_own_way_and_gives_what_forward_gives(name:
     ranker = build(name)
     queries, premises = texts(1, 3, 10), [[], *texts(2, 30, 40)]
     query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(31)))
-    actual = score_pairs(ranker, PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.device("cpu"))
+    actual = score_pairs(
+        ranker,
+        TokenisedPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), query, premise),
+        torch.device("cpu"),
+    )
     assert actual.dtype == np.float32
     with torch.no_grad():
         expected = ranker(*pad([queries[row] for row in query]), *pad([premises[row] for row in premise]))
@@ -241,7 +246,11 @@ def test_the_number_of_threads_changes_no_bit(name: str) -> None:
     ranker = build(name)
     queries, premises = texts(1, 3, 10), texts(2, 120, 60)
     query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(120)))
-    pairs, before, actual = PaddedPairs(Padded.of(queries), Padded.of(premises), query, premise), torch.get_num_threads(), []
+    pairs, before, actual = (
+        TokenisedPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), query, premise),
+        torch.get_num_threads(),
+        [],
+    )
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)

@@ -12,23 +12,23 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.data.dataset import Input
-from submission.engine.base import CPU, HERE, Here, P, R
+from submission.data.dataset import Dataset
+from submission.engine.base import CPU, LOCAL_ENGINE, Item, LocalEngine, Result
 from submission.models.bert import BERTRanker
 from submission.models.ranker import Ranker
-from submission.paths import CHECKPOINTS
-from submission.rankings import COLUMNS, refuse_faulty
+from submission.paths import CHECKPOINT_DIR
+from submission.rankings import COLUMNS, validate_rankings
 from submission.retrieval import dense, latent, term_index
 from submission.search.corpus import Corpus
-from submission.search.searcher import Searcher, Wish
-from submission.storage.cache_directory import Work
+from submission.search.searcher import Searcher, SearchOptions
+from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.conclusion_bm25 import Conclusions
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.conclusion_bm25 import ConclusionStage
 from submission.systems.enrichment import Enrichment
-from submission.systems.execution import Execution, Stage, walk
-from submission.systems.lexical import Lexical
-from tests.conftest import with_topics
+from submission.systems.execution import Execution, Stage, iter_components
+from submission.systems.lexical import LexicalStage
+from tests.conftest import copy_with_topics
 
 Execute = Callable[..., Execution]
 
@@ -41,9 +41,9 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def execution(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
     """What all are compared with: it makes each list once."""
-    directory = with_topics(corpus, tmp_path_factory.mktemp("input") / "input")
-    with Work(None, directory) as work:
-        yield Execution(Input(directory), Checkpoints(everything), CPU, work)
+    directory = copy_with_topics(corpus, tmp_path_factory.mktemp("input") / "input")
+    with CacheDirectory(None, directory) as work:
+        yield Execution(Dataset(directory), CheckpointStore(everything), CPU, work)
 
 
 def handed_over(execution: Execution, directory: Path) -> Path:
@@ -59,25 +59,27 @@ def handed_over(execution: Execution, directory: Path) -> Path:
 
 
 def test_lists_have_their_form(name: str, execution: Execution) -> None:
-    lists = execution.lists(SYSTEMS[name].stage)
+    lists = execution.get_ranking(SYSTEMS[name].stage)
     assert lists.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in lists.dtypes] == ["object", "object", "int64", "float64"]
-    refuse_faulty(lists, execution.topics, execution.documents.unknown(lists["docno"]))
-    assert set(lists["docno"]) <= set(execution.documents.collection)
+    validate_rankings(lists, execution.topics, execution.documents.find_unknown(lists["docno"]))
+    assert set(lists["docno"]) <= set(execution.documents.searchable_docnos)
     assert set(lists["qid"]) == set(execution.topics["qid"])
 
 
 def test_another_execution_gives_the_same_bits(name: str, execution: Execution, execute: Execute) -> None:
     again = execute(execution.input.directory, checkpoints=execution.checkpoints.directory)
     stage = SYSTEMS[name].stage
-    pd.testing.assert_frame_equal(again.lists(stage), execution.lists(stage), check_exact=True)
-    assert again.key(stage) == execution.key(stage)
+    pd.testing.assert_frame_equal(again.get_ranking(stage), execution.get_ranking(stage), check_exact=True)
+    assert again.compute_cache_key(stage) == execution.compute_cache_key(stage)
 
 
-class Elsewhere(Here):
+class Elsewhere(LocalEngine):
     """As other processes compute: all that they get and give is pickled, and the last part comes first."""
 
-    def map(self, function: Callable[[P], R], parts: Iterable[tuple[int, P]], device: torch.device) -> Iterator[tuple[int, R]]:
+    def map(
+        self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
+    ) -> Iterator[tuple[int, Result]]:
         handed_out = [pickle.dumps((function, number, part)) for number, part in parts]
         for pickled in handed_out[::-1]:
             unpickled, number, part = pickle.loads(pickled)
@@ -93,43 +95,45 @@ def test_where_its_parts_are_computed_changes_no_bit(
     for module in (dense, latent, term_index):
         monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
-    here, elsewhere = (execute(directory, checkpoints=checkpoints, engine=engine) for engine in (HERE, Elsewhere()))
-    pd.testing.assert_frame_equal(elsewhere.lists(stage), here.lists(stage), check_exact=True)
-    assert elsewhere.key(stage) == here.key(stage)  # what one has begun the other goes on with
+    here, elsewhere = (execute(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, Elsewhere()))
+    pd.testing.assert_frame_equal(elsewhere.get_ranking(stage), here.get_ranking(stage), check_exact=True)
+    assert elsewhere.compute_cache_key(stage) == here.compute_cache_key(stage)  # what one has begun the other goes on with
 
 
 def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:
-    lists = execution.lists(SYSTEMS[name].stage)
+    lists = execution.get_ranking(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
     found = SYSTEMS[name].stage.scores(execution, pairs[["qid", "docno"]].reset_index(drop=True))
     np.testing.assert_allclose(found, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
 def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Execution) -> None:
-    listed, stage = execution.lists(SYSTEMS[name].stage), SYSTEMS[name].stage
-    corpus = Corpus.of_directory(execution.input.directory)
-    exact = all(isinstance(part, Lexical | Conclusions | Enrichment) for part in walk(stage))
+    listed, stage = execution.get_ranking(SYSTEMS[name].stage), SYSTEMS[name].stage
+    corpus = Corpus.from_directory(execution.input.directory)
+    exact = all(isinstance(part, LexicalStage | ConclusionStage | Enrichment) for part in iter_components(stage))
     with Searcher(corpus, execution.checkpoints, CPU) as searcher:
-        asked = searcher.lists(stage, execution.topics)
+        asked = searcher.rank(stage, execution.topics)
         pd.testing.assert_frame_equal(asked, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
         for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-            [answered] = searcher.ask(query, [SYSTEMS[name]], Wish(5, lambda system, docno: True, shaded=True)).systems
+            [answered] = searcher.search(
+                query, [SYSTEMS[name]], SearchOptions(5, lambda system, docno: True, highlight=True)
+            ).systems
             own = listed[listed["qid"] == qid]
-            assert (answered.error, answered.size) == (None, len(own))
-            assert [found.docno for found in answered.found] == own["docno"].tolist()[:5]
-            scores = [found.score for found in answered.found]
+            assert (answered.error, answered.total) == (None, len(own))
+            assert [found.docno for found in answered.hits] == own["docno"].tolist()[:5]
+            scores = [found.score for found in answered.hits]
             np.testing.assert_allclose(scores, own["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
-            assert scores == pytest.approx([found.explained.score for found in answered.found if found.explained], abs=1e-5)
+            assert scores == pytest.approx([found.explanation.score for found in answered.hits if found.explanation], abs=1e-5)
 
 
 def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, execute: Execute, tmp_path: Path) -> None:
     run = handed_over(execution, tmp_path)
     given = execute(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
-    assert given.given is not None
-    listed = given.lists(SYSTEMS[name].stage)
-    refuse_faulty(listed, given.topics, set())
+    assert given.supplied_ranking is not None
+    listed = given.get_ranking(SYSTEMS[name].stage)
+    validate_rankings(listed, given.topics, set())
     pairs = ["qid", "docno"]
-    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, given.given[pairs].to_numpy()))
+    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, given.supplied_ranking[pairs].to_numpy()))
     if name != "bm25":  # the list as it is
         scores = SYSTEMS[name].stage.scores(given, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
@@ -137,7 +141,7 @@ def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, execute
 
 def test_explanations_sum(name: str, execution: Execution, execute: Execute) -> None:
     stage = SYSTEMS[name].stage
-    for qid, own in execution.lists(stage).groupby("qid"):
+    for qid, own in execution.get_ranking(stage).groupby("qid"):
         alone = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
         explain(stage, alone, own.head(2))
 
@@ -147,9 +151,11 @@ def explain(stage: Stage, alone: Execution, rows: pd.DataFrame) -> None:
     for row in rows.itertuples():
         found = stage.explain(alone, row.qid, row.docno)
         assert found.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
-        total = sum(part.value for part in found.parts)
-        assert (total if found.output is None else found.output(total)) == pytest.approx(found.score, rel=1e-4, abs=1e-4)
-        assert found.parts
+        total = sum(part.value for part in found.contributions)
+        assert (total if found.activation is None else found.activation(total)) == pytest.approx(
+            found.score, rel=1e-4, abs=1e-4
+        )
+        assert found.contributions
 
 
 def test_what_is_finished_is_taken_up(
@@ -179,7 +185,7 @@ def test_without_its_checkpoints_it_says_which(
     all_checkpoints: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    needed = [part.checkpoint for part in walk(SYSTEMS[name].stage) if part.checkpoint]
+    needed = [part.checkpoint for part in iter_components(SYSTEMS[name].stage) if part.checkpoint]
     if not needed:
         pytest.skip("it needs none")
     shutil.rmtree(all_checkpoints / needed[0])
@@ -188,6 +194,6 @@ def test_without_its_checkpoints_it_says_which(
 
 
 def test_the_checkpoints_are_those_of_the_catalogue() -> None:
-    needed = {part.checkpoint for system in SYSTEMS.values() for part in walk(system.stage) if part.checkpoint}
-    there = {path.name for path in CHECKPOINTS.iterdir() if (path / "config.json").exists()}
+    needed = {part.checkpoint for system in SYSTEMS.values() for part in iter_components(system.stage) if part.checkpoint}
+    there = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
     assert there == needed

@@ -14,7 +14,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from submission.systems.execution import Execution
-from tests.conftest import BERT, contents, tiny_tokenizer
+from tests.conftest import TINY_BERT, file_contents, tiny_tokenizer
 from training.__main__ import main
 from training.fitting import training_loop
 
@@ -37,7 +37,7 @@ def write_encoder(folder: Path, **settings: float) -> Path:
     """Write a two-block BERT over letters and a few words."""
     tokenizer = tiny_tokenizer()
     torch.manual_seed(0)
-    sizes = {**BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
+    sizes = {**TINY_BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
     BertModel(BertConfig(**sizes, **settings)).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
@@ -79,7 +79,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:
         fit()
         checkpoint, run = work / "checkpoints" / name, work / "fit" / name
-        whole = contents(work / "checkpoints")
+        whole = file_contents(work / "checkpoints")
         assert checkpoint.exists()
         shutil.rmtree(run)
         shutil.rmtree(checkpoint)
@@ -98,7 +98,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         assert (run / "state.pt").exists()
         logged = len((run / "log.jsonl").read_text().splitlines())
         fit()
-        assert contents(work / "checkpoints") == whole
+        assert file_contents(work / "checkpoints") == whole
         return logged
 
     return check

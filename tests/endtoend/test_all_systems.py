@@ -20,21 +20,21 @@ from tira.check_format import check_format
 
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
-from submission.fusion.regression import Regression
-from submission.inference.probe import PAIRS, UNIFIED_PAIRS
-from submission.signals import CODES
-from submission.storage.cache_directory import Work
+from submission.fusion.regression import RegressionEnsemble
+from submission.inference.probe import PROBE_PAIRS, UNICODE_PROBE_PAIRS
+from submission.signals import SIGNAL_EXIT_CODES
+from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
+from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from submission.text import tokenisers
-from tests.conftest import ROOT, contents, write_tiny
+from tests.conftest import ROOT, file_contents, write_tiny_ranker
 from tests.endtoend.conftest import Capture, Log, RankAll, Refused
 from training.__main__ import main as training
 
 
 def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: Capture) -> None:
-    ensemble = read_config(everything / "ensemble", Regression)
-    assert [member.name for member in ensemble.members] == [*NETWORKS, "snrm"]
+    ensemble = read_config(everything / "ensemble", RegressionEnsemble)
+    assert [member.name for member in ensemble.members] == [*RERANKERS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
     assert json.loads((everything / "ensemble" / "metrics.json").read_text())["pairs"] == 250
     assert submission(["systems", "--checkpoints", str(everything)]) == 0
@@ -46,7 +46,7 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
 ) -> None:
     assert rank_all() == 0
     out = tmp_path / "out"
-    assert set(contents(out)) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
+    assert set(file_contents(out)) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
     for name in SYSTEMS:
         (tmp_path / name).mkdir()
         shutil.copy(out / f"aragorn-{name}.txt", tmp_path / name / "run.txt")
@@ -54,8 +54,8 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
         assert "correct format" in message
     assert len({(out / f"aragorn-{name}.txt").read_text().replace(name, "") for name in SYSTEMS}) == len(SYSTEMS)
 
-    ensemble = read_config(all_checkpoints / "ensemble", Regression)
-    runs = {name: read_run(out / f"aragorn-{name}.txt") for name in (*ENSEMBLE, "ensemble")}
+    ensemble = read_config(all_checkpoints / "ensemble", RegressionEnsemble)
+    runs = {name: read_run(out / f"aragorn-{name}.txt") for name in (*ENSEMBLE_MEMBERS, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
     for pair in set().union(*lists):
@@ -70,12 +70,12 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
     assert set(runs["ensemble"]["qid"]) == {"1", "2", "3"}
     assert rank_all("alone", "--system", "ensemble") == 0
     name = "aragorn-ensemble.txt"
-    assert set(contents(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
+    assert set(file_contents(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
     assert (tmp_path / "alone" / name).read_bytes() == (out / name).read_bytes()
 
     assert training(["analyse", str(out)]) == 0
     tables = {"jaccard.csv", "jaccard.png", "spearman.csv", "spearman.png", "spearman-topics.csv"}
-    assert set(contents(out / "analysis")) == tables
+    assert set(file_contents(out / "analysis")) == tables
     jaccard = pd.read_csv(out / "analysis" / "jaccard.csv", index_col=0)
     assert sorted(jaccard.index) == sorted(SYSTEMS)
     assert (jaccard.to_numpy().diagonal() == 1).all()
@@ -98,11 +98,11 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     whole = probe.read_bytes()
     probe.write_text("[]")
     assert rank_all() == 6
-    runs = {name for name in contents(tmp_path / "out") if name.startswith("aragorn-")}
+    runs = {name for name in file_contents(tmp_path / "out") if name.startswith("aragorn-")}
     assert runs == {f"aragorn-{name}.txt" for name in SYSTEMS if name not in ("drmm", "ensemble")}
     assert "ensemble: failed" in caplog.text
     probe.write_bytes(whole)
-    write_tiny(all_checkpoints, "gru", seed=99)
+    write_tiny_ranker(all_checkpoints, "gru", seed=99)
     assert rank_all("newer", "--system", "gru", "--system", "ensemble") == 6
     assert "fitted with other checkpoints of gru;" in caplog.text
 
@@ -115,11 +115,11 @@ def test_aggregate_names_all_missing_networks(everything: Path, prepared: Path, 
 
 def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    original = tokenisers.premise_words
+    original = tokenisers.tokenise_premise
     monkeypatch.setattr(tokenisers, "premise_words", lambda text, rule: read.append(text) or original(text, rule))
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
     assert rank_all("out", *flags) == 0
-    probes = PAIRS + UNIFIED_PAIRS  # each checkpoint's own
+    probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # each checkpoint's own
     assert len(read) - 4 * len(probes) == len(set(read)) - len(probes)
 
 
@@ -131,16 +131,16 @@ def test_kept_parts_and_indexes_are_used_again(
     for made in ("lists.dumps", "systems.neural.score", "retrieval.latent._build", "input.args_me.read_documents"):
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again …
     assert rank_all("second", *flags) == 0
-    assert contents(tmp_path / "second") == contents(tmp_path / "first")
-    write_tiny(all_checkpoints, "knrm", seed=50)  # … but for another checkpoint
+    assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")
+    write_tiny_ranker(all_checkpoints, "knrm", seed=50)  # … but for another checkpoint
     assert rank_all("third", *flags) == 6
-    assert "aragorn-snrm.txt" in contents(tmp_path / "third")
-    assert "aragorn-knrm.txt" not in contents(tmp_path / "third")
+    assert "aragorn-snrm.txt" in file_contents(tmp_path / "third")
+    assert "aragorn-knrm.txt" not in file_contents(tmp_path / "third")
 
 
 def test_a_work_is_of_one_process_and_mixes_no_inputs(rank_all: RankAll, topics: Path, tmp_path: Path, capsys: Capture) -> None:
     work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
-    with Work(tmp_path / "work", tmp_path):
+    with CacheDirectory(tmp_path / "work", tmp_path):
         assert rank_all("first", *work) == 5
     assert "in use by another process" in capsys.readouterr().err
     assert rank_all("first", *work) == 0
@@ -148,7 +148,7 @@ def test_a_work_is_of_one_process_and_mixes_no_inputs(rank_all: RankAll, topics:
     file.write_text(file.read_text().replace("topicaa", "topicab"))
     assert rank_all("second", *work) == 0
     assert rank_all("fresh", *work[2:]) == 0
-    assert contents(tmp_path / "second") == contents(tmp_path / "fresh") != contents(tmp_path / "first")
+    assert file_contents(tmp_path / "second") == file_contents(tmp_path / "fresh") != file_contents(tmp_path / "first")
 
 
 FORKING = """
@@ -174,8 +174,8 @@ def test_killed_at_random_moments_and_started_again(topics: Path, all_checkpoint
     ) as server:  # fmt: skip
         ended = _kill_many_times(server, topics, all_checkpoints, tmp_path)
     assert server.returncode == 0
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert {-signal.SIGKILL, *CODES.values()} <= set(ended)
+    assert file_contents(tmp_path / "killed") == file_contents(tmp_path / "whole")
+    assert {-signal.SIGKILL, *SIGNAL_EXIT_CODES.values()} <= set(ended)
 
 
 def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[int]:
@@ -206,7 +206,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
             shutil.rmtree(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed-work")
         until, wait = moments.randint(files("killed") + 1, total - 2), moments.uniform(0, 0.1)
-        ended.append(rank("killed", until, wait, (signal.SIGKILL, *CODES)[number % 3]))
+        ended.append(rank("killed", until, wait, (signal.SIGKILL, *SIGNAL_EXIT_CODES)[number % 3]))
         for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # whole, or not there
             assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes()
     assert rank("killed") == 0
@@ -226,7 +226,7 @@ def test_a_disk_that_fills_up_ends_in_an_error_and_goes_on_when_there_is_room(
             error = capsys.readouterr().err.splitlines()[-1]
             assert "cannot be written" in error
             assert "free disk space or choose another" in error
-        finished.append({name for name in contents(tmp_path / "out") if name.startswith("aragorn-")})
+        finished.append({name for name in file_contents(tmp_path / "out") if name.startswith("aragorn-")})
         assert finished[-2] <= finished[-1]
     assert codes == [5, 5, 5, 0]
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert file_contents(tmp_path / "out") == file_contents(tmp_path / "whole")

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.data.topics import topic_files
-from submission.inference.batching import pad
+from submission.data.topics import find_topic_files
+from submission.models.padding import pad
 from tests.benchmarks import (
     bert,
     bfloat16,
@@ -31,7 +31,7 @@ from tests.benchmarks import (
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.benchmark import Benchmark, Result, compare, seconds
 from tests.benchmarks.synthetic_inputs import full_size, halves_of_topics, part_of
-from tests.conftest import ROOT, SAMPLE, topics_of
+from tests.conftest import ROOT, SAMPLE, load_topics
 
 
 def test_a_ratio_is_of_medians() -> None:
@@ -114,7 +114,7 @@ def test_inputs_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
     assert all(0.1 < peak < 1 for peak in kept.seconds["peaks"])
     half = part_of(full, tmp_path / "half", 0.5)
     assert len(json.loads((half / "args-me.json").read_text())["arguments"]) == 600
-    topics = [set(topics_of(topic_files(place))["qid"]) for place in halves_of_topics(full, tmp_path / "halves")]
+    topics = [set(load_topics(find_topic_files(place))["qid"]) for place in halves_of_topics(full, tmp_path / "halves")]
     assert [len(part) for part in topics] == [8, 7]
     assert not topics[0] & topics[1]
 

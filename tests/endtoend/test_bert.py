@@ -14,10 +14,10 @@ from tokenizers import Tokenizer
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
-from submission.inference.pretrained import Pretrained
+from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import open_checkpoint
 from submission.models.rankers.vanilla_bert import VanillaBERT
-from submission.text.tokenisers import Lengths, PieceTokeniser
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import Refused
 from training.__main__ import main
 
@@ -104,7 +104,7 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_o
     assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
     assert stored["linear.weight"].dtype == torch.float32
     opened = open_checkpoint(checkpoint).ranker.state_dict()
-    first = Pretrained(encoder.name).tensors()
+    first = PretrainedEncoder(encoder.name).load_encoder_weights()
     same = {name for name, tensor in first.items() if torch.equal(tensor, opened[name])}
     assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
     changed = "encoder.bert.encoder.layer.1.output.dense.weight"
@@ -131,7 +131,9 @@ def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refus
     checkpoint = work / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
     opened = open_checkpoint(checkpoint).ranker.state_dict()
-    assert all(torch.equal(opened[name], tensor) for name, tensor in Pretrained(encoder.name).tensors().items())
+    assert all(
+        torch.equal(opened[name], tensor) for name, tensor in PretrainedEncoder(encoder.name).load_encoder_weights().items()
+    )
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["cosine of the encoder"]
     assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
@@ -154,22 +156,22 @@ def test_a_folder_without_an_encoder_or_with_no_bert(work: Path, encoder: Path, 
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
-        Pretrained(encoder.name).config(-1)
+        PretrainedEncoder(encoder.name).get_encoder_config(-1)
     (encoder / "tokenizer.json").unlink()
     recipe = write_recipe(tmp_path, "vanilla_bert")
     refused(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work)
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
-        Pretrained("nowhere")
+        PretrainedEncoder("nowhere")
 
 
 def test_the_default_encoder_is_the_pinned_packages_and_reads_texts_as_it_does() -> None:
-    pretrained = Pretrained("all-MiniLM-L6-v2")
+    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-    config = pretrained.config(frozen=3)
+    config = pretrained.get_encoder_config(frozen=3)
     assert (config["cls"], config["sep"]) == (101, 102)
     assert (config["bert"]["num_hidden_layers"], config["bert"]["hidden_size"]) == (6, 384)
-    pieces = PieceTokeniser(Tokenizer.from_file(str(pretrained.folder / "tokenizer.json")), Lengths(5, 4))
-    ids = pieces.query("Should teachers get tenure? See http://example.org/x")
+    pieces = WordPieceTokeniser(Tokenizer.from_file(str(pretrained.folder / "tokenizer.json")), MaxLengths(5, 4))
+    ids = pieces.encode_query("Should teachers get tenure? See http://example.org/x")
     assert ids == [2323, 5089, 2131, 7470, 1029]
-    assert pieces.premise("http://example.org Should teachers get tenure?") == ids[:4]
-    assert pieces.premise("") == []
+    assert pieces.encode_premise("http://example.org Should teachers get tenure?") == ids[:4]
+    assert pieces.encode_premise("") == []

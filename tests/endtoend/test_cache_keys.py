@@ -13,7 +13,7 @@ import pytest
 from submission.__main__ import main
 from submission.storage import code_fingerprint
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, with_topics
+from tests.conftest import ROOT, copy_with_topics
 
 FUTURE = "from __future__ import annotations\n"
 EDIT = FUTURE, f"{FUTURE}ADDED = 1\n"
@@ -49,7 +49,7 @@ class Kept:
 def kept(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     directory = tmp_path_factory.mktemp("keys")
     shutil.copytree(ROOT / "submission", directory / "submission", ignore=shutil.ignore_patterns("__pycache__", "sample"))
-    given = with_topics(corpus, directory / "input")
+    given = copy_with_topics(corpus, directory / "input")
     command = ["rank", "-i", str(given), "--checkpoints", str(everything), "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_fingerprint, "ROOT", directory)

@@ -12,17 +12,17 @@ import yaml
 
 from submission.__main__ import main
 from submission.data.runs import read_run
-from submission.fusion.regression import Member, Regression
-from submission.rankings import cut, ranked
-from submission.systems.catalogue import CONCLUSIONS, MEMBERS, SYSTEMS, System
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.ensemble import Ensemble
+from submission.fusion.regression import RegressionEnsemble, RegressionMember
+from submission.rankings import rank_by_score, truncate_rankings
+from submission.systems.catalogue import CONCLUSION_BM25, FUSION_CANDIDATES, SYSTEMS, System
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import Execution, Stage
-from submission.systems.explanation import Explained, Row
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.latent import Latent
-from submission.systems.neural import Rerank
+from submission.systems.neural import RerankStage
 from tests.endtoend.conftest import Capture, Execute, RankAll
-from training.fusion.ensemble import write_regression
+from training.fusion.ensemble import save_regression
 
 
 @dataclass(frozen=True)
@@ -30,35 +30,35 @@ class Longest(Stage):
     checkpoint = None
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.collection}), how="cross")
-        return ranked(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos}), how="cross")
+        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
 
     def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        premises = execution.documents.texts(set(pairs["docno"])).set_index("docno")["premise"]
+        premises = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
         return pairs["docno"].map(premises.str.len()).to_numpy(float)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explained:
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         score = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
-        return Explained(score, "sum of these contributions", [Row(score, "characters")])
+        return ScoreExplanation(score, "sum of these contributions", [ExplanationRow(score, "characters")])
 
 
 @pytest.fixture
 def new(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
-    again = Rerank(Latent("snrm"), "knrm")
-    both = Ensemble((("longest", Longest()), ("snrm_knrm", again)), "both")
+    again = RerankStage(Latent("snrm"), "knrm")
+    both = EnsembleStage((("longest", Longest()), ("snrm_knrm", again)), "both")
     for system in (
         System("longest", Longest(), "The longest premises first."),
         System("snrm_knrm", again, "KNRM over SNRM's documents."),
         System("both", both, "A regression over the two."),
     ):
         monkeypatch.setitem(SYSTEMS, system.name, system)
-    made_with = both.made_with(Checkpoints(all_checkpoints))
+    made_with = both.get_member_checkpoints(CheckpointStore(all_checkpoints))
     members = (
-        Member("longest", made_with["longest"], 0.75, 0.0, 400.0),
-        Member("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
+        RegressionMember("longest", made_with["longest"], 0.75, 0.0, 400.0),
+        RegressionMember("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
     )
-    write_regression(all_checkpoints / "both", Regression("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
+    save_regression(all_checkpoints / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
 
 
 NEW = ["longest", "snrm_knrm", "both"]
@@ -125,19 +125,19 @@ def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute
             return lists.assign(rank=7) if self.name == "faulty" else lists
 
     execution = execute(topics)
-    first = execution.lists(Counted())
-    assert execution.lists(Counted()) is first
-    execution.lists(Counted("b"))
-    assert execution.key(Counted("b")) != execution.key(Counted())
+    first = execution.get_ranking(Counted())
+    assert execution.get_ranking(Counted()) is first
+    execution.get_ranking(Counted("b"))
+    assert execution.compute_cache_key(Counted("b")) != execution.compute_cache_key(Counted())
     for _ in range(2):
         with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
-            execution.lists(Counted("faulty"))
+            execution.get_ranking(Counted("faulty"))
     assert made == ["a", "b", "faulty"]
 
 
 def test_names_that_cannot_end_a_tag_are_refused() -> None:
     with pytest.raises(ValueError, match="invalid system name 'my-system'"):
-        System("my-system", CONCLUSIONS, "x")
+        System("my-system", CONCLUSION_BM25, "x")
 
 
 def test_networks_over_the_documents_of_another_system(
@@ -149,13 +149,15 @@ def test_networks_over_the_documents_of_another_system(
     flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]
     assert rank_all("again", *flags, *(flag for name in networks for flag in ("--system", name))) == 0
     execution = execute(topics, checkpoints=all_checkpoints)
-    pairs = cut(execution.lists(MEMBERS["dirichlet"]), 20)[["qid", "docno"]]
+    pairs = truncate_rankings(execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), 20)[["qid", "docno"]]
     for name in networks:
-        stage = Rerank(MEMBERS["dirichlet"], name)
-        expected = ranked(pairs.assign(score=stage.scores(execution, pairs)), execution.topics)
+        stage = RerankStage(FUSION_CANDIDATES["dirichlet"], name)
+        expected = rank_by_score(pairs.assign(score=stage.scores(execution, pairs)), execution.topics)
         found = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
         both = found.merge(expected, on=["qid", "docno"])
         assert len(both) == len(found) == len(expected) > 40
         np.testing.assert_allclose(both["score_x"], both["score_y"], rtol=0, atol=1e-5)
         # As a member of a fusion it is nothing new: a network scores a pair, whatever it re-ranks otherwise.
-        np.testing.assert_allclose(MEMBERS[name].scores(execution, pairs), stage.scores(execution, pairs), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            FUSION_CANDIDATES[name].scores(execution, pairs), stage.scores(execution, pairs), rtol=0, atol=1e-5
+        )

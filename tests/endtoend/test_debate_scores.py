@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.rankings import cut
+from submission.rankings import truncate_rankings
 from submission.systems import cluster_score
-from submission.systems.catalogue import MEMBERS
-from submission.systems.cluster_score import ClusterScore, debate_of
+from submission.systems.catalogue import FUSION_CANDIDATES
+from submission.systems.cluster_score import ClusterScoreStage, parse_debate_id
 from tests.conftest import argument
 from tests.endtoend.conftest import Execute
 
-SEARCH = MEMBERS["bm25_arguments"]
-STAGE = ClusterScore(SEARCH)
+SEARCH = FUSION_CANDIDATES["bm25_arguments"]
+STAGE = ClusterScoreStage(SEARCH)
 FILLER = "a text of enough words to be ranked among all those that nobody asked for today"
 
 
@@ -44,15 +44,15 @@ def test_the_debate_of_an_argument() -> None:
         ("Sa-A0", "Sa"),
         ("c67482ba-2019-04-18T13:32:05Z-00000-000", "c67482ba"),
     ):
-        assert debate_of(docno) == debate
+        assert parse_debate_id(docno) == debate
     for docno in ("mine-1", "Sa-1", "c67482ba-2019"):
-        assert debate_of(docno) == docno
+        assert parse_debate_id(docno) == docno
 
 
 def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, directory: Path) -> None:
     execution = execute(directory)
-    of_search = execution.lists(SEARCH).set_index(["qid", "docno"])["score"]
-    found = execution.lists(STAGE).set_index(["qid", "docno"])["score"]
+    of_search = execution.get_ranking(SEARCH).set_index(["qid", "docno"])["score"]
+    found = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]
     assert set(found.index) == set(of_search.index)
     zoos = of_search["1"]
     expected = {docno: zoos[["Sa-A1", "Sa-A2", "Sa-A3"]].mean() for docno in ("Sa-A1", "Sa-A2", "Sa-A3")}
@@ -65,18 +65,18 @@ def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, 
     alone = execute(directory, qid="1")
     for docno, others in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
         explained = STAGE.explain(alone, "1", docno)
-        assert {part.name for part in explained.parts} == others
+        assert {part.label for part in explained.contributions} == others
         assert explained.score == pytest.approx(found["1", docno], abs=1e-9)
-        assert f"mean retrieval score of {len(others)} documents of debate" in explained.how
+        assert f"mean retrieval score of {len(others)} documents of debate" in explained.summary
 
 
 def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_score, "BEST", 3)
+    monkeypatch.setattr(cluster_score, "CLUSTER_DEPTH", 3)
     execution = execute(directory)
-    listed = execution.lists(SEARCH)
-    best = cut(listed, 3)
+    listed = execution.get_ranking(SEARCH)
+    best = truncate_rankings(listed, 3)
     of_search, first = (frame.set_index(["qid", "docno"])["score"]["1"] for frame in (listed, best))
-    found = execution.lists(STAGE).set_index(["qid", "docno"])["score"]["1"]
+    found = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]["1"]
     for docno, score in found.items():
         own = first[[one for one in first.index if one.startswith("Sa-") and str(docno).startswith("Sa-")]]
         if docno not in own.index:
@@ -88,5 +88,5 @@ def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, mon
 def test_a_given_list_is_ranked_by_its_own_debates(execute: Execute, directory: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(("Sa-A1", "Sb-A1"), 1)))
     execution = execute(directory, input_run=tmp_path / "run.txt")
-    found, of_search = (execution.lists(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))
+    found, of_search = (execution.get_ranking(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))
     assert found.to_dict() == of_search.to_dict()

@@ -13,18 +13,18 @@ import pytest
 
 from submission.__main__ import main as submission
 from submission.inference.enricher_checkpoint import open_enricher
-from submission.models.enricher import Word
+from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
 from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.lexical import Lexical
-from tests.conftest import argument, contents, write_lexical
+from submission.systems.lexical import LexicalStage
+from tests.conftest import argument, file_contents, write_lexical
 from tests.endtoend.conftest import Capture, Execute, RankAll, Refused
 from training.__main__ import main
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
-from training.tasks import read_recipe
-from training.tasks.term_weighting import Passages
+from training.tasks import load_recipe
+from training.tasks.term_weighting import TermWeightingSpec
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -113,7 +113,7 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
     assert "contains files made from another qrels and runs" in capsys.readouterr().err
     assert main([*flags, "--overwrite"]) == 0
     assert main(["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "again")]) == 0
-    assert contents(tmp_path / "again") == contents(tmp_path / "work")
+    assert file_contents(tmp_path / "again") == file_contents(tmp_path / "work")
 
 
 def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
@@ -130,8 +130,8 @@ def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
     assert "if it shares a stem with its topic or conclusion" in card
     assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
     opened = open_enricher(checkpoint)
-    [passage] = opened.reader.passages("fillera topicab fillerb")
-    first, second, third = opened.enricher.words([passage])[0]
+    [passage] = opened.tokeniser.split("fillera topicab fillerb")
+    first, second, third = opened.enricher.annotate([passage])[0]
     assert second.weight > max(first.weight, third.weight) + 0.3
 
 
@@ -162,16 +162,16 @@ def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, 
 
 def test_nine_recipes_differ_in_two_keys() -> None:
     names = [file.stem for file in RECIPES.glob("deepct*.toml") if file.stem != "deepct_thesis"]
-    recipes = {name: read_recipe(name) for name in names}
+    recipes = {name: load_recipe(name) for name in names}
 
     def rest(recipe: Recipe) -> dict[str, Any]:
         return {**recipe.told(), "passages": None}
 
     assert all(rest(recipe) == rest(recipes["deepct"]) for recipe in recipes.values())
-    passages = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, Passages)]
+    passages = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, TermWeightingSpec)]
     kinds = {(one.documents, one.reference) for one in passages}
-    assert (len(names), len(kinds), {one.most for one in passages}) == (9, 9, {8000})
-    thesis = read_recipe("deepct_thesis")
+    assert (len(names), len(kinds), {one.max_passages for one in passages}) == (9, 9, {8000})
+    thesis = load_recipe("deepct_thesis")
     assert (thesis.encoder.name, thesis.network["pieces"], thesis.training.epochs) == ("bert-base-uncased", 510, 3)
 
 
@@ -182,18 +182,18 @@ def test_an_argument_without_weights_stays_and_is_never_retrieved(
     content = json.loads(file.read_text())
     content["arguments"] += [argument("empty", content["arguments"][0]["conclusion"], "zoo " * 20)]
     file.write_text(json.dumps(content))
-    frequencies = DeepCT.frequencies
+    frequencies = DeepCT.compute_term_frequencies
 
-    def none_of_zoos(self: DeepCT, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+    def none_of_zoos(self: DeepCT, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         return {word: count for word, count in frequencies(self, passages).items() if word != "zoo"}
 
-    monkeypatch.setattr(DeepCT, "frequencies", none_of_zoos)
+    monkeypatch.setattr(DeepCT, "compute_term_frequencies", none_of_zoos)
     execution = execute(topics, checkpoints=everything)
     stage = SYSTEMS["deepct_dirichlet"].stage
-    assert isinstance(stage, Lexical)
-    lists, index = execution.lists(stage), stage.index(execution)
-    number = execution.documents.collection.index("empty")
-    assert (len(index.lengths), index.lengths[number], index.document(number)[0]) == (576, 0, [])
+    assert isinstance(stage, LexicalStage)
+    lists, index = execution.get_ranking(stage), stage.load_index(execution)
+    number = execution.documents.searchable_docnos.index("empty")
+    assert (len(index.lengths), index.lengths[number], index.get_document_terms(number)[0]) == (576, 0, [])
     assert "empty" not in set(lists["docno"])
     assert set(lists["qid"]) == {"1", "2", "3"}
     pairs = pd.DataFrame({"qid": ["1"], "docno": ["empty"]})
@@ -210,9 +210,9 @@ def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_pa
     opened = open_enricher(everything / "deepct")
     for number, words in ((1, premise[:12]), (2, premise[12:])):
         shown = out.split(f"passage {number}\n")[1].strip().split("\n\n")[0].splitlines()
-        [said] = opened.enricher.words(opened.reader.passages(" ".join(words)))
+        [said] = opened.enricher.annotate(opened.tokeniser.split(" ".join(words)))
         place, largest = max(enumerate(said, 1), key=lambda pair: abs(pair[1].weight))
-        assert shown[0].split() == [f"{largest.weight:+.6f}", largest.text, "position", str(place)]
+        assert shown[0].split() == [f"{largest.weight:+.6f}", largest.surface, "position", str(place)]
 
 
 def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, all_checkpoints: Path, capsys: Any) -> None:

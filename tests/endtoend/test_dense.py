@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.inference.ranker_checkpoint import Checkpoint
-from submission.retrieval.dense import represented
+from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.retrieval.dense import encode_queries
 from submission.systems import dense
-from submission.systems.catalogue import MEMBERS, SYSTEMS
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.execution import Execution
-from tests.conftest import seal
+from tests.conftest import update_hash
 from tests.endtoend.conftest import Execute
 
 STAGE, BM25 = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage
@@ -27,15 +27,15 @@ def search_premises(checkpoints: Path) -> None:
     config = json.loads(file.read_text())
     config["config"]["scope"] = "premises"
     file.write_text(json.dumps(config))
-    seal(checkpoints / "sbert", "config.json")
+    update_hash(checkpoints / "sbert", "config.json")
 
 
 def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
     """Of all conclusions with a title, the largest first."""
-    assert isinstance(opened, Checkpoint)
-    conclusions = sorted(set(execution.documents.conclusions()["conclusion"]))
-    vectors = represented(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
-    found = (vectors * represented([title], opened, torch.device("cpu"))).sum(axis=1)
+    assert isinstance(opened, RankerCheckpoint)
+    conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))
+    vectors = encode_queries(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
+    found = (vectors * encode_queries([title], opened, torch.device("cpu"))).sum(axis=1)
     order = np.argsort(-found.astype(np.float32), kind="stable")
     return pd.Series(found[order], index=[conclusions[number] for number in order])
 
@@ -45,8 +45,11 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
 ) -> None:
     monkeypatch.setattr(dense, "CONCLUSIONS", 3)
     execution = execute(topics, checkpoints=everything)
-    found, bm25 = execution.lists(STAGE), execution.lists(BM25)
-    collection, opened = execution.documents.texts(execution.documents.collection), STAGE.opened(execution.checkpoints)
+    found, bm25 = execution.get_ranking(STAGE), execution.get_ranking(BM25)
+    collection, opened = (
+        execution.documents.read_texts(execution.documents.searchable_docnos),
+        STAGE.opened(execution.checkpoints),
+    )
     added = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         nearest = cosines(execution, opened, title).index[:3]
@@ -58,26 +61,26 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
 
 
 def test_all_premises_and_no_topic_depends_on_the_others(execute: Execute, topics: Path, all_checkpoints: Path) -> None:
-    narrow = execute(topics, checkpoints=all_checkpoints).lists(STAGE)
+    narrow = execute(topics, checkpoints=all_checkpoints).get_ranking(STAGE)
     search_premises(all_checkpoints)
     execution = execute(topics, checkpoints=all_checkpoints)
-    found = execution.lists(STAGE)
-    assert found.groupby("qid").size().tolist() == [len(execution.documents.collection)] * 3
+    found = execution.get_ranking(STAGE)
+    assert found.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
     both = narrow.merge(found, on=["qid", "docno"], suffixes=(" narrow", ""))
     assert len(both) == len(narrow) > 100
     np.testing.assert_array_equal(both["score narrow"], both["score"])  # a score is of its pair, however it was found
     pairs = found.sample(frac=0.2, random_state=0)[["qid", "docno"]].reset_index(drop=True)
     expected = pairs.merge(found, on=["qid", "docno"], how="left")["score"]
     np.testing.assert_allclose(STAGE.scores(execution, pairs), expected, rtol=0, atol=1e-5)
-    alone = execute(topics, checkpoints=all_checkpoints, qid="2").lists(STAGE)
+    alone = execute(topics, checkpoints=all_checkpoints, qid="2").get_ranking(STAGE)
     pd.testing.assert_frame_equal(alone, found[found["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
 def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -> None:
-    stage = MEMBERS["sbert_conclusions"]
+    stage = FUSION_CANDIDATES["sbert_conclusions"]
     execution = execute(topics, checkpoints=everything)
-    found, documents, opened = execution.lists(stage), execution.documents, stage.opened(execution.checkpoints)
-    collection = documents.texts(documents.collection)
+    found, documents, opened = execution.get_ranking(stage), execution.documents, stage.opened(execution.checkpoints)
+    collection = documents.read_texts(documents.searchable_docnos)
     assert found.groupby("qid").size().tolist() == [len(collection)] * 3  # it has a hundred different conclusions
     own = found[found["qid"] == "1"].merge(collection, on="docno")
     expected = own["conclusion"].map(cosines(execution, opened, execution.topics["query"][0]))
@@ -88,4 +91,4 @@ def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -
     row = found[found["qid"] == "2"].iloc[7]
     explained = stage.explain(execute(topics, checkpoints=everything, qid="2"), "2", row["docno"])
     assert explained.score == row["score"]
-    assert explained.seen["conclusion as tokenised"].startswith("topic ##")
+    assert explained.model_inputs["conclusion as tokenised"].startswith("topic ##")

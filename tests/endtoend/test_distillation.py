@@ -10,14 +10,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from submission.rankings import cut
-from submission.systems.catalogue import MEMBERS
-from submission.systems.learned_fusion import LearnedFusion
-from tests.conftest import argument, contents
+from submission.rankings import truncate_rankings
+from submission.systems.catalogue import FUSION_CANDIDATES
+from submission.systems.learned_fusion import LearnedFusionStage
+from tests.conftest import argument, file_contents
 from tests.endtoend.conftest import Command, Execute, Refused
 from training.__main__ import main
-from training.data.debates import unlike
-from training.data.distillation import distilled_table
+from training.data.debates import exclude_similar
+from training.data.distillation import load_table
 
 RECIPE = """ranker = "knrm"
 [network]
@@ -67,23 +67,23 @@ def test_a_network_learns_what_the_fusion_says(
     refused: Refused,
 ) -> None:
     assert main(prepare()) == 0
-    table, record = distilled_table(work)
+    table, record = load_table(work)
     by_title = table.groupby("topic")
     assert 40 < len(by_title) <= 60
     assert set(by_title.size()) == {8}
     execution = execute(titled, checkpoints=everything)
     queries = execution.topics["query"].tolist()
-    assert unlike(by_title.groups, queries) == list(by_title.groups)
+    assert exclude_similar(by_title.groups, queries) == list(by_title.groups)
     assert (by_title["score"].nunique() > 1).all()
     assert table["data"].unique().tolist() == ["fusion"]
-    texts = execution.documents.texts(set(table["docno"])).set_index("docno")["premise"]
+    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
-    assert {"topics.xml", "args-me.json", "titles"} <= set(record.decided_by["input"])
-    first = contents(work / "distilled")
+    assert {"topics.xml", "args-me.json", "titles"} <= set(record.inputs["input"])
+    first = file_contents(work / "distilled")
     with monkeypatch.context() as patch:
-        patch.setattr(LearnedFusion, "search", None)
+        patch.setattr(LearnedFusionStage, "search", None)
         assert main(prepare()) == 0  # what is finished is not made again
-    assert contents(work / "distilled") == first
+    assert file_contents(work / "distilled") == first
     fit = ["fit", recipe(RECIPE), "--work", str(work), "--device", "cpu"]
     assert main(fit) == 0
     checkpoint = work / "checkpoints" / "mine"
@@ -94,7 +94,7 @@ def test_a_network_learns_what_the_fusion_says(
     assert provenance["trained on"]["teacher"]["system"] == "fusion"
     assert "scored by fusion for titles of debates" in (checkpoint / "README.md").read_text()
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
-    assert contents(tmp_path / "again") == contents(checkpoint)
+    assert file_contents(tmp_path / "again") == file_contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
     refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", recipe(RECIPE), "-i", titled, *flags)
 
@@ -105,14 +105,14 @@ def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topic
     assert main(prepare("--system", "dirichlet")) == 0  # its lists are kept: they are of other titles
     flags = ["--system", "dirichlet", "--seed", "3"]
     assert main(prepare(*flags, "--overwrite")) == 0
-    table, _ = distilled_table(work)
+    table, _ = load_table(work)
     assert table["data"].unique().tolist() == ["dirichlet"]
     titles = table["topic"].unique()
     alone = Path(shutil.copytree(titled, tmp_path / "alone"))
     (alone / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{titles[0]}</title></topic></topics>")
-    listed = execute(alone, checkpoints=everything).lists(MEMBERS["dirichlet"])
+    listed = execute(alone, checkpoints=everything).get_ranking(FUSION_CANDIDATES["dirichlet"])
     own = table[table["topic"] == titles[0]]
-    assert own["docno"].tolist()[:4] == cut(listed, 4)["docno"].tolist()  # half of them are the best
+    assert own["docno"].tolist()[:4] == truncate_rankings(listed, 4)["docno"].tolist()  # half of them are the best
     pd.testing.assert_series_equal(own["score"], own["docno"].map(listed.set_index("docno")["score"]), check_names=False)
 
     other = titled / "others.xml"
@@ -121,10 +121,10 @@ def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topic
     other.write_text(f"<topics>{body}</topics>")
     refused(5, "give --overwrite", *prepare(*flags, "--topics", str(other)))
     assert main(prepare(*flags, "--topics", str(other), "--overwrite")) == 0
-    assert not set(distilled_table(work)[0]["topic"]) & set(titles[:-1])
+    assert not set(load_table(work)[0]["topic"]) & set(titles[:-1])
     none = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
     refused(3, none, *prepare(*flags, "--documents", "900", "--overwrite"))
-    assert not set(distilled_table(work)[0]["topic"]) & set(titles[:-1])  # the table is what it was
+    assert not set(load_table(work)[0]["topic"]) & set(titles[:-1])  # the table is what it was
     other.write_text("<topics>")
     refused(3, "others.xml", *prepare("--topics", str(other)))
     refused(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
@@ -143,4 +143,4 @@ def test_a_title_whose_documents_are_all_alike_teaches_nothing(
     directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
     places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(everything)]
     assert main(["prepare", "distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
-    assert set(distilled_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}
+    assert set(load_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

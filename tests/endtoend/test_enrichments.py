@@ -16,13 +16,13 @@ import pytest
 from submission.data.runs import read_run
 from submission.inference import enrichment as enrichment_module
 from submission.inference.enricher_checkpoint import open_enricher
-from submission.inference.enrichment import Words
-from submission.retrieval.parameters import Parameters
-from submission.storage.checkpoint_directory import PROVENANCE, load_json, read_config
-from tests.conftest import contents, write_deepct, write_targer
+from submission.inference.enrichment import WordFrequencies
+from submission.retrieval.parameters import LexicalParameters
+from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
+from tests.conftest import file_contents, write_deepct, write_targer
 from tests.endtoend.conftest import Log, RankAll, Refused
 from training.__main__ import main
-from training.evaluation.significance import holm
+from training.evaluation.significance import holm_correction
 from training.studies import enrichments
 from training.tuning import grid as grid_search
 
@@ -79,23 +79,23 @@ def test_killed_three_times_while_enriching_a_run_has_the_same_bytes(
     with caplog.at_level(logging.INFO):
         assert rank("whole") == 0
     assert f"{name}: 575 documents to enrich, about" in caplog.text
-    each, made = enrichment_module.words_of, []
+    each, made = enrichment_module.enrich_texts, []
 
-    def stops(texts: Sequence[str], *rest: Any) -> list[Words]:
-        if len(texts) > enrichment_module.TRIED:
+    def stops(texts: Sequence[str], *rest: Any) -> list[WordFrequencies]:
+        if len(texts) > enrichment_module.MIN_SAMPLE_SIZE:
             made.append(len(texts))
             if len(made) in (3, 5, 8):
                 raise KeyboardInterrupt
         return each(texts, *rest)
 
-    monkeypatch.setattr(enrichment_module, "words_of", stops)
+    monkeypatch.setattr(enrichment_module, "enrich_texts", stops)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             rank("killed")
     assert rank("killed") == 0
     assert len(made) == 3 + 9
     assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
-    assert contents(tmp_path / "killed-work") == contents(tmp_path / "whole-work")
+    assert file_contents(tmp_path / "killed-work") == file_contents(tmp_path / "whole-work")
     assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
 
 
@@ -114,7 +114,10 @@ def test_a_grid_over_the_words_of_an_enrichment(
     for name in ("plain", "one", "two"):
         assert main(tuned(name, "" if name == "plain" else f'enrichment = "{name}"')) == 0
         tables[name] = (tmp_path / name / "grid.csv").read_text()
-        enrichment, provenance = read_config(tmp_path / name, Parameters).enrichment, load_json(tmp_path / name / PROVENANCE)
+        enrichment, provenance = (
+            read_config(tmp_path / name, LexicalParameters).enrichment,
+            read_json(tmp_path / name / PROVENANCE),
+        )
         assert enrichment == (None if name == "plain" else name)
         if enrichment:
             assert provenance["enrichment"] == {name: open_enricher(checkpoints / name).fingerprint}
@@ -129,12 +132,12 @@ def test_a_grid_over_the_words_of_an_enrichment(
 
 def test_the_grids_of_the_systems() -> None:
     for name, points in (("deepct_dirichlet", 40), ("deepct_dirichlet_rm3", 140), ("deepct_bm25_rm3", 280)):
-        grid, plain = grid_search.read_grid(name), grid_search.read_grid(name.removeprefix("deepct_"))
+        grid, plain = grid_search.load_grid(name), grid_search.load_grid(name.removeprefix("deepct_"))
         assert (len(grid.points), grid.axes) == (points, plain.axes)
         assert {(point.enrichment, point.index.fields, point.index.stemmer) for point in grid.points} == {
             ("deepct", "premise", "porter")
         }
-    assert {point.enrichment for point in grid_search.read_grid("dirichlet").points} == {None}
+    assert {point.enrichment for point in grid_search.load_grid("dirichlet").points} == {None}
 
 
 def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
@@ -142,7 +145,7 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
 ) -> None:
     shutil.rmtree(checkpoints / "two")
     write_targer(checkpoints, "two")
-    asked, measured, values_of = {}, {}, enrichments.values_of
+    asked, measured, values_of = {}, {}, enrichments.evaluate_grid
 
     def told(name: str, grid: grid_search.Grid, *rest: Any) -> np.ndarray:
         asked[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
@@ -172,18 +175,18 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
     for test in ("t", "randomisation"):
         for _, group in rest[~part].groupby("measure"):  # of two enrichments and two models together
             assert len(group) == 4
-            assert group[f"{test} (Holm)"].to_numpy() == pytest.approx(holm(group[test].to_numpy()), abs=5e-6)
+            assert group[f"{test} (Holm)"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
     assert rest["difference"].nunique() > 5
     found = table.set_index(["enrichment", "model", "measure"])["mean"]
     values = measured["one-mine"]
-    assert values.shape == (3, 3, len(grid_search.COLUMNS))
-    decisive = [grid_search.COLUMNS.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
+    assert values.shape == (3, 3, len(grid_search.STORED_MEASURES))
+    decisive = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
     # Topic 1 is a fold, 2 and 3 are the other: each is measured at the point that is best on the other.
     first, second = (
         max(range(3), key=lambda point: tuple(values[point][rows][:, decisive].mean(axis=0).round(9))) for rows in ([1, 2], [0])
     )
     expected = (values[first][0] + values[second][1] + values[second][2]) / 3
-    for place, measure in enumerate(grid_search.COLUMNS):
+    for place, measure in enumerate(grid_search.STORED_MEASURES):
         if measure in enrichments.MEASURES:
             assert found["one", "mine", measure] == pytest.approx(expected[place], abs=1e-6)
 
@@ -191,7 +194,7 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
 def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
     rows = [("plain", np.nan), ("plain premise", 0.01), ("one", 0.02), ("two", 0.03)]
     table = pd.DataFrame(rows, columns=["enrichment", "t"]).assign(measure="nDCG@5 all")
-    found = enrichments.corrected(table.assign(randomisation=table["t"] / 2), ["one", "two"])
+    found = enrichments.add_holm_correction(table.assign(randomisation=table["t"] / 2), ["one", "two"])
     assert found["t (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
     assert found["randomisation (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
 

@@ -13,17 +13,17 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.inference.ranker_checkpoint import open_checkpoint
-from submission.storage.atomic_files import sha256
+from submission.storage.atomic_files import sha256_file
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
-from submission.systems.execution import walk
-from tests.conftest import documents_of, with_topics
+from submission.systems.execution import iter_components
+from tests.conftest import copy_with_topics, load_documents
 from tests.endtoend.conftest import Capture
 from training.__main__ import main as training
-from training.evaluation.evaluate import HEADLINES, evaluate
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from training.formatting import shown
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
@@ -33,7 +33,7 @@ HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 def reported(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An input whose texts try to be markup, judgments, the runs of all systems in `out`, and a report on them."""
     place = tmp_path_factory.mktemp("reported")
-    file = with_topics(corpus, place / "input") / "args-me.json"
+    file = copy_with_topics(corpus, place / "input") / "args-me.json"
     content = json.loads(file.read_text())
     for argument in content["arguments"]:
         argument["conclusion"] += f" {HOSTILE}"
@@ -122,10 +122,10 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
     judgments = read_qrels(reported / "qrels")
     judgments = judgments[judgments["docno"] != "elsewhere"]
     for system in SYSTEMS:
-        values = evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments).mean()
+        values = evaluate_run(read_run(directory / f"aragorn-{system}.txt"), judgments).mean()
         headlines = html[html.index("<caption>nDCG@5</caption>") :].split("</table>")[0]
         row = headlines[headlines.index(f'scope="row">{system}</th>') :].split("</tr>")[0]
-        assert re.findall(r"<strong>(.*?)</strong>", row) == [shown(values[measure]) for measure in HEADLINES]
+        assert re.findall(r"<strong>(.*?)</strong>", row) == [shown(values[measure]) for measure in HEADLINE_MEASURES]
         for way in ("condensed", "all"):
             others = html[html.index(f"<caption>Other measures ({way}:") :].split("</table>")[0]
             [figures] = re.findall(rf'scope="row">{system}</th>(.*?)</tr>', others)
@@ -160,8 +160,10 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
     assert words.format(*counts) in " ".join(page.text.split())
     table = html[html.index("<caption>nDCG@5</caption>") :].partition("</table>")[0]  # the best first
     printed = re.findall(r'<th scope="row">(\w+)</th>\n<td><strong>', table)
-    tables = {system: evaluate(read_run(directory / f"aragorn-{system}.txt"), judgments) for system in SYSTEMS}
-    means = [tables[system][HEADLINES[0]].fillna(0.0).mean() for system in printed]  # an undefined topic counts as 0 here
+    tables = {system: evaluate_run(read_run(directory / f"aragorn-{system}.txt"), judgments) for system in SYSTEMS}
+    means = [
+        tables[system][HEADLINE_MEASURES[0]].fillna(0.0).mean() for system in printed
+    ]  # an undefined topic counts as 0 here
     assert len(means) == len(SYSTEMS)
     assert means == sorted(means, reverse=True)
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
@@ -169,14 +171,14 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
 
 def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, everything: Path) -> None:
     directory, source = copied / "out", copied / "input"
-    documents, queries = documents_of(source).set_index("docno"), Input(source).topics.set_index("qid")["query"]
+    documents, queries = load_documents(source).set_index("docno"), Dataset(source).topics.set_index("qid")["query"]
     network = open_checkpoint(everything / "tfr_bert")
     html = (directory / "report.html").read_text(encoding="utf-8")
     for qid, query in queries.items():
         of_topic = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
         rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', of_topic, re.DOTALL)
         assert len(rows) > 20
-        scores = network.scores([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
+        scores = network.score([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
         quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
         for word, extreme in (("highest", max), ("lowest", min)):
             [marked] = [docno for docno, text in rows if f"{word} quality" in text]
@@ -193,7 +195,7 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     copied: Path, all_checkpoints: Path, capsys: Capture
 ) -> None:
     directory, file = copied / "out", all_checkpoints / "dirichlet" / "provenance.json"
-    trained_on = {"input": {"qrels": sha256(copied / "qrels")}}
+    trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "trained on": trained_on}))
     shutil.copyfile(directory / "aragorn-gru.txt", directory / "run.txt")
     assert report(copied, all_checkpoints) == 0
@@ -201,7 +203,7 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
     assert "Per-topic differences from gru" in html
     [fitted] = re.findall(r"results are optimistic\): ([\w, ]+)\.", html)
-    found = {name for name in SYSTEMS if "dirichlet" in {part.checkpoint for part in walk(SYSTEMS[name].stage)}}
+    found = {name for name in SYSTEMS if "dirichlet" in {part.checkpoint for part in iter_components(SYSTEMS[name].stage)}}
     assert {"dirichlet", "fusion", "tfr_bert"} <= found
     assert set(fitted.split(", ")) == found
     (directory / "run.txt").unlink()

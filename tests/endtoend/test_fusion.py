@@ -16,20 +16,20 @@ from submission.__main__ import main as submission
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import CheckpointError
-from submission.fusion.linear import Linear
-from submission.paths import CHECKPOINTS
-from submission.rankings import cut
+from submission.fusion.linear import LinearFusion
+from submission.paths import CHECKPOINT_DIR
+from submission.rankings import truncate_rankings
 from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import MEMBERS, SYSTEMS, System
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.learned_fusion import LearnedFusion
-from tests.conftest import REAL, SAMPLE, colours, contents, write_linear
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.learned_fusion import LearnedFusionStage
+from tests.conftest import REAL_DATA, SAMPLE, count_colours, file_contents, write_learned_fusion
 from tests.endtoend.conftest import Capture, Command, Execute, Log, Refused
 from training.__main__ import main
-from training.evaluation.evaluate import evaluate
+from training.evaluation.evaluate import evaluate_run
 from training.fusion import evaluation, learned, recipe
-from training.fusion.labels import Fitting
-from training.fusion.learners import lambdamart
+from training.fusion.labels import LabelledPool
+from training.fusion.learners import fit_lambdamart
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
@@ -51,7 +51,7 @@ steps = 5
 unjudged = 5
 """
 NAMES = ("dirichlet", "dirichlet_rm3", "bm25")
-MINE = LearnedFusion(tuple((name, MEMBERS[name]) for name in NAMES), "mine")
+MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAMES), "mine")
 
 # ---- a fusion that was fitted
 
@@ -60,7 +60,7 @@ MINE = LearnedFusion(tuple((name, MEMBERS[name]) for name in NAMES), "mine")
 def lexical(tmp_path: Path) -> Path:
     """Checkpoints that a test may change."""
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
-        shutil.copytree(CHECKPOINTS / name, tmp_path / "checkpoints" / name)
+        shutil.copytree(CHECKPOINT_DIR / name, tmp_path / "checkpoints" / name)
     return tmp_path / "checkpoints"
 
 
@@ -85,19 +85,23 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
     assert main(run()) == 0
     tables = tmp_path / "checkpoints" / "mine-tables"
-    model, metrics = read_config(lexical / "mine", Linear), json.loads((lexical / "mine" / "metrics.json").read_text())
-    assert [(member.name, member.best) for member in model.members] == [("bm25", 0), ("dirichlet", 20), ("dirichlet_rm3", 10)]
+    model, metrics = read_config(lexical / "mine", LinearFusion), json.loads((lexical / "mine" / "metrics.json").read_text())
+    assert [(member.name, member.pool_depth) for member in model.members] == [
+        ("bm25", 0),
+        ("dirichlet", 20),
+        ("dirichlet_rm3", 10),
+    ]
     assert model.weights["length"] > 0.1  # the sample's judges like long arguments
     flags = ["--system", "mine", "--system", "dirichlet", "--checkpoints", str(lexical), "--device", "cpu"]
     assert submission(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
-    ranked = evaluate(read_run(tmp_path / "out" / "aragorn-mine.txt"), read_qrels(QRELS)).mean()
+    ranked = evaluate_run(read_run(tmp_path / "out" / "aragorn-mine.txt"), read_qrels(QRELS)).mean()
     for measure, value in metrics["on the topics that it was fitted on"]["sample"].items():
         assert ranked[measure] == pytest.approx(value, abs=1e-4)
     means = pd.read_csv(tables / "mine.csv").set_index(["run", "measure"])["mean"]
     validated = metrics["cross-validated"]["sample"]
     assert means["mine", "nDCG@5 all"] == pytest.approx(validated["nDCG@5 all"], abs=1e-4)
     assert validated["nDCG@5 all"] > means["dirichlet", "nDCG@5 all"] + 0.05
-    dirichlet = evaluate(read_run(tmp_path / "out" / "aragorn-dirichlet.txt"), read_qrels(QRELS)).mean()
+    dirichlet = evaluate_run(read_run(tmp_path / "out" / "aragorn-dirichlet.txt"), read_qrels(QRELS)).mean()
     assert means["dirichlet", "MAP all"] == pytest.approx(dirichlet["MAP all"], abs=1e-6)
     weights = pd.read_csv(tables / "mine_weights.csv").set_index("feature")
     assert weights["weight"].to_dict() == pytest.approx({"intercept": model.intercept, **model.weights})
@@ -133,7 +137,7 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     assert models.xs("nDCG@5 all", level="measure")["mean"].nunique() == 3
     card = (lexical / "mine" / "README.md").read_text()
     assert f"| trees | {models.loc['trees', 'nDCG@5 (Touché)']['mean']:.3f} (" in card
-    assert colours((lexical / "mine" / "ablation.png").read_bytes()) > 20
+    assert count_colours((lexical / "mine" / "ablation.png").read_bytes()) > 20
     assert "on the topics that it was fitted on" in (lexical / "mine" / "README.md").read_text()
     assert "dirichlet_rm3" in capsys.readouterr().out
     system = ["explain", "-i", str(SAMPLE), "--system", "mine", "--topic", "1", "--document", "S89c1bfbf-A23fa7870"]
@@ -148,14 +152,14 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluation.Trial, "variants", stops)
+        patch.setattr(evaluation.FusionEvaluation, "evaluate_variants", stops)
         with pytest.raises(KeyboardInterrupt):
             main(run(turned, "stopped"))
     assert not (tmp_path / "stopped").exists()
-    monkeypatch.setattr(LearnedFusion, "features", None)  # nothing may be computed again
+    monkeypatch.setattr(LearnedFusionStage, "feature_names", None)  # nothing may be computed again
     assert main(run(turned, "stopped")) == 0
     for part in ("", "-tables"):
-        whole, stopped = contents(tmp_path / "checkpoints" / f"mine{part}"), contents(tmp_path / f"stopped{part}")
+        whole, stopped = file_contents(tmp_path / "checkpoints" / f"mine{part}"), file_contents(tmp_path / f"stopped{part}")
         assert stopped.keys() == whole.keys()
         named = {"provenance.json"}  # the recipe as it was written
         assert {name for name in whole if whole[name] != stopped[name]} <= named
@@ -171,7 +175,7 @@ def test_two_judgments(run: Command, tmp_path: Path) -> None:
         assert main(run(f"{lean}[fit]\nshare = {share}\n", "mixed", *both)) == 0
         metrics = json.loads((tmp_path / "mixed" / "metrics.json").read_text())
         assert set(metrics["cross-validated"]) == {"relevance", "quality"}
-        weights[share] = read_config(tmp_path / "mixed", Linear).weights
+        weights[share] = read_config(tmp_path / "mixed", LinearFusion).weights
     for name in weights[0.5]:  # a fit is linear in its labels
         assert weights[0.5][name] == pytest.approx((weights[0.0][name] + weights[1.0][name]) / 2, abs=2e-6)
     assert weights[0.0] != weights[1.0]
@@ -214,34 +218,40 @@ def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
 @pytest.mark.parametrize("file", sorted(recipe.FUSIONS.glob("*.toml")), ids=lambda file: file.stem)
 def test_the_recipes_are_read(file: Path) -> None:
     assert recipe.read_recipe(file.stem).members
-    assert learned.SAMPLES >= 1000
+    assert learned.BOOTSTRAP_SAMPLES >= 1000
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
 def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Execute, model: str) -> None:
     """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
-    execution = execute(REAL / "touche-2020" / "input")
-    judged = read_qrels(REAL / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
+    execution = execute(REAL_DATA / "touche-2020" / "input")
+    judged = read_qrels(REAL_DATA / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
     members = {"dirichlet": 200, "dirichlet_rm3": 0, "bm25_arguments": 0, "bm25": 0}
-    mine = evaluation.Trial("words", recipe.Recipe(members, ("dirichlet",), length=6.5), {"relevance": judged}, execution)
-    by_heart = partial(lambdamart, settings=recipe.LambdaMART(trees=60, leaves=63, least=1, learning_rate=0.3), seed=0)
-    chosen = mine.ridge if model == "ridge" else by_heart
+    mine = evaluation.FusionEvaluation(
+        "words", recipe.FusionRecipe(members, ("dirichlet",), max_log_length=6.5), {"relevance": judged}, execution
+    )
+    by_heart = partial(
+        fit_lambdamart, settings=recipe.LambdaMARTSettings(trees=60, leaves=63, min_leaf_documents=1, learning_rate=0.3), seed=0
+    )
+    chosen = mine.ridge_learner if model == "ridge" else by_heart
 
     def worth(scores: pd.DataFrame, labels: pd.DataFrame) -> float:
-        return float(evaluate(mine.ranked(scores), labels)["nDCG@5 condensed"].mean())
+        return float(evaluate_run(mine.to_ranking(scores), labels)["nDCG@5 condensed"].mean())
 
     def fitted(labels: pd.DataFrame) -> float:
-        return worth(Fitting(mine.table, [labels], recipe.Fit()).cross_validated(chosen, mine.folds), labels)
+        return worth(
+            LabelledPool(mine.table, [labels], recipe.FitSettings()).cross_validated_scores(chosen, mine.folds), labels
+        )
 
     found, features = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         permuted = judged.assign(rel=judged.groupby("qid")["rel"].transform(rng.permutation))
         found.append(fitted(permuted))
-        features += [worth(mine.table.assign(score=mine.table[one]), permuted) for one in mine.recipe.features]
+        features += [worth(mine.table.assign(score=mine.table[one]), permuted) for one in mine.recipe.feature_names]
     assert np.mean(found) == pytest.approx(np.mean(features), abs=0.03)
     assert fitted(judged) > np.mean(features) + 0.2
 
@@ -251,25 +261,28 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Ex
 
 BEST = {"dirichlet": 8, "knrm": 12, "bm25": 0, "sbert_conclusions": 0}
 WEIGHTS = {"dirichlet": 0.5, "knrm": -0.25, "bm25": 0.125, "sbert_conclusions": 0.75}
-STAGE = LearnedFusion(tuple((name, MEMBERS[name]) for name in BEST), "mine")
+STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in BEST), "mine")
 
 
 @pytest.fixture
 def small(all_checkpoints: Path) -> Path:
     """Checkpoints of networks that learned nothing, and a fusion of them with some weights."""
-    write_linear(all_checkpoints, "mine", STAGE, BEST, WEIGHTS)
+    write_learned_fusion(all_checkpoints, "mine", STAGE, BEST, WEIGHTS)
     return all_checkpoints
 
 
 def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Execute, topics: Path, small: Path) -> None:
     execution = execute(topics, checkpoints=small)
-    found = execution.lists(STAGE)
-    proposed = [cut(execution.lists(MEMBERS[name]), BEST[name])[["qid", "docno"]] for name in ("dirichlet", "knrm")]
+    found = execution.get_ranking(STAGE)
+    proposed = [
+        truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), BEST[name])[["qid", "docno"]]
+        for name in ("dirichlet", "knrm")
+    ]
     pool = pd.concat(proposed).drop_duplicates().reset_index(drop=True)
     assert sorted(map(tuple, found[["qid", "docno"]].to_numpy())) == sorted(map(tuple, pool.to_numpy()))
     assert 36 < len(pool) < 60  # of three topics; some are proposed twice
-    words = execution.documents.texts(set(pool["docno"])).set_index("docno")["premise"].str.split().str.len()
-    features = {name: MEMBERS[name].scores(execution, pool) for name in BEST}
+    words = execution.documents.read_texts(set(pool["docno"])).set_index("docno")["premise"].str.split().str.len()
+    features = {name: FUSION_CANDIDATES[name].scores(execution, pool) for name in BEST}
     features["length"] = np.minimum(np.log(pool["docno"].map(words)), 6.5)
     expected = pd.Series(0.25, index=pool.index)
     for name, values in features.items():
@@ -279,39 +292,39 @@ def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Exe
     both = found.merge(pool.assign(expected=expected), on=["qid", "docno"])
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
-    before, turned = execute(topics, checkpoints=small), LearnedFusion(STAGE.members[::-1], "mine")
+    before, turned = execute(topics, checkpoints=small), LearnedFusionStage(STAGE.members[::-1], "mine")
     for name in ("sbert", "bm25", "knrm", "dirichlet"):
-        before.lists(MEMBERS[name])  # that others have asked for them changes nothing
-    pd.testing.assert_frame_equal(before.lists(turned), found, check_exact=True)
+        before.get_ranking(FUSION_CANDIDATES[name])  # that others have asked for them changes nothing
+    pd.testing.assert_frame_equal(before.get_ranking(turned), found, check_exact=True)
     alone = {qid: execute(topics, checkpoints=small, qid=qid) for qid in ("1", "2", "3")}
     of_all = found[found["qid"] == "2"].reset_index(drop=True)
     # A network's last digits are of the topics that it scores at once.
-    pd.testing.assert_frame_equal(alone["2"].lists(STAGE), of_all, rtol=0, atol=1e-6)
+    pd.testing.assert_frame_equal(alone["2"].get_ranking(STAGE), of_all, rtol=0, atol=1e-6)
 
-    pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.collection[::3]}), how="cross")
+    pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos[::3]}), how="cross")
     scores = STAGE.scores(execution, pd.concat([pairs, found[["qid", "docno"]]], ignore_index=True))
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores[len(pairs) :], found["score"])  # documents outside of the pool change nothing
     place = next(place for place, docno in enumerate(pairs["docno"]) if docno not in set(found["docno"]))
     qid, docno = pairs.loc[place]
     explained = STAGE.explain(alone[qid], qid, docno)
-    assert "no member retrieved it" in explained.how
+    assert "no member retrieved it" in explained.summary
     assert explained.score == pytest.approx(scores[place], abs=1e-6)
     for row in found.groupby("qid").head(3).itertuples():
         explained = STAGE.explain(alone[row.qid], row.qid, row.docno)
-        assert [part.name for part in explained.parts] == ["intercept", *BEST, "length"]
-        assert sum(part.value for part in explained.parts) == explained.score  # to the last bit
+        assert [part.label for part in explained.contributions] == ["intercept", *BEST, "length"]
+        assert sum(part.value for part in explained.contributions) == explained.score  # to the last bit
         assert explained.score == pytest.approx(row.score, abs=1e-6)  # as for any topic that is scored without the others
 
 
 def test_a_given_list_is_the_pool(execute: Execute, topics: Path, small: Path, tmp_path: Path) -> None:
-    documents = execute(topics, checkpoints=small).documents.collection[5:400:7]
+    documents = execute(topics, checkpoints=small).documents.searchable_docnos[5:400:7]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(documents, 1)))
     given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=small)
-    found = given.lists(STAGE)
+    found = given.get_ranking(STAGE)
     assert sorted(found["docno"]) == documents
     pairs = found[["qid", "docno"]]
-    bm25 = MEMBERS["bm25"].scores(given, pairs)  # and not what the list says
+    bm25 = FUSION_CANDIDATES["bm25"].scores(given, pairs)  # and not what the list says
     known = STAGE.features(given, STAGE.opened(given.checkpoints), pairs)
     np.testing.assert_array_equal(known["bm25"], bm25)
     assert len(set(found["score"])) > 10
@@ -319,18 +332,18 @@ def test_a_given_list_is_the_pool(execute: Execute, topics: Path, small: Path, t
 
 def test_a_failed_member_fails_it_by_name(execute: Execute, topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(type(MEMBERS["bm25"]), "scores", lambda *_: 1 / 0)
+        patch.setattr(type(FUSION_CANDIDATES["bm25"]), "scores", lambda *_: 1 / 0)
         with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
-            execute(topics, checkpoints=small).lists(STAGE)
+            execute(topics, checkpoints=small).get_ranking(STAGE)
     (small / "knrm" / "vocabulary.txt").write_text("")
     with pytest.raises(CheckpointError, match=r"member knrm failed: .*vocabulary.txt: damaged"):
-        execute(topics, checkpoints=small).lists(STAGE)
+        execute(topics, checkpoints=small).get_ranking(STAGE)
     shutil.rmtree(small / "sbert")
     with pytest.raises(CheckpointError, match=r"member sbert_conclusions failed: .*checkpoint not found"):
-        LearnedFusion(STAGE.members[2:], "mine").made_with(Checkpoints(small))
+        LearnedFusionStage(STAGE.members[2:], "mine").get_member_checkpoints(CheckpointStore(small))
 
 
 def test_a_topic_without_documents(execute: Execute, make_input: Callable[..., Path], small: Path) -> None:
     execution = execute(make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=small)
-    assert set(execution.lists(STAGE)["qid"]) == {"1"}
+    assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
     assert STAGE.scores(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]

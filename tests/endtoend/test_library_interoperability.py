@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from submission.search import open_system
+from submission.search import load_system
 from tests.conftest import ROOT, SAMPLE
 
 QUESTIONS = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]})
@@ -28,7 +28,7 @@ def documented(name: str) -> str:
 def test_the_python_example() -> None:
     block = documented(">>> open_system(")
     expression, output = block[block.index(">>> open_system(") :].split("\n", 1)
-    hits = eval(expression.removeprefix(">>> "), {"open_system": open_system, "Path": lambda path: ROOT / path})
+    hits = eval(expression.removeprefix(">>> "), {"open_system": load_system, "Path": lambda path: ROOT / path})
     assert str(hits) == output.rstrip()
 
 
@@ -64,20 +64,20 @@ def test_a_corpus_of_ir_datasets(tmp_path: Path) -> None:
     source = type("Source", (), {"stream": lambda self: BytesIO(content), "path": lambda self, force=True: tmp_path / "x"})()
     frame = _defined(type("Library", (), {"Transformer": object}))["arguments_of"](argsme.ArgsMeDocs(source))
     assert frame["docno"].tolist() == [argument["id"] for argument in arguments]
-    hits = open_system("dirichlet").search(frame, "Should zoos be abolished?", depth=1)
+    hits = load_system("dirichlet").search(frame, "Should zoos be abolished?", depth=1)
     assert hits["docno"].item() in set(frame["docno"])
 
 
 def _defined(pt: Any) -> dict[str, Any]:
     """Return the names that the README's code defines."""
-    names: dict[str, Any] = {"pt": pt, "pd": pd, "open_system": open_system}
+    names: dict[str, Any] = {"pt": pt, "pd": pd, "open_system": load_system}
     exec(documented("class Aragorn"), names)
     return names
 
 
 def _assert_as_searched(hits: pd.DataFrame) -> None:
     assert set(hits) == {"qid", "query", "docno", "rank", "score"}
-    expected = open_system("dirichlet").search(SAMPLE, QUESTIONS)
+    expected = load_system("dirichlet").search(SAMPLE, QUESTIONS)
     assert hits["score"].tolist() == expected["score"].tolist()
     assert hits["docno"].tolist() == expected["docno"].tolist()
     assert hits.groupby("qid")["rank"].min().tolist() == [0, 0]

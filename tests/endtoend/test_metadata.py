@@ -13,11 +13,11 @@ from tira.check_format import check_format
 
 from submission import __version__
 from submission.__main__ import main
-from submission.fusion.regression import Regression
+from submission.fusion.regression import RegressionEnsemble
 from submission.inference.ranker_checkpoint import open_checkpoint
-from submission.storage.atomic_files import sha256
+from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import ENSEMBLE, NETWORKS, SYSTEMS
+from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from submission.timing import Stopwatch
 
 
@@ -52,7 +52,9 @@ def test_all_that_made_the_runs(
     assert source["version"] == __version__
     assert found["data"]["test collection"]["name"] == "touche-task-1"
     assert found["data"]["test collection"]["topics"] == 3
-    assert found["data"]["test collection"]["files"] == {name: sha256(topics / name) for name in ("topics.xml", "args-me.json")}
+    assert found["data"]["test collection"]["files"] == {
+        name: sha256_file(topics / name) for name in ("topics.xml", "args-me.json")
+    }
     assert f"torch {torch.__version__}" in found["platform"]["software"]["libraries"]
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
@@ -63,10 +65,13 @@ def test_all_that_made_the_runs(
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoints" not in told["me-bm25"]
     assert told["me-gru"]["checkpoints"] == {"gru": open_checkpoint(all_checkpoints / "gru").fingerprint}
-    assert set(told["me-ensemble"]["checkpoints"]) == {*ENSEMBLE, "ensemble"}
-    assert told["me-ensemble"]["checkpoints"]["ensemble"] == read_config(all_checkpoints / "ensemble", Regression).fingerprint
-    assert told["me-ensemble"]["interpolates"] == list(ENSEMBLE)
-    rerank = {*NETWORKS, "gru_interaction"}
+    assert set(told["me-ensemble"]["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
+    assert (
+        told["me-ensemble"]["checkpoints"]["ensemble"]
+        == read_config(all_checkpoints / "ensemble", RegressionEnsemble).fingerprint
+    )
+    assert told["me-ensemble"]["interpolates"] == list(ENSEMBLE_MEMBERS)
+    rerank = {*RERANKERS, "gru_interaction"}
     assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [
         f"me-{name}" for name in SYSTEMS if name in rerank
     ]

@@ -14,17 +14,17 @@ import pytest
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.inference.ranker_checkpoint import open_checkpoint
-from submission.paths import CHECKPOINTS
-from submission.storage.atomic_files import sha256
+from submission.paths import CHECKPOINT_DIR
+from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_provenance
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.quality_reranking import QualityReranking
-from tests.conftest import colours, contents, write_reordering
+from submission.systems.quality_reranking import QualityRerankingStage
+from tests.conftest import count_colours, file_contents, write_quality_reranking
 from tests.endtoend.conftest import Capture, Execute, Log, RankAll, Refused
 from tests.unit.training.tasks.test_quality import arguments
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank
-from training.data.quality import place, prepare_quality
+from training.data.quality import prepare_quality, table_path
 
 RECIPE = """ranker = "tfr_bert"
 [lengths]
@@ -46,7 +46,7 @@ global_batch_size = 6
 micro_batch_size = 2
 """
 STAGE = SYSTEMS["tfr_bert"].stage
-assert isinstance(STAGE, QualityReranking)
+assert isinstance(STAGE, QualityRerankingStage)
 DIRICHLET = STAGE.relevance
 
 
@@ -94,25 +94,25 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     assert f"Trained on {sources}. Source files" in card
     assert "- lists.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    files = [*ukp_conv_arg_rank.files(tables.parent / "published"), *ibm_argq.files(tables.parent / "published")]
+    files = [*ukp_conv_arg_rank.files(tables.parent / "published"), *ibm_argq.list_files(tables.parent / "published")]
     assert provenance["trained on"] == {
-        "input": {file.name: sha256(file) for file in files},
+        "input": {file.name: sha256_file(file) for file in files},
         "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
         "licence": "CC BY-SA and terms of IBM Research",
     }
-    assert colours((tables / "fit" / "order" / "curve.png").read_bytes()) > 200
-    scores = open_checkpoint(checkpoint).scores([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
+    assert count_colours((tables / "fit" / "order" / "curve.png").read_bytes()) > 200
+    scores = open_checkpoint(checkpoint).score([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
-    arguments("ibm", 4).to_parquet(place(tables, "ibm"))
+    arguments("ibm", 4).to_parquet(table_path(tables, "ibm"))
     refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
-    place(tables, "ibm").unlink()
+    table_path(tables, "ibm").unlink()
     refused(3, "ibm.parquet: not found; run `python -m training prepare lists", *fit(tables))
 
 
 def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:
     recipe, data = tables.parent / "order.toml", tables.parent / "published"
     recipe.write_text(RECIPE.replace('["ukp", "ibm"]', '["ukp"]'))
-    place(tables, "ibm").unlink()
+    table_path(tables, "ibm").unlink()
     assert main(fit(tables)) == 0
     checkpoint = tables / "checkpoints" / "order"
     card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
@@ -130,7 +130,7 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     assert "weights: identical" in said.out
     assert "changed since" not in caplog.text
     assert "Training data differ" not in caplog.text
-    assert contents(new / "checkpoints" / "order") == contents(checkpoint)
+    assert file_contents(new / "checkpoints" / "order") == file_contents(checkpoint)
 
     file = data / ukp_conv_arg_rank.FOLDER / "debate-0_a.csv"
     file.write_text(file.read_text().replace("topic filler", "filler topic"))
@@ -147,9 +147,9 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     assert f"{ukp_conv_arg_rank.FOLDER}: no .csv files" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not (CHECKPOINTS / "tfr_bert").is_dir(), reason="no weights of tfr_bert are here yet")
+@pytest.mark.skipif(not (CHECKPOINT_DIR / "tfr_bert").is_dir(), reason="no weights of tfr_bert are here yet")
 def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
-    source = read_provenance(CHECKPOINTS / "tfr_bert").trained_on
+    source = read_provenance(CHECKPOINT_DIR / "tfr_bert").trained_on
     assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
 
 
@@ -157,7 +157,7 @@ def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
     execute: Execute, topics: Path, all_checkpoints: Path
 ) -> None:
     execution = execute(topics, checkpoints=all_checkpoints)
-    before, after = execution.lists(DIRICHLET), execution.lists(STAGE)
+    before, after = execution.get_ranking(DIRICHLET), execution.get_ranking(STAGE)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
     quality = pd.Series(STAGE.quality.scores(execution, pairs).astype(float), index=pairs.index)
     assert set(after["qid"]) == {"1", "2", "3"}
@@ -174,16 +174,16 @@ def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
         assert new["score"][7] <= new["score"][6] - 1
     pairs = after.sample(frac=0.5, random_state=0).reset_index(drop=True)
     assert np.array_equal(STAGE.scores(execution, pairs[["qid", "docno"]]), pairs["score"])
-    unlisted = pd.DataFrame({"qid": ["1"], "docno": [execution.documents.collection[-1]]})
+    unlisted = pd.DataFrame({"qid": ["1"], "docno": [execution.documents.searchable_docnos[-1]]})
     if not set(unlisted["docno"]) & set(after["docno"][after["qid"] == "1"]):
         assert STAGE.scores(execution, unlisted)[0] < after["score"][after["qid"] == "1"].min()
 
-    key = execution.key(STAGE)
-    write_reordering(all_checkpoints, "quality", 1000, 0.0)
+    key = execution.compute_cache_key(STAGE)
+    write_quality_reranking(all_checkpoints, "quality", 1000, 0.0)
     execution = execute(topics, checkpoints=all_checkpoints)
-    assert execution.key(STAGE) != key
+    assert execution.compute_cache_key(STAGE) != key
     columns = ["qid", "docno", "rank"]
-    pd.testing.assert_frame_equal(execution.lists(STAGE)[columns], execution.lists(DIRICHLET)[columns])
+    pd.testing.assert_frame_equal(execution.get_ranking(STAGE)[columns], execution.get_ranking(DIRICHLET)[columns])
 
 
 def test_it_ranks_and_says_what_it_is(
@@ -207,10 +207,10 @@ def test_it_ranks_and_says_what_it_is(
 def test_a_list_that_was_handed_over_is_ordered_likewise(
     execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
 ) -> None:
-    docnos = execute(topics, checkpoints=all_checkpoints).documents.collection[3:40:3]
+    docnos = execute(topics, checkpoints=all_checkpoints).documents.searchable_docnos[3:40:3]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))
     given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=all_checkpoints)
-    before, after = given.lists(DIRICHLET), given.lists(STAGE)
+    before, after = given.get_ranking(DIRICHLET), given.get_ranking(STAGE)
     assert sorted(after["docno"]) == sorted(docnos)
     assert set(after["docno"][:7]) == set(before["docno"][:7])
     assert after["docno"][7:].tolist() == before["docno"][7:].tolist()

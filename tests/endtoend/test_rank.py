@@ -12,9 +12,9 @@ import pytest
 from tira.check_format import check_format
 
 from submission.__main__ import main
-from submission.output.run_directory import Output
+from submission.output.run_directory import RunDirectory
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import REAL, ROOT, SAMPLE, argument, contents, documents_of
+from tests.conftest import REAL_DATA, ROOT, SAMPLE, argument, file_contents, load_documents
 from tests.endtoend.conftest import Capture, Log
 
 Make = Callable[..., Path]
@@ -56,7 +56,7 @@ def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
     assert "up to date, skipped" in again.stderr
     elsewhere = run_sh("-o", "other", *flags, cwd=tmp_path)
     assert elsewhere.returncode == 0
-    assert contents(tmp_path / "other") == contents(runs)
+    assert file_contents(tmp_path / "other") == file_contents(runs)
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # the first that was named
 
 
@@ -68,7 +68,7 @@ def test_all_systems_as_they_are_shipped(tmp_path: Path) -> None:
     done = run_sh("-i", tmp_path / "input", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = tmp_path / "runs"
-    assert set(contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
+    assert set(file_contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     assert {line.split()[0] for line in (runs / "run.txt").read_text().splitlines()} == {"1", "2"}
 
@@ -84,7 +84,7 @@ def test_tiras_environment(tmp_path: Path, make_input: Make, names: tuple[str, s
 def test_runs_have_the_form_of_the_contract(rank: Rank, make_input: Make, tmp_path: Path) -> None:
     code, _ = rank(make_input(), "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm")
     assert code == 0
-    out = contents(tmp_path / "out")
+    out = file_contents(tmp_path / "out")
     assert set(out) == {"me-bm25.txt", "me-knrm.txt", "run.txt", "fingerprint.json"}
     assert out["run.txt"] == out["me-bm25.txt"]  # the first named is the primary one
     for system in ("bm25", "knrm"):
@@ -125,22 +125,22 @@ def test_a_checkpoint_that_is_damaged_or_missing_fails_its_system_alone(
     for output in ("damaged", "missing"):
         code, said = rank(directory, output=output)
         assert (code, "systems failed: knrm; the other runs are in" in said) == (6, True)
-        assert set(contents(tmp_path / output)) == {"aragorn-bm25.txt", "fingerprint.json"}
+        assert set(file_contents(tmp_path / output)) == {"aragorn-bm25.txt", "fingerprint.json"}
         shutil.rmtree(checkpoints / "knrm", ignore_errors=True)
 
 
 def test_an_output_of_another_input_or_process_is_exit_code_5(rank: Rank, make_input: Make, tmp_path: Path) -> None:
     first, second = make_input(), make_input([("7", "Is golf cruel?")], name="second")
-    with Output(tmp_path / "out"):
+    with RunDirectory(tmp_path / "out"):
         code, said = rank(first)
     assert (code, "another process" in said) == (5, True)
     assert rank(first)[0] == 0
-    before = contents(tmp_path / "out")
+    before = file_contents(tmp_path / "out")
     code, said = rank(second)
     assert (code, "contains files made from another input" in said) == (5, True)
-    assert contents(tmp_path / "out") == before
+    assert file_contents(tmp_path / "out") == before
     assert rank(second, "--overwrite", "--system", "bm25")[0] == 0
-    assert set(contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
+    assert set(file_contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
 
 
 def test_a_full_output_is_exit_code_5_and_leaves_no_half_file(
@@ -151,16 +151,16 @@ def test_a_full_output_is_exit_code_5_and_leaves_no_half_file(
     many = [*(argument(f"a{number}") for number in range(400)), *others]
     code, said = rank(make_input(arguments=many), "--depth", "1000", output=disk.name)
     assert (code, "No space left" in said) == (5, True)
-    assert set(contents(disk)) <= {"fingerprint.json"}
+    assert set(file_contents(disk)) <= {"fingerprint.json"}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 def test_real_input_twice_is_valid_and_the_same(tmp_path: Path) -> None:
     for output in ("first", "second"):
-        done = run_sh("-i", REAL / "touche-2020/input", "-o", output, "--system", "knrm", "--system", "bm25", cwd=tmp_path)
+        done = run_sh("-i", REAL_DATA / "touche-2020/input", "-o", output, "--system", "knrm", "--system", "bm25", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    assert file_contents(tmp_path / "first") == file_contents(tmp_path / "second")
     [message] = [message for message in check_format(tmp_path / "first", "run.txt") if isinstance(message, str)]
     assert "correct format" in message
     topics = {line.split()[0] for line in (tmp_path / "first" / "run.txt").read_text().splitlines()}
@@ -172,4 +172,4 @@ def test_the_sample_is_the_default_input(monkeypatch: pytest.MonkeyPatch, caplog
         monkeypatch.delenv(name, raising=False)
     caplog.set_level("INFO")
     assert main(["rank", "-o", str(tmp_path / "o"), "--system", "bm25"]) == 0
-    assert f"collection: 461 of {len(documents_of(SAMPLE))} arguments" in caplog.text
+    assert f"collection: 461 of {len(load_documents(SAMPLE))} arguments" in caplog.text

@@ -20,15 +20,15 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from submission.engine import ray_engine as module
-from submission.engine.base import CPU, HERE, Engine
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.engine.factory import open_engine
-from submission.engine.shards import Part, kept_parts
+from submission.engine.shards import Shard, compute_shards
 from submission.models.ranker import Ranker
-from submission.signals import CODES
-from submission.storage.artifact_store import Kept
+from submission.signals import SIGNAL_EXIT_CODES
+from submission.storage.artifact_store import ArtifactStore
 from submission.systems import neural
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, contents
+from tests.conftest import ROOT, file_contents
 from tests.endtoend.conftest import RankAll
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # what Ray leaves open
@@ -59,19 +59,19 @@ def test_all_systems_give_the_bytes_of_a_local_run(
     monkeypatch.setattr(Ranker, "kept_together", 100)
     assert rank_all("here") == 0
     assert rank_all("there", "--engine", f"ray://{nodes.address}") == 0
-    assert contents(tmp_path / "there") == contents(tmp_path / "here")
-    assert len(contents(tmp_path / "there")) == len(SYSTEMS) + 2
+    assert file_contents(tmp_path / "there") == file_contents(tmp_path / "here")
+    assert len(file_contents(tmp_path / "there")) == len(SYSTEMS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
-    monkeypatch.setattr(Kept, "write", refusing_parts(Kept.write))
+    monkeypatch.setattr(ArtifactStore, "write_run", refusing_parts(ArtifactStore.write))
     shared = ("--engine", f"ray://{nodes.address}", "--work", str(tmp_path / "work"), "--shared-work")
     assert rank_all("shared", *shared) == 0
-    assert contents(tmp_path / "shared") == contents(tmp_path / "here")
+    assert file_contents(tmp_path / "shared") == file_contents(tmp_path / "here")
 
 
 def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
     """Let a process keep what it has made, but no part: of these the contents must not come back to it."""
 
-    def refuse(kept: Kept, name: str, *rest: Any) -> None:
+    def refuse(kept: ArtifactStore, name: str, *rest: Any) -> None:
         assert not re.match(r"(part-)?[0-9]+\.", name), name
         write(kept, name, *rest)
 
@@ -85,8 +85,8 @@ def waits(folder: Path, part: int) -> bytes:
     return b"%d" % part * 1000
 
 
-def numbered(number: int) -> list[Part[int]]:
-    return [Part(f"{one:02}.bin", 1, partial(int, one)) for one in range(number)]
+def numbered(number: int) -> list[Shard[int]]:
+    return [Shard(f"{one:02}.bin", 1, partial(int, one)) for one in range(number)]
 
 
 def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
@@ -94,10 +94,12 @@ def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
 ) -> None:
     traces, parts, written = tmp_path / "traces", numbered(16), []
     traces.mkdir()
-    kept_parts(partial(waits, traces), parts[:2], Kept(tmp_path / "kept", {}), HERE, CPU, "begun here", "parts")
-    write, third = Kept.write, nodes.add_node(**NODE)
+    compute_shards(
+        partial(waits, traces), parts[:2], ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "begun here", "parts"
+    )
+    write, third = ArtifactStore.write, nodes.add_node(**NODE)
 
-    def record(kept: Kept, name: str, *rest: Any) -> None:
+    def record(kept: ArtifactStore, name: str, *rest: Any) -> None:
         written.append(name)
         if len(written) == 2:
             os.kill(at_work(traces), signal.SIGKILL)
@@ -105,9 +107,11 @@ def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
             nodes.remove_node(third, allow_graceful=False)
         write(kept, name, *rest)
 
-    monkeypatch.setattr(Kept, "write", record)
-    content = kept_parts(partial(waits, traces), parts, Kept(tmp_path / "kept", {}), engine, CPU, "killed", "parts")
-    assert sorted(written) == [part.name for part in parts[2:]]  # each once, and none that was begun here
+    monkeypatch.setattr(ArtifactStore, "write_run", record)
+    content = compute_shards(
+        partial(waits, traces), parts, ArtifactStore(tmp_path / "kept", {}), engine, CPU, "killed", "parts"
+    )
+    assert sorted(written) == [part.file_name for part in parts[2:]]  # each once, and none that was begun here
     assert [content(one) for one in range(16)] == [b"%d" % one * 1000 for one in range(16)]
     assert len(list(traces.iterdir())) > 16  # what was lost was computed again
 
@@ -170,14 +174,14 @@ def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
             wait_for(lambda: bool(processes_of(place)))
             stopped.send_signal(signal.SIGTERM)
             said = stopped.communicate()[1]
-        assert stopped.returncode == CODES[signal.SIGTERM], said
+        assert stopped.returncode == SIGNAL_EXIT_CODES[signal.SIGTERM], said
         wait_for(lambda: not processes_of(place))
         assert [*home.iterdir(), *temporary.iterdir()] == []
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert processes_of(place) == []
         assert [*home.iterdir(), *temporary.iterdir()] == []
-    assert contents(tmp_path / "out") == contents(tmp_path / "here")
+    assert file_contents(tmp_path / "out") == file_contents(tmp_path / "here")
 
 
 def processes_of(place: str) -> list[psutil.Process]:

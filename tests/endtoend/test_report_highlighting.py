@@ -10,9 +10,9 @@ import pytest
 
 from submission.models.enrichers.deepct import DeepCT
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.lexical import Lexical
+from submission.systems.lexical import LexicalStage
 from tests.endtoend.conftest import Execute
-from training.report.highlighting import LEVELS, shaded
+from training.report.highlighting import SHADE_LEVELS, shade_terms
 
 
 def test_words_are_shaded_by_their_frequencies(
@@ -23,20 +23,20 @@ def test_words_are_shaded_by_their_frequencies(
     text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
     content["arguments"][0]["premises"][0]["text"] = text
     file.write_text(json.dumps(content))
-    monkeypatch.setattr(DeepCT, "frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
+    monkeypatch.setattr(DeepCT, "compute_term_frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
     execution = execute(topics, checkpoints=everything)
     stage = SYSTEMS["deepct_dirichlet"].stage
-    assert isinstance(stage, Lexical)
+    assert isinstance(stage, LexicalStage)
     assert stage.enrichment is not None
-    found = shaded("mine", stage, stage.enrichment, execution, "a0-0")
+    found = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
     assert (found.system, found.docno) == ("mine", "a0-0")
-    for spans in (found.before, found.after):
+    for spans in (found.original, found.enriched):
         assert "".join(span.text for span in spans).split() == text.split()
-    before = {span.text.lower(): span.frequency for span in found.before if span.frequency}
+    before = {span.text.lower(): span.frequency for span in found.original if span.frequency}
     own = Counter({"zoos": 3, "cage": 1, "b": 2, "zoo": 1, "elephant": 1, "cages": 1, "hurt": 1, "whoever": 1, "wherever": 1})
     assert before == own  # each occurrence is shaded by how often the document has its term; stop words count nothing
-    assert {span.text: span.level for span in found.before if span.text in ("Zoos", "cage", "the")} == {
-        "Zoos": LEVELS, "cage": 3, "the": 0,
+    assert {span.text: span.level for span in found.original if span.text in ("Zoos", "cage", "the")} == {
+        "Zoos": SHADE_LEVELS, "cage": 3, "the": 0,
     }  # fmt: skip
-    after = {span.text: (span.frequency, span.level) for span in found.after if span.frequency}
-    assert after == {"elephant": (90, LEVELS), "cages": (31, 4), "Zoos": (1, 1), "zoos": (1, 1)}
+    after = {span.text: (span.frequency, span.level) for span in found.enriched if span.frequency}
+    assert after == {"elephant": (90, SHADE_LEVELS), "cages": (31, 4), "Zoos": (1, 1), "zoos": (1, 1)}

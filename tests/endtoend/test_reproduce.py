@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests.conftest import seal
+from tests.conftest import update_hash
 from tests.endtoend.conftest import Capture, Log, Refused
 from training.__main__ import main
-from training.cli.reproduce import verdicts
+from training.cli.reproduce import compare_metrics
 
 
 def test_from_the_corpus_to_the_same_bytes_and_verdicts(
@@ -58,12 +58,12 @@ def shift(checkpoint: Path, points: float) -> None:
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     metrics["validation"]["MAP@20"] += points
     (checkpoint / "metrics.json").write_text(json.dumps(metrics))
-    seal(checkpoint, "metrics.json")
+    update_hash(checkpoint, "metrics.json")
 
 
 def test_verdicts() -> None:
     stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "lost": 50.0}}
     here = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
-    table = verdicts(stored, here)
+    table = compare_metrics(stored, here)
     assert table["verdict"].to_dict() == {"a": "OK", "b": "near", "c": "FAIL", "lost": "FAIL"}
     assert isinstance(table, pd.DataFrame)

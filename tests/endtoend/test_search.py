@@ -19,8 +19,8 @@ import pytest
 
 from submission.__main__ import main
 from submission.data.runs import read_run
-from submission.paths import CHECKPOINTS
-from submission.search import open_system
+from submission.paths import CHECKPOINT_DIR
+from submission.search import load_system
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Capture, Execute
@@ -45,11 +45,11 @@ def test_scores_equal_those_of_rank(execute: Execute, tmp_path: Path) -> None:
     execution = execute(SAMPLE)
     topics, documents = execution.topics, execution.input.documents
     for name in BY_WORDS:
-        listed = execution.lists(SYSTEMS[name].stage)
+        listed = execution.get_ranking(SYSTEMS[name].stage)
         expected = listed[listed["rank"] <= 1000]
-        together = open_system(name).search(SAMPLE, topics, depth=1000)
+        together = load_system(name).search(SAMPLE, topics, depth=1000)
         pd.testing.assert_frame_equal(together, expected.reset_index(drop=True), check_exact=True)
-        with open_system(name).over(documents) as index:
+        with load_system(name).index(documents) as index:
             alone = pd.concat([index.search(topics[topics["qid"] == qid], 1000) for qid in topics["qid"]], ignore_index=True)
         pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True), check_exact=True)
 
@@ -122,7 +122,7 @@ def test_errors_and_empty_results(search: Any, tmp_path: Path) -> None:
 
 
 def test_a_failed_system_does_not_stop_the_others(search: Any, tmp_path: Path) -> None:
-    checkpoints = Path(shutil.copytree(CHECKPOINTS / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
+    checkpoints = Path(shutil.copytree(CHECKPOINT_DIR / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
     flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
     code, out, err = search(*flags, QUESTION)
     assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)

@@ -20,13 +20,13 @@ import pytest
 from PIL import Image
 
 from submission.engine.base import CPU
-from submission.paths import CHECKPOINTS
+from submission.paths import CHECKPOINT_DIR
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
-from submission.systems.catalogue import SYSTEMS, find
-from submission.systems.checkpoint_store import Checkpoints
-from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, colours
+from submission.systems.catalogue import SYSTEMS, get_system
+from submission.systems.checkpoint_store import CheckpointStore
+from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, count_colours
 from tests.endtoend.conftest import Log
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -43,8 +43,8 @@ def serve() -> Iterator[Serve]:
     opened: list[tuple[SearchServer, Searcher]] = []
 
     def start(directory: Path) -> SearchServer:
-        searcher = Searcher(Corpus.of_directory(directory), Checkpoints(CHECKPOINTS), CPU).__enter__()
-        server = SearchServer(searcher, [find("dirichlet")], 5, 0)
+        searcher = Searcher(Corpus.from_directory(directory), CheckpointStore(CHECKPOINT_DIR), CPU).__enter__()
+        server = SearchServer(searcher, [get_system("dirichlet")], 5, 0)
         Thread(target=server.serve_forever, daemon=True).start()
         opened.append((server, searcher))
         return server
@@ -82,7 +82,7 @@ def address(question: str = QUESTION, **fields: list[str] | str) -> str:
 
 def test_the_home_page_is_served_on_loopback_with_systems_and_examples(server: SearchServer, get: Get) -> None:
     assert server.server_address[0] == "127.0.0.1"
-    assert server.address == f"http://127.0.0.1:{server.server_port}/"
+    assert server.url == f"http://127.0.0.1:{server.server_port}/"
     status, headers, text = get()
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert 'value="dirichlet" checked' in text
@@ -220,7 +220,7 @@ def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")
     server = serve(tmp_path)
     for query in ("", "q=zoos&why=dirichlet <i>d</i>", f"q={quote(EVIL)}+zoos"):
-        status, text = server.answered(query)
+        status, text = server.respond(query)
         assert status == 200
         assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
         assert not set(text) & {"\u202e", "\0"}
@@ -257,12 +257,12 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_browser_shows_it(server: SearchServer, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    page = server.address.rstrip("/") + address(f"{QUESTION} {EVIL}", system=["dirichlet", "bm25"])
+    page = server.url.rstrip("/") + address(f"{QUESTION} {EVIL}", system=["dirichlet", "bm25"])
     dom = _browse(page, tmp_path, "--dump-dom")
     assert "pwned" not in dom.split("</title>")[0].replace(EVIL.replace("<", "&lt;").replace(">", "&gt;"), "")
     assert dom.count("<article") == 10
     _browse(page, tmp_path, f"--screenshot={picture}", "--window-size=1400,1200", "--hide-scrollbars")
-    assert colours(picture.read_bytes()) > 100
+    assert count_colours(picture.read_bytes()) > 100
     with Image.open(picture) as opened:
         shown = {colour for _, colour in opened.convert("RGB").getcolors(1 << 24) or []}
     assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= shown  # matches, PRO and CON: the stylesheet was loaded

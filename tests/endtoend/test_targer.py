@@ -17,19 +17,19 @@ from msgspec.structs import replace
 from submission.__main__ import main as submission
 from submission.explain import explain
 from submission.inference.checkpoint_io import open_network, write_network
-from submission.inference.enricher_checkpoint import ENRICHERS, open_enricher
-from submission.inference.enrichment import words_of
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, open_enricher
+from submission.inference.enrichment import enrich_texts
 from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.lexical import Lexical
-from tests.conftest import colours, write_targer
+from submission.systems.lexical import LexicalStage
+from tests.conftest import count_colours, write_targer
 from tests.endtoend.conftest import Capture, Execute, Log, Refused
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
-from training.fitting.initialisation import build
-from training.fitting.language_model import LANGUAGE as LANGUAGE_MODELS
+from training.fitting.initialisation import build_network
+from training.fitting.language_model import LANGUAGE_MODEL_FORMAT as LANGUAGE_MODELS
 from training.studies.document_lengths import COLUMNS
-from training.tasks import read_recipe
+from training.tasks import load_recipe
 
 NETWORK = """enricher = "targer"
 terms = 40
@@ -113,16 +113,16 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert provenance["start"]["name"] == "words"
     assert metrics["last epoch"] == 8
     assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
-    assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200
+    assert count_colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
     opened = open_enricher(checkpoint)
     assert isinstance(opened.enricher, TARGER)
     assert opened.enricher.config.tags[:3] == ("O", "B-P", "I-P")
     assert len(opened.enricher.config.tags) == 13
-    assert opened.enricher.terms() == 42
-    [words] = opened.enricher.words(opened.reader.passages("pa Because pb pc . so pd ."))
+    assert opened.enricher.get_vocabulary_size() == 42
+    [words] = opened.enricher.annotate(opened.tokeniser.split("pa Because pb pc . so pd ."))
     assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
-    assert opened.enricher.frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
+    assert opened.enricher.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
 def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
@@ -133,10 +133,10 @@ def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     assert metrics["best epoch"] == max(metrics["log"], key=lambda row: row["both"])["epoch"]
     assert "The language model of the enricher `targer`, trained with `python -m training fit words`" in card
     assert "Trained on args.me arguments (Webis, CC BY 4.0), unlabelled. Source files" in card
-    assert colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
-    recipe, vectors = read_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
+    assert count_colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
+    recipe, vectors = load_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
     alone = replace(recipe, task=replace(recipe.task, start=""))
-    begun, untaught = (build(one, vectors, tables / "checkpoints").network.state_dict() for one in (recipe, alone))
+    begun, untaught = (build_network(one, vectors, tables / "checkpoints").network.state_dict() for one in (recipe, alone))
     learned = open_network(checkpoint, LANGUAGE_MODELS)[0].state_dict()
     same = {name for name in begun if name in learned and torch.equal(begun[name], learned[name])}
     assert same == {name for name in begun if not name.startswith(("emission.", "crf."))}
@@ -196,12 +196,18 @@ def always(checkpoints: Path, tag: str) -> None:
     with torch.no_grad():
         opened.enricher.emission.bias[1 + opened.enricher.config.tags.index(tag)] += 1e4
     write_network(
-        checkpoints / "targer_essays", ENRICHERS, opened.enricher, opened.reader, {}, {"trained on": {"input": {}}}, "# test\n"
+        checkpoints / "targer_essays",
+        ENRICHER_FORMAT,
+        opened.enricher,
+        opened.tokeniser,
+        {},
+        {"trained on": {"input": {}}},
+        "# test\n",
     )
 
 
 STAGE = SYSTEMS["targer_dirichlet"].stage
-assert isinstance(STAGE, Lexical)
+assert isinstance(STAGE, LexicalStage)
 
 
 def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
@@ -214,14 +220,14 @@ def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
     some = STAGE.index(execute(topics, checkpoints=all_checkpoints))
     always(all_checkpoints, "I-P")
     execution = execute(topics, checkpoints=all_checkpoints)
-    plain, reduced = Lexical("dirichlet").index(execution), STAGE.index(execution)
+    plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
     assert reduced.lengths.tolist() == plain.lengths.tolist()
     for number in range(len(plain.lengths)):
         for ours, theirs in zip(reduced.by_document.row(number), plain.by_document.row(number), strict=True):
             assert ours.tolist() == theirs.tolist()
-    assert execution.lists(STAGE)["docno"].tolist() == execution.lists(Lexical("dirichlet"))["docno"].tolist()
+    assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
     assert 0 < some.tokens < plain.tokens
     assert len(some.lengths) == len(plain.lengths) == 575
     write_targer(all_checkpoints, "targer_essays")
@@ -229,7 +235,7 @@ def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
     execution = execute(topics, checkpoints=all_checkpoints)
     nothing = STAGE.index(execution)
     assert (len(nothing.lengths), nothing.tokens, nothing.terms) == (575, 0, [])
-    assert len(execution.lists(STAGE)) == 0
+    assert len(execution.get_ranking(STAGE)) == 0
     assert "topic 1" in caplog.text
     assert STAGE.scores(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
 
@@ -245,10 +251,10 @@ def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
     opened = open_enricher(everything / "targer_essays")
-    tagged = [word for passage in opened.reader.passages(text) for word in opened.enricher.words([passage])[0]]
+    tagged = [word for passage in opened.tokeniser.split(text) for word in opened.enricher.annotate([passage])[0]]
     for part in ("claim", "premise"):
         marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
-        assert marked == [word.text for word in tagged if opened.enricher.part(word) == part]
+        assert marked == [word.surface for word in tagged if opened.enricher.get_component_type(word) == part]
         assert marked
     assert "\x1b" not in out
     coloured = explain(SYSTEMS["targer_dirichlet"], "a0-0", execute(topics, checkpoints=everything, qid="1"), True)
@@ -268,12 +274,12 @@ def test_lengths_are_those_of_what_is_kept(
     assert table.loc["args.me", "thesis mean"] == 317
     assert table.loc["targer_essays", "thesis median"] == 71
     documents = execute(topics).documents
-    documents = documents.texts(documents.collection)
+    documents = documents.read_texts(documents.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
     for name in table.index[1:]:
         opened = open_enricher(all_checkpoints / name)
-        sizes = np.array([sum(words_of([text], opened, torch.device("cpu"))[0].values()) for text in texts])
+        sizes = np.array([sum(enrich_texts([text], opened, torch.device("cpu"))[0].values()) for text in texts])
         expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
         assert table.loc[name, [*COLUMNS, "empty"]].tolist() == pytest.approx(expected, abs=0.01)
         assert 0 < sizes.mean() < table.loc["args.me", "mean"]

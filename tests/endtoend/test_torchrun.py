@@ -18,15 +18,15 @@ from msgspec.structs import replace
 
 from submission.errors import SystemsFailedError
 from submission.inference import pretrained
-from submission.storage.locks import locked
-from submission.systems.catalogue import NETWORKS
-from tests.conftest import ROOT, contents
+from submission.storage.locks import lock_directory
+from submission.systems.catalogue import RERANKERS
+from tests.conftest import ROOT, file_contents
 from tests.endtoend.conftest import Command, Log, Refused, write_encoder
 from training.__main__ import main
 from training.cli import fit_all
 from training.fitting import training_state
 from training.fitting.recipe import Recipe
-from training.tasks import read_recipe
+from training.tasks import load_recipe
 
 STEPS = 20
 RECIPES = {
@@ -139,7 +139,7 @@ def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Command, tmp
     process.communicate()
     assert 5 <= len(rows(tmp_path / "killed")) < STEPS
     assert "Resuming at step" in finished(torchrun(arguments, tmp_path))
-    assert contents(tmp_path / "killed" / "checkpoints") == contents(tmp_path / "whole" / "checkpoints")
+    assert file_contents(tmp_path / "killed" / "checkpoints") == file_contents(tmp_path / "whole" / "checkpoints")
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
 
 
@@ -149,9 +149,9 @@ def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
     arguments, work = fit("knrm", "mine"), tmp_path / "mine"
     for name in ("knrm", "other"):
         (work / "fit" / name).mkdir(parents=True)
-    with locked(work, shared=True), locked(work / "fit" / "knrm"):
+    with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
         refused(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
-    with locked(work, shared=True), locked(work / "fit" / "other"):
+    with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
         assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0
 
@@ -177,7 +177,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[s
 def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
     names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
-    fit_all.fit_all({name: read_recipe(name) for name in names}, ["--restart"], work, None, 2)
+    fit_all.fit_all({name: load_recipe(name) for name in names}, ["--restart"], work, None, 2)
     lines = said()
     assert [line.split()[1] for line in lines if line.startswith("end")] != []
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
@@ -187,7 +187,7 @@ def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkey
 
 
 def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
-    recipes = {name: read_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
+    recipes = {name: load_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
     encoder = replace(recipes["cedr_drmm"].encoder, start="drmm")
     return recipes | {"cedr_drmm": replace(recipes["cedr_drmm"], encoder=encoder)}
 
@@ -223,14 +223,14 @@ def test_a_process_that_cannot_be_started_fails_alone(
 
 @pytest.mark.slow
 def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
-    monkeypatch.setattr(fit_all, "recipes", lambda: {"knrm": read_recipe("knrm")})
+    monkeypatch.setattr(fit_all, "load_recipes_in_order", lambda: {"knrm": load_recipe("knrm")})
     refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work, "--device", "cpu")
     assert "network.dimensions is 300, but the word vectors have 20" in (work / "fit" / "knrm.log").read_text()
 
 
 def test_all_recipes_are_those_of_the_systems() -> None:
-    found = [*fit_all.recipes()]
-    assert {*NETWORKS, "snrm", "sbert"} <= set(found)
+    found = [*fit_all.load_recipes_in_order()]
+    assert {*RERANKERS, "snrm", "sbert"} <= set(found)
     assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(found)
     assert found.index("vanilla_bert") < min(found.index("cedr_knrm"), found.index("cedr_drmm"))
     assert found.index("targer_language") < found.index("targer_essays")  # no system has it, its layers are the start
@@ -244,7 +244,7 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
         "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distilled",
     }  # fmt: skip
     with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(kinds)}; all others finished"):
-        fit_all.fit_all({name: read_recipe(name) for name in kinds}, [], tmp_path, None, 0)
+        fit_all.fit_all({name: load_recipe(name) for name in kinds}, [], tmp_path, None, 0)
     assert not (tmp_path / "log").exists()  # no job
     told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
     assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in kinds.items())

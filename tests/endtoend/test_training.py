@@ -21,25 +21,25 @@ import torch
 from submission.__main__ import main as submission
 from submission.inference.ranker_checkpoint import open_checkpoint
 from submission.models.rankers.knrm import KNRM
-from submission.storage.locks import locked
-from submission.text.normalisation import premise_words
-from submission.text.surface_tokens import forms
-from submission.text.token_ids import PADDING, UNKNOWN
+from submission.storage.locks import lock_directory
+from submission.text.normalisation import tokenise_premise
+from submission.text.surface_tokens import normalised_tokens
+from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 from submission.text.tokenisers import WordTokeniser
-from tests.conftest import REAL, RECIPE, ROOT, SAMPLE, colours, contents
+from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, file_contents
 from tests.endtoend.conftest import Capture, Command, Log, Refused
 from training import tasks
 from training.__main__ import main
-from training.cli.fit_all import lacking
+from training.cli.fit_all import missing_inputs
 from training.data import word_vectors
-from training.data.pair_tables import load_pairs, load_validation
-from training.fitting.initialisation import build
+from training.data.pair_tables import load_training_pairs, load_validation_queries
+from training.fitting.initialisation import build_network
 from training.fitting.recipe import Recipe
 from training.fitting.training_loop import take_step
-from training.tasks import read_recipe
-from training.tasks.pairs import Pairs, Pairwise
+from training.tasks import load_recipe
+from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
-ONE_EPOCH = RECIPE.replace("epochs = 3", "epochs = 1")
+ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim leaves a text file of vectors open.
 UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -47,7 +47,7 @@ UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest
 @pytest.fixture
 def fit(work: Path, recipe: Callable[..., str]) -> Command:
     """The command that trains by a recipe."""
-    return lambda text=RECIPE, *flags: ["fit", recipe(text), "--work", str(work), "--device", "cpu", *flags]
+    return lambda text=KNRM_RECIPE, *flags: ["fit", recipe(text), "--work", str(work), "--device", "cpu", *flags]
 
 
 def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unrelated_validate(prepared: Path) -> None:
@@ -56,7 +56,7 @@ def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unre
         docnos = {row["docno"] for row in pieces}
         for word_row, piece_row in zip(words, pieces, strict=True):
             assert word_row["docno"] == piece_row["docno"]
-            assert word_row["premise"] == " ".join(premise_words(piece_row["premise"]))
+            assert word_row["premise"] == " ".join(tokenise_premise(piece_row["premise"]))
             assert word_row["unrelated_docnos"] == piece_row["unrelated_docnos"]
             assert len(set(piece_row["unrelated_docnos"]) & docnos) == number
     table = pd.read_parquet(prepared / "validation.words.parquet")
@@ -73,7 +73,7 @@ def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unre
     assert {name: statistics[name] for name in expected} == expected
     assert list(statistics["most frequent conclusions"].values()) == [6] * 20
     for name in ("premise-lengths.png", "conclusion-lengths.png"):
-        assert colours((prepared / name).read_bytes()) > 50  # bars, text and its grey edges
+        assert count_colours((prepared / name).read_bytes()) > 50  # bars, text and its grey edges
 
 
 def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
 def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_another_setting(
     corpus: Path, prepared: Path, work: Path, tmp_path: Path, refused: Refused
 ) -> None:
-    first = {name: data for name, data in contents(prepared).items() if "/" not in name}
+    first = {name: data for name, data in file_contents(prepared).items() if "/" not in name}
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work"]
     assert main([*prepare, str(tmp_path / "again")]) == 0
-    assert contents(tmp_path / "again") == first
+    assert file_contents(tmp_path / "again") == first
     (work / "train.words.parquet").unlink()
     kept = (work / "train.pieces.parquet").stat().st_mtime_ns
     assert main([*prepare, str(work)]) == 0
-    assert {name: data for name, data in contents(work).items() if "/" not in name} == first
+    assert {name: data for name, data in file_contents(work).items() if "/" not in name} == first
     assert (work / "train.pieces.parquet").stat().st_mtime_ns == kept
     refused(5, "contains files made from another seed", *prepare, work, "--seed", 1)
     assert main([*prepare, str(work), "--seed", "1", "--overwrite"]) == 0
@@ -120,8 +120,8 @@ def test_a_network_trains_on_what_a_search_finds(
     refused(3, "run `python -m training prepare pairs -i INPUT", *train)
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
-    first = contents(work)
-    assert {name: first[name] for name in contents(prepared)} == contents(prepared)  # nothing else is another
+    first = file_contents(work)
+    assert {name: first[name] for name in file_contents(prepared)} == file_contents(prepared)  # nothing else is another
     dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
     pairs = pd.read_parquet(work / "train.words.parquet").set_index("docno")
     assert dealt["docno"].tolist() == pairs.index.tolist()
@@ -133,14 +133,16 @@ def test_a_network_trains_on_what_a_search_finds(
         for found in (others, least_similar)
     )
     assert shared == 1 > 0.5 > by_chance
-    tokeniser = build(Recipe(ranker="knrm", network={"dimensions": 20}, task=Pairs()), work / "vectors", work).reader
+    tokeniser = build_network(
+        Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()), work / "vectors", work
+    ).reader
     assert isinstance(tokeniser, WordTokeniser)
-    own, found = load_pairs(work, "words", tokeniser), load_pairs(work, "words", tokeniser, "dirichlet")
-    assert dealt["docno"].to_numpy()[found.unrelated].tolist() == dealt["unrelated_docno"].tolist()
-    assert (own.unrelated != found.unrelated).mean() > 0.9
+    own, found = load_training_pairs(work, "words", tokeniser), load_training_pairs(work, "words", tokeniser, "dirichlet")
+    assert dealt["docno"].to_numpy()[found.negatives].tolist() == dealt["unrelated_docno"].tolist()
+    assert (own.negatives != found.negatives).mean() > 0.9
     assert torch.equal(own.premises.ids, found.premises.ids)
     assert main(prepare) == 0
-    assert contents(work) == first
+    assert file_contents(work) == first
     assert main(train) == 0
     provenance = json.loads((work / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
@@ -156,21 +158,21 @@ def test_a_network_trains_on_what_a_search_finds(
 def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work: Path, tmp_path: Path) -> None:
     prepare, found = ["prepare", "vectors", "--work", str(work), "--minimum-frequency", "2", "--dimensions"], {}
     assert main([*prepare, "20", "-o", str(tmp_path / "again")]) == 0
-    assert contents(tmp_path / "again") == contents(work / "vectors")
-    vocabulary, vectors = word_vectors.load(work / "vectors")
+    assert file_contents(tmp_path / "again") == file_contents(work / "vectors")
+    vocabulary, vectors = word_vectors.load_vectors(work / "vectors")
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     for method in ("word2vec", "fasttext"):
         written = [*prepare, "5", "--epochs", "1", "--written", method]
         assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
-        assert contents(tmp_path / method) == contents(work / f"vectors-{method}")
-        found[method] = word_vectors.load(work / f"vectors-{method}")
+        assert file_contents(tmp_path / method) == file_contents(work / f"vectors-{method}")
+        found[method] = word_vectors.load_vectors(work / f"vectors-{method}")
     assert found["word2vec"][0].terms == found["fasttext"][0].terms
     assert not np.allclose(found["word2vec"][1], found["fasttext"][1], atol=0.01)
-    settings = word_vectors.VectorSettings(written="word2vec")
+    settings = word_vectors.VectorSettings(surface_method="word2vec")
     text = next(iter(pq.ParquetFile(work / "train.pieces.parquet").iter_batches(1)))["premise"][0].as_py()
-    assert next(iter(word_vectors.Premises(work, settings))) == forms(text)
-    assert settings.table == "train.pieces.parquet"
+    assert next(iter(word_vectors.PremiseTokens(work, settings))) == normalised_tokens(text)
+    assert settings.premise_table == "train.pieces.parquet"
 
 
 @UNCLOSED
@@ -184,7 +186,7 @@ def test_vectors_from_files(work: Path, tmp_path: Path, refused: Refused) -> Non
         table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
         flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(place)]
         assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
-        vocabulary, vectors = word_vectors.load(place)
+        vocabulary, vectors = word_vectors.load_vectors(place)
         assert "never-in-there" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
         assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
@@ -226,15 +228,15 @@ def test_a_new_task_is_one_file_and_a_recipe(
 ) -> None:
     (tmp_path / "toy.py").write_text(TOY)
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    refused(2, "Expected `float` <= 1.0 - at `$.toy.score`", *fit(f"{RECIPE}[toy]\nscore = 2\n"))
-    assert main(fit(f"{RECIPE}[toy]\nscore = 0.25\n")) == 0
+    refused(2, "Expected `float` <= 1.0 - at `$.toy.score`", *fit(f"{KNRM_RECIPE}[toy]\nscore = 2\n"))
+    assert main(fit(f"{KNRM_RECIPE}[toy]\nscore = 0.25\n")) == 0
     checkpoint = work / "checkpoints" / "mine"
     assert json.loads((checkpoint / "provenance.json").read_text())["recipe"]["toy"] == {"score": 0.25}
     assert json.loads((checkpoint / "metrics.json").read_text())["log"][-1]["loss"] < 0.01
     assert "- toy.score: 0.25\n" in (checkpoint / "README.md").read_text()
     train = pd.read_parquet(work / "train.words.parquet")
     pairs = list(zip(train["conclusion"][:20], train["premise"][:20], strict=True))
-    assert open_checkpoint(checkpoint).scores(pairs) == pytest.approx([0.25] * 20, abs=0.1)
+    assert open_checkpoint(checkpoint).score(pairs) == pytest.approx([0.25] * 20, abs=0.1)
 
 
 def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..
     assert max(row["MAP@20"] for row in rows) == pytest.approx(metrics["validation"]["MAP@20"], abs=1)
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
-    assert colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
+    assert count_colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
     places = ["-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]
     assert submission(["rank", *places, "--system", "knrm"]) == 0
 
@@ -270,14 +272,14 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: C
     assert not (work / "checkpoints").exists()  # not finished
     done = subprocess.run([*command, str(work)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "Resuming at step" in done.stderr
-    assert contents(work / "checkpoints") == contents(whole / "checkpoints")
-    assert contents(work / "fit")["mine/log.jsonl"] == contents(whole / "fit")["mine/log.jsonl"]
+    assert file_contents(work / "checkpoints") == file_contents(whole / "checkpoints")
+    assert file_contents(work / "fit")["mine/log.jsonl"] == file_contents(whole / "fit")["mine/log.jsonl"]
 
 
 @pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --written word2vec --dimensions 100")])
 def test_vectors_that_lack_are_named_with_all_that_makes_them(prepared: Path, tmp_path: Path, recipe: str, flags: str) -> None:
     command = f"`python -m training prepare vectors --work {prepared}{flags}`"
-    assert lacking(read_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
+    assert missing_inputs(load_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
 
 
 def test_a_finished_network_stays_unless_it_is_damaged(
@@ -285,24 +287,24 @@ def test_a_finished_network_stays_unless_it_is_damaged(
 ) -> None:
     assert main(fit(ONE_EPOCH)) == 0
     checkpoint = work / "checkpoints" / "mine"
-    before, times = contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
+    before, times = file_contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     caplog.set_level("INFO")
     assert main(fit(ONE_EPOCH)) == 0
     assert f"{checkpoint}: already complete, skipped" in caplog.text
     assert {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == times
     (checkpoint / "metrics.json").write_text("{}")
     assert main(fit(ONE_EPOCH)) == 0
-    assert contents(checkpoint) == before
+    assert file_contents(checkpoint) == before
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # made by another version
     assert main(fit(ONE_EPOCH)) == 0
-    assert contents(checkpoint) == before
+    assert file_contents(checkpoint) == before
     assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # another network was there
-    assert contents(checkpoints / "knrm") == before
+    assert file_contents(checkpoints / "knrm") == before
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.txt").write_text("precious")
     refused(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
-    assert contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
+    assert file_contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
     refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
     (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
     refused(3, "pass --restart to start over", *fit(ONE_EPOCH))
@@ -314,8 +316,8 @@ def test_a_finished_network_stays_unless_it_is_damaged(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fills)
-    refused(5, "No space left on device", *fit(RECIPE, "--restart"))
-    assert contents(checkpoint) == before
+    refused(5, "No space left on device", *fit(KNRM_RECIPE, "--restart"))
+    assert file_contents(checkpoint) == before
     open_checkpoint(checkpoint)
 
 
@@ -324,26 +326,29 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     [("knrm", {}), ("conv_knrm", {"channels": 4}), ("gru", {"hidden": 4}), ("snrm", {"latent": 10})],
 )
 def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, network: dict[str, int]) -> None:
-    recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=Pairs())
-    built = build(recipe, prepared / "vectors", prepared)
-    pairs, optimiser = load_pairs(prepared, "words", built.reader), built.optimiser(recipe.training, recipe.encoder)
-    task = Pairwise.of(recipe, built, prepared, torch.device("cpu"))
+    recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=PairwiseSpec())
+    built = build_network(recipe, prepared / "vectors", prepared)
+    pairs, optimiser = (
+        load_training_pairs(prepared, "words", built.reader),
+        built.build_optimiser(recipe.training, recipe.encoder),
+    )
+    task = PairwiseTask.of(recipe, built, prepared, torch.device("cpu"))
     for rows in np.arange(8).reshape(4, 2):
         before = built.network.state_dict()["embedding.weight"].clone()
         take_step(built.network, optimiser, task, rows, 2)
         after = built.network.state_dict()["embedding.weight"]
-        premises = pairs.premises.ids[np.concatenate([rows, pairs.unrelated[rows]])]
+        premises = pairs.premises.ids[np.concatenate([rows, pairs.negatives[rows]])]
         words = torch.cat([pairs.queries.ids[rows].flatten(), premises.flatten()]).unique()
         moved = (after != before).any(1).nonzero().flatten()
         assert 20 < len(moved) < len(after) - 10
-        assert set(moved.tolist()) <= set(words.tolist()) - {PADDING, UNKNOWN}
+        assert set(moved.tolist()) <= set(words.tolist()) - {PADDING_ID, UNKNOWN_ID}
 
 
 def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused) -> None:
     for text, words in (
-        (RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
-        (RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
-        (f"{RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
+        (KNRM_RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
+        (KNRM_RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
+        (f"{KNRM_RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
     ):
         refused(2, words, *fit(text))
 
@@ -357,34 +362,34 @@ def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, refused: R
 def test_a_network_that_learns_nothing_is_refused(
     fit: Command, work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
-    diverging = RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
+    diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
     refused(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
     forward, score = KNRM.forward, KNRM.score
-    monkeypatch.setattr(KNRM, "score", lambda *tensors: score(*tensors) * 0)
-    refused(7, "all validation scores are equal; lower training.learning_rate", *fit(RECIPE, "--restart"))
+    monkeypatch.setattr(KNRM, "score_features", lambda *tensors: score(*tensors) * 0)
+    refused(7, "all validation scores are equal; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
     monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
-    refused(7, "step 1: the loss is nan; lower training.learning_rate", *fit(RECIPE, "--restart"))
+    refused(7, "step 1: the loss is nan; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
     assert not (work / "checkpoints").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
-    assert main(["prepare", "pairs", "-i", str(REAL / "touche-2020/input"), "--work", str(tmp_path / "w")]) == 0
+    assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
 def test_a_latent_network_logs_its_sparsity(work: Path, fit: Command) -> None:
-    text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
+    text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
     assert main(fit(f"{text}sparsity = 0.001\n")) == 0
     rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
     opened = open_checkpoint(work / "checkpoints" / "mine")
     validation = json.loads((work / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
-    queries = load_validation(work, "words", opened.tokeniser)
-    vectors = opened.ranker.represent(*queries.queries.take(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
+    queries = load_validation_queries(work, "words", opened.tokeniser)
+    vectors = opened.ranker.represent(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert validation["sparsity of queries"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
     lengths = torch.linalg.vector_norm(opened.ranker.state_dict()["embedding.weight"][2:], dim=1)
     assert 0.5 < lengths.median() < 2  # began with vectors of length 1
@@ -393,7 +398,7 @@ def test_a_latent_network_logs_its_sparsity(work: Path, fit: Command) -> None:
 def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_all_premises(
     work: Path, fit: Command, tmp_path: Path
 ) -> None:
-    text = RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
+    text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
     text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
     assert main(fit(text)) == 0
     checkpoint = work / "checkpoints" / "mine"
@@ -418,7 +423,7 @@ def test_learning_rates_fall_to_zero(fit: Command, monkeypatch: pytest.MonkeyPat
         step(optimiser)
 
     monkeypatch.setattr(torch.optim.Adam, "step", record)
-    assert main(fit(f"{RECIPE}decay = true\nsteps = 10\n")) == 0
+    assert main(fit(f"{KNRM_RECIPE}decay = true\nsteps = 10\n")) == 0
     assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])
 
 
@@ -428,5 +433,5 @@ def test_a_second_process_at_the_same_work_is_refused(
     source = ["-i", corpus]
     commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", recipe()], ["fuse", "ensemble"]]
     for command in (*commands, ["reproduce", "knrm", *source]):
-        with locked(work):
+        with lock_directory(work):
             refused(5, f"{work}: in use by another process", *command, "--work", work)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from submission.retrieval.lexical import RM3, Dirichlet
-from submission.retrieval.parameters import Parameters
+from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.execution import Execution
-from tests.conftest import colours
+from tests.conftest import count_colours
 from tests.endtoend.conftest import Capture, Command, Refused
 from training.__main__ import main
 from training.tuning import grid as grid_search
@@ -55,22 +55,22 @@ def test_the_best_point_is_written_and_points_that_are_kept_are_not_searched_aga
     ]
     assert table[MEASURE].nunique() > 2
     best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
-    parameters = read_config(tmp_path / "mine", Parameters)
+    parameters = read_config(tmp_path / "mine", LexicalParameters)
     assert parameters.model == Dirichlet(best["model.mu"])
-    assert parameters.expansion == RM3(10, int(best["expansion.terms"]), best["expansion.original"], most_df=1.0)
+    assert parameters.expansion == RM3(10, int(best["expansion.terms"]), best["expansion.original"], max_df_ratio=1.0)
     assert metrics["on the topics that it was chosen on"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
     assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
     assert metrics["cross-validated"][MEASURE] <= metrics["on the topics that it was chosen on"][MEASURE]
-    assert colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
+    assert count_colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
     (tmp_path / "mine.toml").write_text(GRID.replace("5000]", "5000, 9000]"))
-    run_of, made = grid_search.run_of, []
+    run_of, made = grid_search.rank_at_point, []
 
-    def told(point: Parameters, execution: Execution) -> pd.DataFrame:
+    def told(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
         made.append(point.model)
         return run_of(point, execution)
 
-    monkeypatch.setattr(grid_search, "run_of", told)
+    monkeypatch.setattr(grid_search, "rank_at_point", told)
     assert main(run("wider")) == 0
     assert made == [Dirichlet(9000)] * 4
     wider = (tmp_path / "wider" / "grid.csv").read_text()
@@ -87,16 +87,16 @@ def test_folds_are_files_or_fifths_of_topics() -> None:
 
 def test_ties_are_decided_by_map_then_the_earlier_point() -> None:
     values = np.array([[[0.2, 0.9]], [[0.5, 0.1]], [[0.5, 0.3]], [[0.5, 0.3]]])
-    assert grid_search.best_of(values) == 2
+    assert grid_search.best_point(values) == 2
 
 
 def test_a_fold_is_chosen_without_its_own_topics(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.zeros((12, 3, len(grid_search.COLUMNS)))
+    values = np.zeros((12, 3, len(grid_search.STORED_MEASURES)))
     values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first file's topic, point 7 on the second's
-    monkeypatch.setattr(grid_search, "values_of", lambda *_: values)
+    monkeypatch.setattr(grid_search, "evaluate_grid", lambda *_: values)
     assert main(run()) == 0
     metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
-    assert metrics["cross-validated"] == dict.fromkeys(grid_search.MEASURES, 0.0)
+    assert metrics["cross-validated"] == dict.fromkeys(grid_search.SELECTION_MEASURES, 0.0)
     assert [fold["model.mu"] for fold in metrics["folds"]] == [200, 200]
     assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
 
@@ -121,7 +121,7 @@ def test_faulty_grids_and_judgments(run: Command, judged: list[Path], tmp_path: 
 @pytest.mark.parametrize("file", sorted(grid_search.GRIDS.glob("*.toml")), ids=lambda file: file.stem)
 def test_the_grids_are_read(file: Path) -> None:
     sizes = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
-    grid = grid_search.read_grid(file.stem)
+    grid = grid_search.load_grid(file.stem)
     assert len(grid.points) == sizes.get(
         file.stem, sizes[file.stem.removeprefix("deepct_").removeprefix("targer_").removesuffix("_thesis")]
     )

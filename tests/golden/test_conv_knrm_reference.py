@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from submission.inference.batching import pad
-from submission.models.rankers.conv_knrm import PAIRINGS, ConvKNRM
+from submission.models.padding import pad
+from submission.models.rankers.conv_knrm import NGRAM_PAIRS, ConvKNRM
 
 MUS = [1.0] + [0.95 - 0.1 * index for index in range(20)]
 SIGMAS = [0.001] + [0.1] * 20
@@ -32,7 +32,7 @@ def ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
 
 def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
     features = []
-    for q, d in PAIRINGS:
+    for q, d in NGRAM_PAIRS:
         for mu, sigma in zip(MUS, SIGMAS, strict=True):
             total = 0.0
             for query_ngram in ngrams(network, query, q):

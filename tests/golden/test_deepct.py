@@ -14,11 +14,11 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from torch import Tensor
 
-from submission.models.enricher import Word
-from submission.models.enrichers.deepct import DeepCT, term_frequencies
+from submission.models.enricher import TokenAnnotation
+from submission.models.enrichers.deepct import DeepCT, compute_passage_frequencies
 from submission.text.passages import Passage, PassageReader
 from tests.golden.test_word_networks import DATA, load
-from training.tasks.term_weighting import labels_of, squared_errors, targets_of
+from training.tasks.term_weighting import piece_targets, sum_squared_error, word_labels
 
 TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
 LENGTH = 24
@@ -32,7 +32,7 @@ def reader() -> PassageReader:
 
 
 def passages() -> list[Passage]:
-    return [reader().passage(text or ".") for text in TEXT["texts"]]  # the reference reads an empty text as "."
+    return [reader().encode(text or ".") for text in TEXT["texts"]]  # the reference reads an empty text as "."
 
 
 def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
@@ -61,8 +61,8 @@ def test_texts_become_these_pieces_and_targets() -> None:
     _, inputs, _ = load("deepct")
     ids, mask, targets = on_pieces(inputs)
     for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
-        assert passage.ids == ids[row][mask[row]].tolist()
-        actual = targets_of(passage, labels_of(passage, recall))
+        assert passage.piece_ids == ids[row][mask[row]].tolist()
+        actual = piece_targets(passage, word_labels(passage, recall))
         np.testing.assert_array_equal(actual, targets[row][mask[row]].numpy())
     assert (targets > 0).sum() == 8
 
@@ -71,8 +71,8 @@ def test_texts_become_these_pieces_and_targets() -> None:
 def test_targets_of_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
     pieces, recall = inputs
     text = " ".join(pieces).replace(" ##", "")
-    passage = reader().passage(text)
-    actual = targets_of(passage, labels_of(passage, recall))
+    passage = reader().encode(text)
+    actual = piece_targets(passage, word_labels(passage, recall))
     assert np.where(actual < 0, 0, actual).tolist() == expected[0]
     assert (actual >= 0).astype(int).tolist() == expected[1]
 
@@ -84,14 +84,14 @@ def test_predictions() -> None:
         actual = torch.where(targets >= 0, deepct(ids, mask), 0.0)
         within(actual, expected["masked_logits_f32"][:, 1:-1])
         for row, passage in enumerate(passages()):
-            [words] = deepct.words([passage])
+            [words] = deepct.annotate([passage])
             np.testing.assert_allclose([word.weight for word in words], actual[row][targets[row] >= 0].numpy(), rtol=1e-6)
 
 
 def test_loss_and_gradients() -> None:
     deepct, inputs, expected = network()
     ids, mask, targets = on_pieces(inputs)
-    loss = squared_errors(deepct(ids, mask), targets) / (targets >= 0).sum()
+    loss = sum_squared_error(deepct(ids, mask), targets) / (targets >= 0).sum()
     within(loss.detach().reshape(1), expected["loss_f32"])
     loss.backward()  # type: ignore[no-untyped-call]
     names = {"tw_output_weights": "linear.weight", "tw_output_bias": "linear.bias"}
@@ -109,10 +109,10 @@ def test_loss_and_gradients() -> None:
 @pytest.mark.parametrize("scale", [100, 10])
 def test_frequencies(scale: int) -> None:
     for line, expected in zip(TEXT["prediction_lines"], TEXT[f"tf_none_{scale}"], strict=True):
-        words: list[Word] = []
+        words: list[TokenAnnotation] = []
         for piece, weight in (pair.split() for pair in line.split("\t")):
             if piece.startswith("##"):
-                words[-1] = words[-1]._replace(text=words[-1].text + piece[2:])
+                words[-1] = words[-1]._replace(text=words[-1].surface + piece[2:])
             elif piece != "[SEP]":
-                words.append(Word(piece, 0, 0, float(weight)))
-        assert term_frequencies(words, scale) == expected
+                words.append(TokenAnnotation(piece, 0, 0, float(weight)))
+        assert compute_passage_frequencies(words, scale) == expected

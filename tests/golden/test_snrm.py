@@ -9,7 +9,7 @@ from torch import Tensor
 
 from submission.models.rankers.snrm import SNRM
 from tests.golden.test_word_networks import close, load
-from training.fitting.pairwise_losses import hinge, l1
+from training.fitting.pairwise_losses import hinge_loss, l1_norm
 
 TEXTS = ("query", "doc1", "doc2")
 
@@ -38,7 +38,7 @@ def build(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], 
 @pytest.mark.parametrize("text", TEXTS)
 def test_representations(name: str, text: str) -> None:
     network, inputs, expected = build(name)
-    close(network.represent(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+    close(network.encode(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
 
 
 @torch.no_grad()
@@ -49,7 +49,7 @@ def test_padded_representations_of_full_texts_are_the_reference_code_s(name: str
     read, real = ids(inputs[f"{text}_ids"])
     full = real.all(1)  # for other texts the reference also counts windows of padding
     assert full.any()
-    close(network.represent(read, real)[full], expected[f"{text}_repr_f64"][full])
+    close(network.encode(read, real)[full], expected[f"{text}_repr_f64"][full])
 
 
 @torch.no_grad()
@@ -68,6 +68,6 @@ def test_losses(name: str) -> None:
     swapped = inputs["labels"][:, 0] < inputs["labels"][:, 1]
     related = torch.where(swapped[:, None], second, first)
     unrelated = torch.where(swapped[:, None], first, second)
-    close(hinge((query * related).sum(1), (query * unrelated).sum(1), 1.0), expected["paper_hinge_f64"].squeeze())
-    close(l1(query, related, unrelated), expected["paper_l1_f64"].squeeze())
+    close(hinge_loss((query * related).sum(1), (query * unrelated).sum(1), 1.0), expected["paper_hinge_f64"].squeeze())
+    close(l1_norm(query, related, unrelated), expected["paper_l1_f64"].squeeze())
     assert np.unique(swapped.numpy()).size == 2  # both orders occur

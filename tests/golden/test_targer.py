@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import spelling
+from submission.text.surface_tokens import encode_characters
 from tests.golden.test_word_networks import DATA, load
 
 CELLS = {"targer": "lstm", "targer_gru": "gru"}
@@ -42,7 +42,7 @@ def test_letters_emissions_and_scores(name: str) -> None:
     network, inputs, tags, expected = build(name)
     _, spelt, _, mask = inputs
     torch.testing.assert_close(
-        network.spelt(spelt).view_as(expected["char_features"]), expected["char_features"].double(), **CLOSE
+        network.encode_characters(spelt).view_as(expected["char_features"]), expected["char_features"].double(), **CLOSE
     )
     emissions = network(*inputs)
     torch.testing.assert_close(emissions[mask], expected["emissions"][mask].double(), **CLOSE)
@@ -69,7 +69,7 @@ def test_loss_and_gradients(name: str) -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_best_tags(name: str) -> None:
     network, inputs, _, expected = build(name)
-    assert torch.equal(network.crf.best(network(*inputs), inputs[-1]), expected["viterbi"].clamp(min=0))
+    assert torch.equal(network.crf.decode(network(*inputs), inputs[-1]), expected["viterbi"].clamp(min=0))
 
 
 def test_letters_are_read_as_the_reference_reads_them() -> None:
@@ -79,6 +79,6 @@ def test_letters_are_read_as_the_reference_reads_them() -> None:
     rows = spelt[mask.flatten()].tolist()
     assert max(map(len, words)) > 20
     for word, row in zip(words, rows, strict=True):
-        assert [ours > 0 for ours in spelling(word)] == [theirs > 0 for theirs in row]
-        golden_ids = dict(zip(spelling(word), row, strict=True))
-        assert all(golden["chars"][character] == golden_ids[spelling(character)[9]] for character in word[:20])
+        assert [ours > 0 for ours in encode_characters(word)] == [theirs > 0 for theirs in row]
+        golden_ids = dict(zip(encode_characters(word), row, strict=True))
+        assert all(golden["chars"][character] == golden_ids[encode_characters(character)[9]] for character in word[:20])

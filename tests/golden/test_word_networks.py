@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from submission.models.layers import cosine, known, log_histogram
+from submission.models.layers import cosine, get_known_mask, log_histogram
 from submission.models.rankers.conv_knrm import ConvKNRM
 from submission.models.rankers.drmm import DRMM
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
-from training.fitting.pairwise_losses import hinge
+from training.fitting.pairwise_losses import hinge_loss
 
 DATA = Path(__file__).parent / "data"
 FIRST = 1  # golden id 1 is our id 2
@@ -54,13 +54,13 @@ def test_knrm_scores_and_features() -> None:
     query, document = ids(inputs["query_ids"]), ids(inputs["doc_ids"])
     close(network(*query, *document), expected["score_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    close(network.pooling.pool(similarity, known(*query), known(*document)), expected["features_f64"])
+    close(network.pooling.pool(similarity, get_known_mask(*query), get_known_mask(*document)), expected["features_f64"])
 
 
 def test_knrm_gradients() -> None:
     network, inputs, expected = knrm()
     query = ids(inputs["query_ids"])
-    loss = hinge(network(*query, *ids(inputs["doc_ids"])), network(*query, *ids(inputs["neg_doc_ids"])), margin=1.0)
+    loss = hinge_loss(network(*query, *ids(inputs["doc_ids"])), network(*query, *ids(inputs["neg_doc_ids"])), margin=1.0)
     loss.backward()
     close(loss.detach(), expected["pair_loss_f64"].squeeze())
     gradients = {name.removeprefix("grad."): value for name, value in expected.items() if name.startswith("grad.")}
@@ -98,13 +98,13 @@ def test_gru_full_row_equals_the_unpacked_reference() -> None:
     network, inputs, expected = gru()
     query, document = ([part[:1] for part in ids(inputs[name])] for name in ("query_ids", "doc_ids"))
     close(network(*query, *document), expected["score_f64"][:1])
-    close(torch.cat([network.represent(*document), network.represent(*query)], 1), expected["rep_f64"][:1])
+    close(torch.cat([network.encode(*document), network.encode(*query)], 1), expected["rep_f64"][:1])
 
 
 def test_gru_empty_side_is_the_zero_vector() -> None:
     network, inputs, _ = gru()
     document = [part[6:7] for part in ids(inputs["doc_ids"])]
-    assert network.represent(*document).abs().max() == 0
+    assert network.encode(*document).abs().max() == 0
 
 
 def drmm(smoothing: float = 1e-5) -> tuple[DRMM, tuple[Tensor, Tensor], tuple[Tensor, Tensor], dict[str, Tensor]]:

@@ -7,20 +7,20 @@ from copy import deepcopy
 import pytest
 import torch
 
-from submission.inference.batching import pad
+from submission.models.padding import pad
 from submission.models.rankers import find, names
 from tests.contract.test_rankers import build, texts
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
-@pytest.mark.parametrize("name", [name for name in names() if find(name).reads == "pieces"])
+@pytest.mark.parametrize("name", [name for name in names() if find(name).token_unit == "pieces"])
 @torch.no_grad()
 def test_half_precision_is_near(name: str) -> None:
     ranker, pairs = build(name).float(), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
     expected = ranker(*pairs)
     ranker = deepcopy(ranker).cuda()
-    ranker.use_precision(torch.float16)
+    ranker.set_encoder_precision(torch.float16)
     found = ranker(*(tensor.cuda() for tensor in pairs)).cpu()
     assert not torch.equal(found, expected)
     far = ~torch.isclose(found, expected, rtol=2e-2, atol=2e-2)

@@ -8,14 +8,14 @@ import pytest
 from submission.__main__ import main
 from submission.retrieval.lexical import RM3, Dirichlet
 from submission.systems import catalogue
-from tests.conftest import with_topics, write_lexical, write_tiny
+from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 from tests.robustness.harness import Program, write_input
 
 
 @pytest.fixture
 def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Program:
     """The command line on a good input with the tiny KNRM and a language model."""
-    write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(most_df=1.0))
+    write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
     caplog.set_level("INFO")
     program = Program(tmp_path, checkpoints, capsys, caplog.handler)
     write_input(program.input)
@@ -26,10 +26,10 @@ def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str
 def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What KNRM and SNRM left of an input: input, checkpoints, out, work."""
     place = tmp_path_factory.mktemp("finished")
-    with_topics(corpus, place / "input")
+    copy_with_topics(corpus, place / "input")
     for seed, name in enumerate(("knrm", "snrm")):
-        write_tiny(place / "checkpoints", name, seed)
-    write_lexical(place / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(most_df=1.0))
+        write_tiny_ranker(place / "checkpoints", name, seed)
+    write_lexical(place / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
     flags = ["-i", "input", "-o", "out", "--work", "work", "--checkpoints", "checkpoints"]
     names = {"input", "out", "work", "checkpoints"}
     with pytest.MonkeyPatch.context() as patch:

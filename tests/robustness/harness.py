@@ -13,7 +13,7 @@ import pytest
 from _pytest.logging import LogCaptureHandler
 
 from submission.__main__ import main
-from submission.data.run_validation import run_faults
+from submission.data.run_validation import find_run_issues
 from tests.conftest import argument
 
 FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # the systems whose runs are there already
@@ -65,7 +65,7 @@ class Program:
             for run in [*(self.output / f"aragorn-{name}.txt" for name in systems), *self.output.glob("run.txt")]:
                 if said[0] == 0 or run.exists():
                     assert not CONTROL.search(run.read_bytes().decode())
-                    assert [fault for fault in run_faults(run, None, None) if fault.kind not in TOO_SMALL] == [], (
+                    assert [fault for fault in find_run_issues(run, None, None) if fault.category not in TOO_SMALL] == [], (
                         run.read_text()
                     )
             assert not list(self.output.glob(f".*{os.getpid()}*.part"))

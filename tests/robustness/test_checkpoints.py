@@ -13,8 +13,8 @@ import safetensors.torch
 import torch
 
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import walk
-from tests.conftest import seal
+from submission.systems.execution import iter_components
+from tests.conftest import update_hash
 from tests.robustness.harness import DEEP, Program, endless, write
 
 Change = Callable[[Path], object]
@@ -26,7 +26,7 @@ def text(name: str, content: str | bytes) -> Change:
     def change(folder: Path) -> None:
         write(folder / name, content)
         if name != "provenance.json":
-            seal(folder, name)
+            update_hash(folder, name)
 
     return change
 
@@ -191,7 +191,7 @@ MEMBERS: dict[str, tuple[Change, str]] = {
 @pytest.fixture
 def fused(program: Program, everything: Path) -> Program:
     """With the fusion and its members too."""
-    for name in {part.checkpoint for part in walk(SYSTEMS["fusion"].stage) if part.checkpoint}:
+    for name in {part.checkpoint for part in iter_components(SYSTEMS["fusion"].stage) if part.checkpoint}:
         shutil.copytree(everything / name, program.checkpoints / name, dirs_exist_ok=True)
     return program
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, contents
+from tests.conftest import ROOT, file_contents
 from tests.robustness.harness import DEEP, FINISHED, Program, endless, rank_anew, write
 
 Change = Callable[[Path], object]
@@ -93,13 +93,13 @@ def test_a_damaged_record_is_made_again_and_runs_without_theirs_are_not_replaced
         replaced(RECORDS[content])(file)
         rank_anew(again, finished, what)
     replaced(RECORDS[content])(again.output / "fingerprint.json")
-    before = contents(again.output)
+    before = file_contents(again.output)
     code, said = again.rank(systems=FINISHED)
     assert code == 5, said
     assert "give --overwrite" in said
-    assert contents(again.output) == before
+    assert file_contents(again.output) == before
     assert again.rank("--overwrite", systems=FINISHED)[0] == 0
-    assert set(contents(again.output)) == set(contents(finished / "out"))
+    assert set(file_contents(again.output)) == set(file_contents(finished / "out"))
 
 
 @pytest.mark.parametrize("damage", sorted({*DAMAGES} - {"backwards"}))
@@ -221,7 +221,7 @@ def test_a_full_disk_stops_an_execution_which_goes_on_when_there_is_room(
             said
         )
     assert (codes[0], codes[1], codes[-1]) == (5, 5, 0)
-    found = contents(program.output)
+    found = file_contents(program.output)
     shutil.rmtree(program.output)
     assert program.rank(systems=systems)[0] == 0
-    assert {name for name, content in contents(program.output).items() if content != found[name]} <= {"ir-metadata.yml"}
+    assert {name for name, content in file_contents(program.output).items() if content != found[name]} <= {"ir-metadata.yml"}

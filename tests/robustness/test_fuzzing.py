@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.data.ranking_order import ORDERS
-from tests.conftest import WORDS
+from tests.conftest import PREMISE
 from tests.robustness.harness import ARGUMENTS, TOPICS, Program, rank_anew
 from training.__main__ import main as training
 
-ANY = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["1", "2", "a1", "x", "zoos", "d0", "d1", WORDS])
+ANY = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["1", "2", "a1", "x", "zoos", "d0", "d1", PREMISE])
 SURROGATES = st.text(st.characters(categories=["Cs", "Ll"]), min_size=1, max_size=3)
 IDS = st.text(st.sampled_from("a1 \t\0\x1b\x7f\x9b\u200b\u2028\u202eé"), min_size=1, max_size=2)
 LEAF = st.none() | st.booleans() | st.integers(-(10**25), 10**25) | st.floats() | ANY | SURROGATES
@@ -52,7 +52,7 @@ ARGUMENT = st.fixed_dictionaries(
     optional={
         "id": st.sampled_from(["a1", "a2", "a3", "x", "y"]) | IDS | JSON,
         "conclusion": maybe("Zoos are cruel"),
-        "premises": st.lists(st.fixed_dictionaries({"text": maybe(WORDS)}) | JSON, max_size=2) | JSON,
+        "premises": st.lists(st.fixed_dictionaries({"text": maybe(PREMISE)}) | JSON, max_size=2) | JSON,
         "context": JSON,
     },
 )
@@ -62,13 +62,13 @@ LINE = st.fixed_dictionaries(
         "qid": maybe("1", IDS | JSON),
         "query": maybe("zoos"),
         "docno": st.sampled_from(["d0", "d1", "d2"]) | IDS | JSON,
-        "text": maybe(f"zoos {WORDS}"),
+        "text": maybe(f"zoos {PREMISE}"),
         "rank": JSON,
         "score": st.floats() | JSON,
     },
 )
-ODD_ID = {"id": IDS, "conclusion": st.just("Zoos"), "premises": st.just([{"text": WORDS}])}  # nothing else is
-ODD_LINE = {"qid": st.just("7"), "query": st.just("zoos"), "docno": IDS, "text": st.just(WORDS), "rank": st.just(1)}
+ODD_ID = {"id": IDS, "conclusion": st.just("Zoos"), "premises": st.just([{"text": PREMISE}])}  # nothing else is
+ODD_LINE = {"qid": st.just("7"), "query": st.just("zoos"), "docno": IDS, "text": st.just(PREMISE), "rank": st.just(1)}
 ODD_LINE |= {"score": st.floats(allow_nan=False, allow_infinity=False)}
 LINES = st.lists(st.fixed_dictionaries(ODD_LINE).map(json.dumps), max_size=2).map("\n".join) | st.lists(
     (LINE | JSON).map(json.dumps) | ANY, max_size=5
@@ -109,7 +109,7 @@ def test_lines_of_queries_and_documents(program: Program, queries: str, document
     for name in ("topics.xml", "args-me.json"):
         (program.input / name).unlink(missing_ok=True)
     first = json.dumps({"qid": "7", "query": "zoos"}) + "\n"
-    second = json.dumps({"docno": "d7", "text": f"zoos {WORDS}"}) + "\n"
+    second = json.dumps({"docno": "d7", "text": f"zoos {PREMISE}"}) + "\n"
     (program.input / "queries.jsonl").write_bytes(edited((first + queries).encode(errors="replace"), edits[:2]))
     (program.input / "documents.jsonl").write_bytes(edited((second + documents).encode(errors="replace"), edits[2:]))
     same(program)
@@ -119,7 +119,7 @@ def test_lines_of_queries_and_documents(program: Program, queries: str, document
 def test_lines_of_lists(program: Program, rows: str, edits: Edits) -> None:
     for name in ("topics.xml", "args-me.json"):
         (program.input / name).unlink(missing_ok=True)
-    row = {"qid": "7", "query": "zoos", "docno": "d7", "text": WORDS, "rank": 1, "score": 1.5}
+    row = {"qid": "7", "query": "zoos", "docno": "d7", "text": PREMISE, "rank": 1, "score": 1.5}
     (program.input / "rerank.jsonl").write_bytes(edited((json.dumps(row) + "\n" + rows).encode(errors="replace"), edits))
     same(program)
 

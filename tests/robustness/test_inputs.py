@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, WORDS, argument
+from tests.conftest import PREMISE, ROOT, argument
 from tests.robustness.harness import ARGUMENTS, DEEP, TOPICS, Damage, Program, write, write_input
 
 MANY_DIGITS = "7" * 6000
@@ -99,7 +99,7 @@ def queries(text: str | bytes) -> Damage:
 
 
 HUB = [
-    json.dumps({"id": f"h{n}", "conclusion": text, "stance": "PRO", "argument": WORDS})
+    json.dumps({"id": f"h{n}", "conclusion": text, "stance": "PRO", "argument": PREMISE})
     for n, text in enumerate(("zoos", "golf", "ox"))
 ]
 SIX = "expected 6: `qid Q0 docno rank score tag`"

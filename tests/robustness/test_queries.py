@@ -18,17 +18,17 @@ from rich.console import Console
 
 from submission.engine.base import CPU
 from submission.errors import UsageError
-from submission.paths import CHECKPOINTS
+from submission.paths import CHECKPOINT_DIR
 from submission.search.corpus import Corpus
-from submission.search.results import dumped
-from submission.search.searcher import Searcher, Wish
+from submission.search.results import to_json
+from submission.search.searcher import Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.search.terminal import render
-from submission.systems.catalogue import find
-from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.catalogue import get_system
+from submission.systems.checkpoint_store import CheckpointStore
 from tests.conftest import ROOT, SAMPLE, ParsedPage
 
-SYSTEMS = [find("dirichlet_rm3"), find("bm25")]
+SYSTEMS = [get_system("dirichlet_rm3"), get_system("bm25")]
 ALONE = [
     "", " ", "\n", "\t\r\n", "\0", "?", "!!!", "...", "the of and", "a", "'", "’", "``", '"', "\\", "/", "//", "%00",
     "%", "&", "&amp;", "<", ">", "<b>zoos</b>", "<script>alert(1)</script>", "</title><script>",
@@ -50,7 +50,7 @@ ALONE = [
 
 @pytest.fixture(scope="module")
 def searcher() -> Iterator[Searcher]:
-    with Searcher(Corpus.of_directory(SAMPLE), Checkpoints(CHECKPOINTS), CPU) as opened:
+    with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as opened:
         yield opened
 
 
@@ -63,7 +63,7 @@ def server(searcher: Searcher) -> Iterator[SearchServer]:
 
 @pytest.mark.parametrize("question", ALONE, ids=lambda question: ascii(question)[1:25])
 def test_results_or_a_clear_error(question: str, searcher: Searcher, server: SearchServer) -> None:
-    status, page = server.answered(
+    status, page = server.respond(
         "q=" + quote(question, errors="surrogatepass") + "&why=bm25 x&system=bm25&system=dirichlet_rm3"
     )
     parsed = ParsedPage(page)
@@ -72,9 +72,9 @@ def test_results_or_a_clear_error(question: str, searcher: Searcher, server: Sea
     if status != 200 or not question.strip():
         assert status == (400 if question.strip() else 200)
         with pytest.raises(UsageError, match=r"^(empty query; enter at least one word|query has [0-9]+ characters)"):
-            searcher.ask(question, SYSTEMS, Wish())
+            searcher.search(question, SYSTEMS, SearchOptions())
         return
-    results = searcher.ask(question, SYSTEMS, Wish(3, lambda system, docno: True))
+    results = searcher.search(question, SYSTEMS, SearchOptions(3, lambda system, docno: True))
     for coloured in (False, True):
         for width in (20, 100, 200):
             file = StringIO()
@@ -83,8 +83,8 @@ def test_results_or_a_clear_error(question: str, searcher: Searcher, server: Sea
             text.encode()
             assert not set(text) & {chr(code) for code in (*range(10), *range(11, 27), *range(28, 32), 127, 0x202E, 0x9B)}
             assert coloured or "\x1b" not in text
-    line = dumped(results)
-    assert (line.isascii(), line.count("\n"), json.loads(line)["question"]) == (True, 1, results.question)
+    line = to_json(results)
+    assert (line.isascii(), line.count("\n"), json.loads(line)["question"]) == (True, 1, results.query)
     page.encode()
 
 

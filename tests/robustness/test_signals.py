@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from submission.signals import CODES, WORDS
+from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT
 from tests.robustness.harness import Program
 
@@ -28,13 +28,13 @@ def command(program: Program) -> list[str]:
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
     """What a shell's background jobs ignore, children would ignore too until they begin to hear."""
-    before = {how: signal.signal(how, signal.default_int_handler) for how in CODES}
+    before = {how: signal.signal(how, signal.default_int_handler) for how in SIGNAL_EXIT_CODES}
     yield
     for how, handler in before.items():
         signal.signal(how, handler)
 
 
-@pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)
+@pytest.mark.parametrize("how", SIGNAL_EXIT_CODES, ids=lambda how: how.name)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_stopped_from_the_first_moment_on(program: Program, how: signal.Signals, moment: float) -> None:
     process = subprocess.Popen(command(program), cwd=ROOT, stderr=subprocess.PIPE)
@@ -42,9 +42,9 @@ def test_stopped_from_the_first_moment_on(program: Program, how: signal.Signals,
     process.send_signal(how)
     said = process.communicate(timeout=30)[1].decode()
     assert "Traceback" not in said or moment < FIRST, said
-    assert process.returncode in {CODES[how], -how} if moment < FIRST else {CODES[how], 0}, said
-    if process.returncode == CODES[how]:
-        assert said.splitlines()[-1:] == [WORDS.decode().strip()]
+    assert process.returncode in {SIGNAL_EXIT_CODES[how], -how} if moment < FIRST else {SIGNAL_EXIT_CODES[how], 0}, said
+    if process.returncode == SIGNAL_EXIT_CODES[how]:
+        assert said.splitlines()[-1:] == [MESSAGE.decode().strip()]
     for run in program.output.glob("aragorn-*.txt"):  # whole
         assert len(run.read_text().splitlines()) >= 3
     assert not list(program.output.glob(".*.part"))

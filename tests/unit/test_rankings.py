@@ -6,7 +6,16 @@ import msgspec
 import pandas as pd
 import pytest
 
-from submission.rankings import COLUMNS, cut, dumps, in_given_order, loads, of_rows, ranked, refuse_faulty
+from submission.rankings import (
+    COLUMNS,
+    decode_rankings,
+    encode_rankings,
+    rank_by_score,
+    rank_by_score_stable,
+    rankings_from_rows,
+    truncate_rankings,
+    validate_rankings,
+)
 
 TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 GOOD = [("2", "z", 1, 0.5), ("1", "b", 1, 3.0), ("1", "a", 2, 3.0)]
@@ -21,31 +30,31 @@ def rows(lists: pd.DataFrame) -> list[tuple[str, str, int, float]]:
 
 
 def test_rank_by_score_then_docno_and_topics_in_their_order() -> None:
-    found = ranked(scores(("1", "b", 1), ("1", "a", 1), ("1", "c", 2), ("2", "z", 0)), TOPICS)
+    found = rank_by_score(scores(("1", "b", 1), ("1", "a", 1), ("1", "c", 2), ("2", "z", 0)), TOPICS)
     assert rows(found) == [("2", "z", 1, 0.0), ("1", "c", 1, 2.0), ("1", "a", 2, 1.0), ("1", "b", 3, 1.0)]
     assert found.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in found.dtypes] == ["object", "object", "int64", "float64"]
 
 
 def test_ties_in_their_order() -> None:
-    found = in_given_order(scores(("1", "b", 1), ("1", "a", 1), ("1", "c", 2)), TOPICS)
+    found = rank_by_score_stable(scores(("1", "b", 1), ("1", "a", 1), ("1", "c", 2)), TOPICS)
     assert found["docno"].tolist() == ["c", "b", "a"]
 
 
 def test_cut_keeps_the_order() -> None:
-    assert rows(cut(of_rows(GOOD), 1)) == GOOD[:2]
+    assert rows(truncate_rankings(rankings_from_rows(GOOD), 1)) == GOOD[:2]
 
 
 def test_stored_lists_are_the_same() -> None:
-    for lists in (of_rows(GOOD), of_rows([])):
-        pd.testing.assert_frame_equal(loads(dumps(lists)), lists)
+    for lists in (rankings_from_rows(GOOD), rankings_from_rows([])):
+        pd.testing.assert_frame_equal(decode_rankings(encode_rankings(lists)), lists)
     with pytest.raises(msgspec.MsgspecError):
-        loads(dumps(of_rows(GOOD))[:-3])
+        decode_rankings(encode_rankings(rankings_from_rows(GOOD))[:-3])
 
 
 def test_good_lists_pass() -> None:
-    refuse_faulty(of_rows(GOOD), TOPICS, set())
-    refuse_faulty(of_rows([]), TOPICS, set())
+    validate_rankings(rankings_from_rows(GOOD), TOPICS, set())
+    validate_rankings(rankings_from_rows([]), TOPICS, set())
 
 
 @pytest.mark.parametrize(
@@ -62,9 +71,9 @@ def test_good_lists_pass() -> None:
 )
 def test_faults_are_named(faulty: list[tuple[str, str, int, float]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        refuse_faulty(of_rows(faulty), TOPICS, {"x"})
+        validate_rankings(rankings_from_rows(faulty), TOPICS, {"x"})
 
 
 def test_other_columns_are_refused() -> None:
     with pytest.raises(ValueError, match="columns"):
-        refuse_faulty(of_rows(GOOD).drop(columns="rank"), TOPICS, set())
+        validate_rankings(rankings_from_rows(GOOD).drop(columns="rank"), TOPICS, set())

@@ -14,12 +14,12 @@ from tira.check_format import check_format
 
 from submission import __version__
 from submission.errors import InputError
-from submission.paths import CHECKPOINTS
+from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
-from training.evaluation.tables import COMMON, JUDGED
+from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 from training.paths import MEASURED
-from training.report.readme import MEASURES_SHOWN, PLACES, results_table, update
+from training.report.readme import SECTION_FILES, TABLE_MEASURES, results_table, update_readmes
 
 READMES = (  # in the order in which a newcomer reads them; their commands are executed in this order
     "README.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
@@ -43,7 +43,7 @@ def blocks(language: str) -> list[str]:
 
 def tira_commands() -> dict[str, str]:
     """The commands for TIRA by system."""
-    commands = re.findall(r"^/aragorn/run\.sh .*$", read(PLACES["commands"]), re.MULTILINE)
+    commands = re.findall(r"^/aragorn/run\.sh .*$", read(SECTION_FILES["commands"]), re.MULTILINE)
     return {command.rpartition(" ")[2]: command for command in commands}
 
 
@@ -135,15 +135,15 @@ def test_all_that_the_dockerfile_copies_is_let_through() -> None:
 
 
 def test_what_is_generated_is_up_to_date(tmp_path: Path) -> None:
-    for place in PLACES.values():
+    for place in SECTION_FILES.values():
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / place, tmp_path / place)
-    update(root=tmp_path)
-    for place in PLACES.values():
+    update_readmes(root=tmp_path)
+    for place in SECTION_FILES.values():
         assert (tmp_path / place).read_text(encoding="utf-8") == read(place), place
     for name in SYSTEMS:
-        assert f"| {name} | {SYSTEMS[name].about} |" in read(PLACES["systems"])
-    order = [line.split()[1] for line in results_table(MEASURED, CHECKPOINTS).splitlines()[2:]]
+        assert f"| {name} | {SYSTEMS[name].description} |" in read(SECTION_FILES["systems"])
+    order = [line.split()[1] for line in results_table(MEASURED, CHECKPOINT_DIR).splitlines()[2:]]
     assert (order[0], len(order)) == ("fusion,", len(SYSTEMS))
     assert order != list(SYSTEMS)  # the best first
 
@@ -152,43 +152,43 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
     (tmp_path / "means.csv").write_text(
         "qrels,run,over,measure,topics,mean,low,high\n"
         + "".join(
-            f"q,team-{s},{JUDGED},{m},9,{v},{v / 2},{v * 1.5}\n"
+            f"q,team-{s},{ALL_TOPICS},{m},9,{v},{v / 2},{v * 1.5}\n"
             for s, v in (("bm25", 0.2), ("knrm", 0.4), ("dirichlet", 0.9))
-            for m in MEASURES_SHOWN
+            for m in TABLE_MEASURES
         )
-        + f"q,team-knrm,{COMMON},{MEASURES_SHOWN[0]},2,0.9,,\n"
+        + f"q,team-knrm,{COMMON_TOPICS},{TABLE_MEASURES[0]},2,0.9,,\n"
     )
     (tmp_path / "fusion.csv").write_text(
         "qrels,run,over,measure,topics,mean,low,high\n"
-        + "".join(f"{q},{r},{JUDGED},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in MEASURES_SHOWN)
+        + "".join(f"{q},{r},{ALL_TOPICS},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in TABLE_MEASURES)
     )
-    for name, place in PLACES.items():
+    for name, place in SECTION_FILES.items():
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(f"before\n<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nafter\n")
     for _ in range(2):  # again: the same
-        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path)
-        for place in PLACES.values():
+        update_readmes(tmp_path / "means.csv", CHECKPOINT_DIR, tmp_path)
+        for place in SECTION_FILES.values():
             lines = (tmp_path / place).read_text().splitlines()
             assert (lines[0], lines[-1]) == ("before", "after")
             assert "old" not in lines
-    lines = (tmp_path / PLACES["results"]).read_text().splitlines()
+    lines = (tmp_path / SECTION_FILES["results"]).read_text().splitlines()
     assert lines[5:8] == [
         "| dirichlet |  | 0.900 (0.45–1.35) | 9 | 0.900 | 0.900 | 0.900 | 0.900 | 0.900 |",  # noqa: RUF001 a range
         "| knrm | 86.3 | 0.400 (0.20–0.60) | 9 | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001
         "| fusion (cross-validated) |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
     ]
-    best = [line.split(" | ") for line in (tmp_path / PLACES["best"]).read_text().splitlines()[5:9]]
+    best = [line.split(" | ") for line in (tmp_path / SECTION_FILES["best"]).read_text().splitlines()[5:9]]
     assert [(cells[0], *cells[2:]) for cells in best] == [
         ("| dirichlet", "0.733", "0.856", "0.715 |"),  # of topics of other folds, not the .9 of the table
         ("| knrm", "0.400 (0.20–0.60)", "0.400", "0.400 |"),  # noqa: RUF001
         ("| fusion", "0.300 (0.10–0.50)", "0.300", "0.300 |"),  # noqa: RUF001
         ("| bm25", "0.200 (0.10–0.30)", "0.200", "0.200 |"),  # noqa: RUF001
     ]
-    (tmp_path / PLACES["best"]).write_text("no marks\n")
+    (tmp_path / SECTION_FILES["best"]).write_text("no marks\n")
     with pytest.raises(InputError, match="expected each of the markers"):
-        update(tmp_path / "means.csv", CHECKPOINTS, tmp_path)
+        update_readmes(tmp_path / "means.csv", CHECKPOINT_DIR, tmp_path)
     with pytest.raises(InputError, match="cannot read means"):
-        update(tmp_path / "absent.csv", CHECKPOINTS, tmp_path)
+        update_readmes(tmp_path / "absent.csv", CHECKPOINT_DIR, tmp_path)
 
 
 def test_the_python_of_the_readme_works() -> None:

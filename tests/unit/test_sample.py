@@ -7,28 +7,28 @@ import re
 
 import pytest
 
-from submission.data.args_me import corpus_files
-from submission.data.collection import long_enough
+from submission.data.args_me import find_corpus_files
+from submission.data.collection import select_collection
 from submission.data.qrels import read_qrels
-from submission.data.topics import topic_files
-from tests.conftest import REAL, SAMPLE, documents_of, topics_of
+from submission.data.topics import find_topic_files
+from tests.conftest import REAL_DATA, SAMPLE, load_documents, load_topics
 
 QRELS = SAMPLE.parent / "sample.qrels"
 
 
 def test_size() -> None:
-    corpus = documents_of(SAMPLE)
-    assert len(long_enough(corpus)) >= 300
-    assert len(topics_of(topic_files(SAMPLE))) >= 12
-    assert len(corpus) - len(long_enough(corpus)) >= 30  # short non-arguments
+    corpus = load_documents(SAMPLE)
+    assert len(select_collection(corpus)) >= 300
+    assert len(load_topics(find_topic_files(SAMPLE))) >= 12
+    assert len(corpus) - len(select_collection(corpus)) >= 30  # short non-arguments
     assert corpus.duplicated(["premise"]).sum() >= 15
 
 
 def test_qrels_are_graded_and_of_this_corpus() -> None:
     labels = [line.split() for line in QRELS.read_text().splitlines()]
     assert {label[3] for label in labels} == {"-2", "0", "1", "2"}
-    assert {label[2] for label in labels} <= set(documents_of(SAMPLE)["docno"])
-    assert read_qrels(QRELS)["qid"].nunique() == len(topics_of(topic_files(SAMPLE)))
+    assert {label[2] for label in labels} <= set(load_documents(SAMPLE)["docno"])
+    assert read_qrels(QRELS)["qid"].nunique() == len(load_topics(find_topic_files(SAMPLE)))
 
 
 def test_ids_are_hashes_of_the_texts() -> None:
@@ -39,17 +39,17 @@ def test_ids_are_hashes_of_the_texts() -> None:
             value = (31 * value + (high << 8 | low)) % 2**32
         return value
 
-    arguments = [a for file in corpus_files(SAMPLE) for a in json.loads(file.read_text(encoding="utf-8"))["arguments"]]
+    arguments = [a for file in find_corpus_files(SAMPLE) for a in json.loads(file.read_text(encoding="utf-8"))["arguments"]]
     for argument in arguments:
         premise = " ".join(part["text"] for part in argument["premises"])
         text = (31 * java_hash(premise) + java_hash(argument["conclusion"])) % 2**32
         assert argument["id"] == f"S{java_hash(argument['context']['sourceUrl']):x}-A{text:x}"
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 def test_topics_are_not_touches() -> None:
     def words(text: str) -> str:
         return re.sub(r"\W+", " ", text.lower()).strip()
 
-    theirs = {words(query) for file in (REAL / "topics").glob("*.xml") for query in topics_of([file])["query"]}
-    assert not theirs & {words(query) for query in topics_of(topic_files(SAMPLE))["query"]}
+    theirs = {words(query) for file in (REAL_DATA / "topics").glob("*.xml") for query in load_topics([file])["query"]}
+    assert not theirs & {words(query) for query in load_topics(find_topic_files(SAMPLE))["query"]}

@@ -15,8 +15,8 @@ from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from tests.conftest import ROOT, argument
 from training.__main__ import main as training
-from training.evaluation.evaluate import HEADLINES
-from training.evaluation.tables import COMMON, JUDGED
+from training.evaluation.evaluate import HEADLINE_MEASURES
+from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
 ORDERS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # x, y, z are unjudged
@@ -100,7 +100,7 @@ MEETING = {
         said=(
             "run covers 2 of the 3 judged topics of q",
             "run × q: 2 of 3 topics, 75 % of the top five judged",
-            f"run, {COMMON}",
+            f"run, {COMMON_TOPICS}",
         ),
     ),
     "a topic that nobody judged": Case(
@@ -259,10 +259,15 @@ def test_means_over_all_judged_topics_and_over_those_in_common(tmp_path: Path, m
     Path("run.txt").write_text(run_of(plain, {"1": "ab", "2": "zz"[:1]}))
     assert training(["evaluate", "--qrels", "q.qrels", "-o", "tables", "run.txt"]) == 0
     rows = pd.read_csv("tables/means.csv").set_index(["over", "measure"])
-    assert [rows.loc[(over, HEADLINES[2]), "topics"] for over in (JUDGED, COMMON)] == [3, 2]
-    assert [rows.loc[(over, HEADLINES[2]), "mean"] for over in (JUDGED, COMMON)] == pytest.approx([1 / 3, 1 / 2], abs=1e-6)
-    assert [rows.loc[(over, HEADLINES[0]), "topics"] for over in (JUDGED, COMMON)] == [1, 1]  # in 2 nothing is judged
-    assert [rows.loc[(over, HEADLINES[0]), "mean"] for over in (JUDGED, COMMON)] == [1.0, 1.0]
+    assert [rows.loc[(over, HEADLINE_MEASURES[2]), "topics"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [3, 2]
+    assert [rows.loc[(over, HEADLINE_MEASURES[2]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == pytest.approx(
+        [1 / 3, 1 / 2], abs=1e-6
+    )
+    assert [rows.loc[(over, HEADLINE_MEASURES[0]), "topics"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [
+        1,
+        1,
+    ]  # in 2 nothing is judged
+    assert [rows.loc[(over, HEADLINE_MEASURES[0]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [1.0, 1.0]
 
 
 LONG = [f"a{number:03}" for number in range(150)]

@@ -9,11 +9,11 @@ import jinja2
 
 from training.formatting import shown
 
-ARGS_ME = "args.me arguments (Webis, CC BY 4.0), labelled by distant supervision"
-JUDGED = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
+ARGS_ME_CREDIT = "args.me arguments (Webis, CC BY 4.0), labelled by distant supervision"
+JUDGED_CREDIT = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
 
 
-def card(kind: str, **facts: Any) -> str:
+def render_card(kind: str, **facts: Any) -> str:
     """Render the template `<kind>.md.jinja`.
 
     Args:

@@ -7,18 +7,18 @@ import os
 from contextlib import nullcontext
 from pathlib import Path
 
-from submission.cli import Verbs, add_checkpoints, add_device, folder
-from training.cli.options import add_data, add_output, add_work, locked_work_dir
+from submission.cli import Commands, add_checkpoints, add_device, path_argument
+from training.cli.options import add_data_argument, add_output, add_work_argument, locked_work_dir
 
 
-def add(verbs: Verbs) -> None:
+def add(verbs: Commands) -> None:
     """Add the parsers of `fit` and `reproduce`."""
     parser = verbs.add("fit", _fit, "train a network from a recipe; an interrupted run is resumed")
     parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe name in training/configs/recipes, or .toml file")
     parser.add_argument("--all", action="store_true", help="train the recipes of all systems, one process per GPU")
-    add_work(parser, "working directory prepared by `prepare`")
+    add_work_argument(parser, "working directory prepared by `prepare`")
     help_text = "word vectors from `prepare vectors` (default: its output in WORK)"
-    parser.add_argument("--vectors", type=folder, metavar="DIR", help=help_text)
+    parser.add_argument("--vectors", type=path_argument, metavar="DIR", help=help_text)
     add_output(parser, "checkpoint directory (default: WORK/checkpoints/RECIPE)")
     add_device(parser)
     parser.add_argument("--restart", action="store_true", help="discard the interrupted run")
@@ -26,8 +26,8 @@ def add(verbs: Verbs) -> None:
     help_text = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
     parser = verbs.add("reproduce", _reproduce, help_text)
     parser.add_argument("recipe", metavar="NAME", help="recipe that has a stored checkpoint, or ensemble")
-    add_data(parser, "training data: the corpus, or the published data sets")
-    add_work(parser, "working directory; finished steps are reused")
+    add_data_argument(parser, "training data: the corpus, or the published data sets")
+    add_work_argument(parser, "working directory; finished steps are reused")
     add_checkpoints(parser)
     add_device(parser)
 
@@ -35,23 +35,23 @@ def add(verbs: Verbs) -> None:
 def _fit(options: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
-    from training.data.word_vectors import folder_of
-    from training.data.work_directory import held_for
-    from training.fitting.distributed import processes
+    from training.data.word_vectors import default_folder
+    from training.data.work_directory import lock_run
+    from training.fitting.distributed import join_process_group
     from training.fitting.fit import fit
-    from training.tasks import read_recipe
+    from training.tasks import load_recipe
 
     if options.all:
         _fit_all(options)
         return
     if not options.recipe:
         raise UsageError("fit: expected RECIPE or --all")
-    recipe, name = read_recipe(options.recipe), Path(options.recipe).stem
-    output = options.output or options.work / "checkpoints" / name
-    vectors = options.vectors or options.work / folder_of(recipe.task.written)
+    recipe, name = load_recipe(options.recipe), Path(options.recipe).stem
+    output = options.output or options.work_dir / "checkpoints" / name
+    vectors = options.vectors or options.work_dir / default_folder(recipe.task.surface_vectors)
     device = choose_device(options.device)
-    with processes(device) as process, nullcontext() if process.number else held_for(name, options.work):
-        fit(name, recipe, options.work, vectors, output, device, options.restart, process)
+    with join_process_group(device) as process, nullcontext() if process.rank else lock_run(name, options.work_dir):
+        fit(name, recipe, options.work_dir, vectors, output, device, options.restart, process)
 
 
 def _fit_all(options: argparse.Namespace) -> None:
@@ -59,7 +59,7 @@ def _fit_all(options: argparse.Namespace) -> None:
 
     from submission.errors import UsageError
     from submission.inference.device import choose_device
-    from training.cli.fit_all import fit_all, recipes
+    from training.cli.fit_all import fit_all, load_recipes_in_order
 
     if options.recipe or options.output or "WORLD_SIZE" in os.environ:
         raise UsageError("fit --all: cannot be combined with RECIPE, --output or torchrun")
@@ -67,14 +67,16 @@ def _fit_all(options: argparse.Namespace) -> None:
     fit_args = ["--device", options.device, *(["--vectors", str(options.vectors)] if options.vectors else [])]
     if options.restart:
         fit_args.append("--restart")
-    fit_all(recipes(), fit_args, options.work, options.vectors, n_gpus)
+    fit_all(load_recipes_in_order(), fit_args, options.work_dir, options.vectors, n_gpus)
 
 
 def _reproduce(options: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
-    from training.cli.reproduce import reproduce
+    from training.cli.reproduce import reproduce_checkpoint
 
-    with locked_work_dir(options.work):
+    with locked_work_dir(options.work_dir):
         device = choose_device(options.device)
-        table, weights = reproduce(options.recipe, options.input, options.work, options.checkpoints, device)
+        table, weights = reproduce_checkpoint(
+            options.recipe, options.input_dir, options.work_dir, options.checkpoint_dir, device
+        )
     print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights}")

@@ -15,71 +15,71 @@ from queue import SimpleQueue
 
 from submission.errors import InputError, OutputError, SystemsFailedError
 from submission.models.bert import BERTNetwork
-from submission.paths import ROOT
-from submission.signals import when_stopped
-from submission.storage.atomic_files import make_directory
+from submission.paths import PROJECT_DIR
+from submission.signals import on_interrupt
+from submission.storage.atomic_files import create_directory
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import walk
-from training.data.word_vectors import folder_of, require_vectors
+from submission.systems.execution import iter_components
+from training.data.word_vectors import check_vectors, default_folder
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
-from training.tasks import read_recipe
+from training.tasks import load_recipe
 
 log = logging.getLogger(__name__)
 
 
-def recipes() -> dict[str, Recipe]:
+def load_recipes_in_order() -> dict[str, Recipe]:
     """Load the recipes of all systems' networks and of their initial checkpoints, in dependency order."""
     required = dict.fromkeys(
-        stage.checkpoint for system in SYSTEMS.values() for stage in walk(system.stage) if stage.checkpoint
+        stage.checkpoint for system in SYSTEMS.values() for stage in iter_components(system.stage) if stage.checkpoint
     )
     queue = [name for name in required if (RECIPES / f"{name}.toml").is_file()]
     loaded: dict[str, Recipe] = {}
     for name in queue:
-        loaded[name] = read_recipe(name)
-        queue += [initial for initial in [loaded[name].start] if initial and initial not in queue]
-    dependencies = {name: [recipe.start] if recipe.start else [] for name, recipe in loaded.items()}
+        loaded[name] = load_recipe(name)
+        queue += [initial for initial in [loaded[name].initial_checkpoint] if initial and initial not in queue]
+    dependencies = {name: [recipe.initial_checkpoint] if recipe.initial_checkpoint else [] for name, recipe in loaded.items()}
     return {name: loaded[name] for name in TopologicalSorter(dependencies).static_order()}
 
 
-def lacking(recipe: Recipe, work: Path, vectors: Path | None) -> str:
+def missing_inputs(recipe: Recipe, work: Path, vectors: Path | None) -> str:
     """Return which prepared data or vectors are missing and the command that creates them; empty if none."""
     try:
-        recipe.task.require(work)
+        recipe.task.check_prepared(work)
         if not issubclass(recipe.network_class, BERTNetwork):
-            method = recipe.task.written
+            method = recipe.task.surface_vectors
             dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-            require_vectors(vectors or work / folder_of(method), work, method, dimensions)
+            check_vectors(vectors or work / default_folder(method), work, method, dimensions)
     except InputError as error:
         return str(error)
     return ""
 
 
-def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vectors: Path | None, gpus: int) -> None:
-    """Run `fit` for every recipe, resuming interrupted ones; logs go to `work`/fit/<name>.log.
+def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path, vectors_dir: Path | None, n_gpus: int) -> None:
+    """Run `fit` for every recipe, resuming interrupted ones; logs go to `work_dir`/fit/<name>.log.
 
     Recipes with missing inputs or a failed initial checkpoint are skipped; missing inputs are reported first.
 
     Args:
-        found: recipes by name, in dependency order.
+        recipes: recipes by name, in dependency order.
         flags: further flags of `fit`.
-        work: working directory.
-        vectors: word vectors; None: the default of `prepare vectors`.
-        gpus: number of GPUs; one process runs on each.
+        work_dir: working directory.
+        vectors_dir: word vectors; None: the default of `prepare vectors`.
+        n_gpus: number of GPUs; one process runs on each.
 
     Raises:
         SystemsFailedError: a recipe failed or was skipped; all others have finished.
     """
-    unprepared = {name: cause for name, recipe in found.items() if (cause := lacking(recipe, work, vectors))}
+    unprepared = {name: cause for name, recipe in recipes.items() if (cause := missing_inputs(recipe, work_dir, vectors_dir))}
     for name, cause in unprepared.items():
         log.error("%s: skipped: %s", name, cause)
-    free_gpus = _free_gpus(gpus)
+    free_gpus = _free_gpus(n_gpus)
     jobs: dict[str, Future[int]] = {}
     running: set[subprocess.Popen[bytes]] = set()
 
     def run_fit(name: str) -> int:
         """Return the exit code."""
-        initial, log_path = found[name].start, work / "fit" / f"{name}.log"
+        initial, log_path = recipes[name].initial_checkpoint, work_dir / "fit" / f"{name}.log"
         if name in unprepared:
             return InputError.exit_code
         if initial and (code := jobs[initial].result()):
@@ -87,7 +87,7 @@ def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vecto
             return code
         gpu_env = free_gpus.get()
         try:
-            return _run(name, ["--work", str(work), *flags], gpu_env, log_path, running)
+            return _run(name, ["--work", str(work_dir), *flags], gpu_env, log_path, running)
         except OSError as error:  # the remaining recipes still run
             log.error("%s: cannot be started (%s)", name, error)
             return OutputError.exit_code
@@ -98,9 +98,9 @@ def fit_all(found: Mapping[str, Recipe], flags: Sequence[str], work: Path, vecto
         for process in list(running):
             process.terminate()
 
-    make_directory(work / "fit")
-    with when_stopped(terminate_running), ThreadPoolExecutor(free_gpus.qsize()) as pool:
-        for name in found:  # dependencies first, or `result` above deadlocks
+    create_directory(work_dir / "fit")
+    with on_interrupt(terminate_running), ThreadPoolExecutor(free_gpus.qsize()) as pool:
+        for name in recipes:  # dependencies first, or `result` above deadlocks
             jobs[name] = pool.submit(run_fit, name)
     failed = [name for name, job in jobs.items() if job.result()]
     if failed:
@@ -122,7 +122,7 @@ def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, r
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:
         command = [sys.executable, "-m", "training", "fit", name, *flags]
-        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)} | gpu_env, stderr=log_file)
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)} | gpu_env, stderr=log_file)
         running.add(process)
         code = process.wait()
         running.remove(process)

@@ -13,27 +13,27 @@ import pandas as pd
 import torch
 
 from submission.errors import ReproductionError, UsageError
-from submission.inference.checkpoint_io import WEIGHTS
+from submission.inference.checkpoint_io import WEIGHTS_FILE
 from submission.models.bert import BERTNetwork
-from submission.storage.checkpoint_directory import METRICS, PROVENANCE, load_json, verified_hashes
+from submission.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, verify_files
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.ensemble import Ensemble
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.ensemble import EnsembleStage
 from training.data import word_vectors
-from training.data.pairs import prepare_again
+from training.data.pairs import reproduce_pairs
 from training.fitting.fit import fit
 from training.fitting.recipe import Recipe
-from training.fusion.ensemble import aggregate
-from training.tasks import read_recipe
+from training.fusion.ensemble import fit_ensemble
+from training.tasks import load_recipe
 
 log = logging.getLogger(__name__)
 
 # allowed difference in percentage points: rounding on another machine; training on another machine
-OK, NEAR = 0.1, 2.0
+OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
 
 
-def reproduce(
-    recipe_name: str, directory: Path, work: Path, checkpoints: Path, device: torch.device
+def reproduce_checkpoint(
+    recipe_name: str, data_dir: Path, work_dir: Path, checkpoint_dir: Path, device: torch.device
 ) -> tuple[pd.DataFrame, str]:
     """Retrain a checkpoint in a working directory and compare its metrics with the stored checkpoint.
 
@@ -41,9 +41,9 @@ def reproduce(
 
     Args:
         recipe_name: Recipe name or .toml file, which is also the checkpoint's name; or an ensemble system.
-        directory: Training corpus, or the published data read by `prepare`.
-        work: Working directory; the new checkpoint is in `work`/checkpoints.
-        checkpoints: Directory of the stored checkpoint; an ensemble is fitted to the networks in it.
+        data_dir: Training corpus, or the published data read by `prepare`.
+        work_dir: Working directory; the new checkpoint is in `work_dir`/checkpoints.
+        checkpoint_dir: Directory of the stored checkpoint; an ensemble is fitted to the networks in it.
         device: Device to compute on.
 
     Returns:
@@ -57,36 +57,36 @@ def reproduce(
     """
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
-    ensemble = system if system and isinstance(system.stage, Ensemble) else None
-    stored = checkpoints / (ensemble.stage.checkpoint or name if ensemble else name)
-    hashes = verified_hashes(stored, {METRICS})
-    provenance = load_json(stored / PROVENANCE)
+    ensemble = system if system and isinstance(system.stage, EnsembleStage) else None
+    stored = checkpoint_dir / (ensemble.stage.checkpoint or name if ensemble else name)
+    hashes = verify_files(stored, {METRICS})
+    provenance = read_json(stored / PROVENANCE)
     training_inputs = provenance["trained on"]
-    output = work / "checkpoints" / stored.name
+    output = work_dir / "checkpoints" / stored.name
     if ensemble:
-        _tell_differences(training_inputs["input"], prepare_again(directory, work, training_inputs))
-        aggregate(ensemble, work, Checkpoints(checkpoints), output, device, provenance.get("positive", False))
+        _warn_about_changed_data(training_inputs["input"], reproduce_pairs(data_dir, work_dir, training_inputs))
+        fit_ensemble(ensemble, work_dir, CheckpointStore(checkpoint_dir), output, device, provenance.get("positive", False))
     else:
-        recipe = read_recipe(recipe_name)
+        recipe = load_recipe(recipe_name)
         try:
-            _tell_differences(training_inputs["input"], recipe.task.prepare(directory, work, training_inputs))
+            _warn_about_changed_data(training_inputs["input"], recipe.task.prepare_again(data_dir, work_dir, training_inputs))
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from None
-        _fit(recipe, provenance, work, output, device)
-    table = verdicts(load_json(stored / METRICS), load_json(output / METRICS))
-    is_identical = hashes.get(WEIGHTS) == load_json(output / PROVENANCE)["files"].get(WEIGHTS)
-    weights = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS in hashes else ""
+        _retrain(recipe, provenance, work_dir, output, device)
+    table = compare_metrics(read_json(stored / METRICS), read_json(output / METRICS))
+    is_identical = hashes.get(WEIGHTS_FILE) == read_json(output / PROVENANCE)["files"].get(WEIGHTS_FILE)
+    weights = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS_FILE in hashes else ""
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
     return table, weights
 
 
-def verdicts(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame:
+def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
     """Compare the metrics of two checkpoints in percentage points: `stored reproduced difference verdict`."""
     if "validation" in stored:
-        stored_metrics, reproduced_metrics = stored["validation"], here["validation"]
+        stored_metrics, reproduced_metrics = stored["validation"], reproduced["validation"]
     else:
-        stored_metrics, reproduced_metrics = ({"R² · 100": 100 * metrics["R²"]} for metrics in (stored, here))
+        stored_metrics, reproduced_metrics = ({"R² · 100": 100 * metrics["R²"]} for metrics in (stored, reproduced))
     table = pd.DataFrame({"stored": stored_metrics, "reproduced": reproduced_metrics})
     table["difference"] = table["reproduced"] - table["stored"]
     table["verdict"] = [_verdict(abs(difference)) for difference in table["difference"]]
@@ -94,11 +94,13 @@ def verdicts(stored: Mapping[str, Any], here: Mapping[str, Any]) -> pd.DataFrame
 
 
 def _verdict(distance: float) -> str:
-    return "OK" if distance <= OK else "near" if distance <= NEAR else "FAIL"  # NaN (a metric missing in one of them) is a FAIL
+    return (
+        "OK" if distance <= OK_TOLERANCE else "near" if distance <= NEAR_TOLERANCE else "FAIL"
+    )  # NaN (a metric missing in one of them) is a FAIL
 
 
-def _fit(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
-    _tell_changes(recipe, provenance["recipe"])
+def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
+    _warn_about_changed_recipe(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if vectors["vectors file"] != "none":
@@ -107,21 +109,21 @@ def _fit(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path
                 "which is not available; it cannot be reproduced"
             )
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
-        word_vectors.embed(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
-    start = recipe.start
+        word_vectors.prepare_vectors(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
+    start = recipe.initial_checkpoint
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s; training %s first", output.name, start, start)
-        fit(start, read_recipe(start), work, work / "vectors", output.parent / start, device)
+        fit(start, load_recipe(start), work, work / "vectors", output.parent / start, device)
     fit(output.name, recipe, work, work / "vectors", output, device)
 
 
-def _tell_differences(stored: Mapping[str, str], here: Mapping[str, str]) -> None:
-    if stored != here:
-        changed_files = sorted(name for name in {*stored, *here} if stored.get(name) != here.get(name))
+def _warn_about_changed_data(stored: Mapping[str, str], reproduced: Mapping[str, str]) -> None:
+    if stored != reproduced:
+        changed_files = sorted(name for name in {*stored, *reproduced} if stored.get(name) != reproduced.get(name))
         log.warning("Training data differ from those of the stored checkpoint: %s", ", ".join(changed_files))
 
 
-def _tell_changes(recipe: Recipe, stored: Mapping[str, Any]) -> None:
+def _warn_about_changed_recipe(recipe: Recipe, stored: Mapping[str, Any]) -> None:
     """Warn about recipe settings that have changed since training; settings added later have their defaults."""
     current = json.loads(json.dumps(recipe.told()))
     for key, value in stored.items():

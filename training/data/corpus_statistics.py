@@ -11,20 +11,20 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from submission.storage.artifact_store import Kept
-from training.plotting import figure, png
+from submission.storage.artifact_store import ArtifactStore
+from training.plotting import new_figure, to_png
 
 log = logging.getLogger(__name__)
 
-FREQUENT = 20
+TOP_CONCLUSIONS = 20
 
 
-def write_statistics(work: Kept, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+def write_statistics(work: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
     """Write statistics.json and two length histograms; log the statistics."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique])
-    premise_lengths, vocabulary_size = _premises(work.directory)
+    premise_lengths, vocabulary_size = _premise_lengths(work.directory)
     counts = conclusions.value_counts()
     statistics = {
         "arguments": len(conclusions),
@@ -38,18 +38,18 @@ def write_statistics(work: Kept, train: pd.DataFrame, validation: pd.DataFrame) 
         "mean words a premise": round(float(premise_lengths.mean()), 1),
         "median words a premise": float(np.median(premise_lengths)),
         "share of premises under 200 words": round(float((premise_lengths < 200).mean()), 3),
-        "most frequent conclusions": dict(sorted(counts.head(FREQUENT).items(), key=lambda item: (-item[1], item[0]))),
+        "most frequent conclusions": dict(sorted(counts.head(TOP_CONCLUSIONS).items(), key=lambda item: (-item[1], item[0]))),
     }
     for name, value in statistics.items():
         log.info("%s: %s", name, value)
     text = json.dumps(statistics, indent=1, ensure_ascii=False) + "\n"
-    work.content("statistics.json", text.encode)
+    work.load_or_build("statistics.json", text.encode)
     conclusions_label, premises_label = "words per unique normalised conclusion", "words per premise"
-    work.make(["conclusion-lengths.png"], partial(_histogram, conclusion_lengths, conclusions_label, 20))
-    work.make(["premise-lengths.png"], partial(_histogram, premise_lengths, premises_label, 1750))
+    work.build_files(["conclusion-lengths.png"], partial(_plot_histogram, conclusion_lengths, conclusions_label, 20))
+    work.build_files(["premise-lengths.png"], partial(_plot_histogram, premise_lengths, premises_label, 1750))
 
 
-def _premises(directory: Path) -> tuple[np.ndarray, int]:
+def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
     """Return the whitespace words per premise and the vocabulary size of the word form."""
     lengths: list[int] = []
     terms: set[str] = set()
@@ -61,9 +61,9 @@ def _premises(directory: Path) -> tuple[np.ndarray, int]:
     return np.array(lengths), len(terms)
 
 
-def _histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
+def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
     """Plot a histogram of lengths as PNG; the last bar counts all lengths from `max_length`."""
-    plot = figure(7, 4)
+    plot = new_figure(7, 4)
     axes = plot.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
     edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if there are few
     axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
@@ -71,4 +71,4 @@ def _histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> 
     if overflow:
         text = f"last bar: {overflow} longer than {max_length}"
         axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")
-    file.write_bytes(png(plot))
+    file.write_bytes(to_png(plot))

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 from rapidfuzz import fuzz, process
 
-from submission.data.args_me_records import arguments_as
-from submission.data.input_files import reading
+from submission.data.args_me_records import decode_arguments
+from submission.data.input_files import as_input_errors
 from submission.errors import InputError
-from submission.text.index_terms import Terms
+from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise
 
-ALIKE = 80  # of 100: Levenshtein ratio from which a title counts as a topic
-SITE = " | "  # precedes the portal's name
+SIMILARITY_THRESHOLD = 80  # of 100: Levenshtein ratio from which a title counts as a topic
+SITE_SEPARATOR = " | "  # precedes the portal's name
 
 
 class _Context(msgspec.Struct, rename="camel"):
@@ -28,7 +28,7 @@ class _Argument(msgspec.Struct):
     context: _Context | None = None
 
 
-def topics_of(files: Sequence[Path]) -> dict[str, str]:
+def read_topics(files: Sequence[Path]) -> dict[str, str]:
     """Return the topic of each argument by docno: `topic`, else `discussionTitle`, else "".
 
     Args:
@@ -40,15 +40,15 @@ def topics_of(files: Sequence[Path]) -> dict[str, str]:
     topics: dict[str, str] = {}
     for file in files:
         try:
-            arguments = arguments_as(_Argument, file)
+            arguments = decode_arguments(_Argument, file)
         except msgspec.ValidationError as error:
             expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with string values'
             raise InputError(f"{file}: {error}; {expected}") from None
-        topics |= {argument.id: _topic(argument.context) for argument in arguments}
+        topics |= {argument.id: _topic_of(argument.context) for argument in arguments}
     return topics
 
 
-def _topic(context: _Context | None) -> str:
+def _topic_of(context: _Context | None) -> str:
     return (context.topic or context.discussion_title or "") if context else ""
 
 
@@ -61,7 +61,7 @@ class _TitledArgument(msgspec.Struct, gc=False):
     context: _TitleContext = _TitleContext()
 
 
-def titles_of(files: Sequence[Path]) -> list[str]:
+def read_debate_titles(files: Sequence[Path]) -> list[str]:
     """Return the distinct debate titles of args.me files, sorted by normalised form.
 
     The title is that of the discussion, else of the source page. Titles of fewer than two words are skipped.
@@ -71,10 +71,10 @@ def titles_of(files: Sequence[Path]) -> list[str]:
     """
     titles: dict[str, str] = {}
     for file in files:
-        with reading(file):
-            arguments = arguments_as(_TitledArgument, file)
+        with as_input_errors(file):
+            arguments = decode_arguments(_TitledArgument, file)
         for argument in arguments:
-            title = argument.context.discussion or (argument.context.source or "").partition(SITE)[0]
+            title = argument.context.discussion or (argument.context.source or "").partition(SITE_SEPARATOR)[0]
             title = " ".join(title.split())
             normalised = normalise(title)
             if sum(any(map(str.isalpha, word)) for word in normalised.split()) >= 2:
@@ -82,7 +82,7 @@ def titles_of(files: Sequence[Path]) -> list[str]:
     return [titles[normalised] for normalised in sorted(titles)]
 
 
-def unlike(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
+def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
     A title paraphrases a topic if the Levenshtein ratio of both, normalised and with sorted words, is at least 80, or if they
@@ -90,16 +90,16 @@ def unlike(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)
-    terms = Terms("porter")
-    title_stems, topic_stems = ([set(terms.of(text)) for text in texts] for texts in (titles, topics))
+    terms = TermAnalyser("porter")
+    title_stems, topic_stems = ([set(terms.analyse(text)) for text in texts] for texts in (titles, topics))
     return [
         title
         for title, title_ratios, stems in zip(titles, ratios, title_stems, strict=True)
-        if (title_ratios < ALIKE).all() and not any(_share(stems, other) for other in topic_stems)
+        if (title_ratios < SIMILARITY_THRESHOLD).all() and not any(_share_stems(stems, other) for other in topic_stems)
     ]
 
 
-def _share(first: set[str], second: set[str]) -> bool:
+def _share_stems(first: set[str], second: set[str]) -> bool:
     """Return whether two texts share at least half of the stems of the shorter one."""
     fewer, shared = min(len(first), len(second)), len(first & second)
     return shared >= min(2, fewer) and 2 * shared >= fewer > 0

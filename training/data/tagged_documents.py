@@ -11,32 +11,32 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.storage.hashing import input_hashes
-from training.data.datasets.argument_components import SOURCES, Document, Source, read
+from submission.storage.hashing import hash_input_files
+from training.data.datasets.argument_components import SOURCES, ComponentDataset, TaggedDocument, read_documents
 from training.data.split import hold_out
 from training.data.work_directory import reading
 
 log = logging.getLogger(__name__)
 
 SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string())})
-TEST = 0.2  # fraction of the documents
+TEST_FRACTION = 0.2  # fraction of the documents
 
 
 @dataclass(frozen=True)
 class Split:
     """Disjoint training and test documents."""
 
-    train: list[Document]
-    test: list[Document]
+    train: list[TaggedDocument]
+    test_size: list[TaggedDocument]
 
     def __add__(self, other: Split) -> Split:
         """Concatenate two splits."""
-        return Split(self.train + other.train, self.test + other.test)
+        return Split(self.train + other.train, self.test_size + other.test_size)
 
 
-def prepare_tagging(directory: Path, work: Path, overwrite: bool = False) -> None:
+def prepare_tags(directory: Path, work: Path, overwrite: bool = False) -> None:
     """Write essays.parquet and webd.parquet (`words tags`) into `work`/tagging; skip complete ones.
 
     Args:
@@ -48,35 +48,35 @@ def prepare_tagging(directory: Path, work: Path, overwrite: bool = False) -> Non
         InputError: a file is missing or has a malformed line.
         OutputError: the directory is not writable or holds tables of other data.
     """
-    inputs = input_hashes([directory / source.file for source in SOURCES.values()])
-    store = Kept(work / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
+    inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
+    store = ArtifactStore(work / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
-        store.make([place(work, name).name], partial(_write, directory, name, source))
+        store.build_files([table_path(work, name).name], partial(_write, directory, name, source))
 
 
-def place(work: Path, name: str) -> Path:
+def table_path(work: Path, name: str) -> Path:
     """Return the path of a table."""
     return work / "tagging" / f"{name}.parquet"
 
 
-def _write(directory: Path, name: str, source: Source, file: Path) -> None:
-    documents = read(directory, source)
-    columns = [[document.words for document in documents], [document.tags for document in documents]]
+def _write(directory: Path, name: str, source: ComponentDataset, file: Path) -> None:
+    documents = read_documents(directory, source)
+    columns = [[document.tokens for document in documents], [document.tags for document in documents]]
     pq.write_table(pa.table(columns, schema=SCHEMA), file)
-    tokens = sum(len(document.words) for document in documents)
+    tokens = sum(len(document.tokens) for document in documents)
     components = sum(tag.startswith("B-") for document in documents for tag in document.tags)
     log.info("%s: %d documents, %d tokens, %d components", name, len(documents), tokens, components)
 
 
-def documents_of(work: Path, name: str) -> list[Document]:
+def load_documents(work: Path, name: str) -> list[TaggedDocument]:
     """Load the documents of a data set. Raises InputError if the table is missing or damaged."""
-    file = place(work, name)
+    file = table_path(work, name)
     with reading(file, "tags", f"-i DIR --work {work}"):
         table = pq.read_table(file, schema=SCHEMA)
-    return [Document(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
+    return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
 
 
-def split(documents: Sequence[Document], seed: int) -> Split:
+def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
     """Split a data set at random by seed; at least one test document."""
-    test, train = hold_out(len(documents), round(TEST * len(documents)), seed)
-    return Split(train=[documents[index] for index in train], test=[documents[index] for index in test])
+    test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
+    return Split(train=[documents[index] for index in train], test_size=[documents[index] for index in test])

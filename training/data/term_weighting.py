@@ -16,27 +16,27 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from submission.data.args_me import corpus_files, read_documents
-from submission.data.collection import long_enough, refuse_empty
-from submission.data.dataset import refuse
+from submission.data.args_me import find_corpus_files, read_arguments
+from submission.data.collection import select_collection, validate_collection
+from submission.data.dataset import raise_first
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import InputError
-from submission.progress import progress
-from submission.storage.artifact_store import RECORD, Kept, Record, read_record
+from submission.progress import track
+from submission.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.storage.hashing import input_hashes
-from submission.text.index_terms import Terms
-from submission.text.normalisation import drop_urls
-from submission.text.passages import cut
-from training.data.debates import topics_of
+from submission.storage.hashing import hash_input_files
+from submission.text.index_terms import TermAnalyser
+from submission.text.normalisation import remove_urls
+from submission.text.passages import split_passages
+from training.data.debates import read_topics
 from training.data.work_directory import table_rows
 
 log = logging.getLogger(__name__)
 
-FOUND = 50  # top documents per topic of a run, excluded with the judged ones
-WORDS = 220  # per passage; whole sentences of this length give the 2.1 passages per argument of Hollatz 2022
-ROWS = 2_000  # arguments per batch; bounds memory
+POOL_DEPTH = 50  # top documents per topic of a run, excluded with the judged ones
+MAX_WORDS = 220  # per passage; whole sentences of this length give the 2.1 passages per argument of Hollatz 2022
+ARGUMENTS_PER_BATCH = 2_000  # arguments per batch; bounds memory
 WORD = re.compile(r"[^\W_]+")
 PASSAGES = "passages.parquet"
 SCHEMA = pa.schema(
@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
     }
 )
 # Training samples without and with a relevant word (Hollatz 2022, 3.2), by documents and reference.
-EMPTY = {
+THESIS_SAMPLES = {
     ("all", "topic"): (191_651, 640_107),
     ("all", "conclusion"): (191_328, 640_430),
     ("all", "both"): (188_663, 643_095),
@@ -65,14 +65,14 @@ EMPTY = {
 }
 
 
-class Labels:
+class StemMatcher:
     """Match words by their Porter stems, with a cache."""
 
     def __init__(self) -> None:
         """Create an empty cache."""
-        self._stems = Terms("porter")
+        self._stems = TermAnalyser("porter")
 
-    def words(self, passage: str, reference: str) -> list[str]:
+    def matching_words(self, passage: str, reference: str) -> list[str]:
         """Return the distinct lower-cased words of a passage that share a stem with the reference, sorted."""
         reference_stems = {*chain.from_iterable(self._stems[word.encode()] for word in WORD.findall(reference.lower()))}
         passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
@@ -99,109 +99,111 @@ def prepare_passages(
         InputError: corpus, qrels or runs are missing or malformed.
         OutputError: the directory is not writable or holds the table of other data.
     """
-    files = corpus_files(input_directory)
+    files = find_corpus_files(input_directory)
     cache_key = {
-        "input": input_hashes(files),
-        "qrels": input_hashes([*qrels]),
-        "runs": input_hashes([*runs]),
+        "input": hash_input_files(files),
+        "qrels": hash_input_files([*qrels]),
+        "runs": hash_input_files([*runs]),
         "code": code_fingerprint(__name__),
     }
     judged = {docno for file in qrels for docno in read_qrels(file)["docno"]}
-    pooled = {docno for file in runs for docno in read_run(file).query(f"rank <= {FOUND}")["docno"]}
-    store = Kept(place(work), cache_key, overwrite)
-    store.make([PASSAGES], partial(_write, files, judged, pooled))
+    pooled = {docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]}
+    store = ArtifactStore(passages_dir(work), cache_key, overwrite)
+    store.build_files([PASSAGES], partial(_write_passages, files, judged, pooled))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
-    return _statistics(store.directory / PASSAGES, document_sets)
+    return _empty_statistics(store.directory / PASSAGES, document_sets)
 
 
-def _write(files: Sequence[Path], judged: set[str], pooled: set[str], file: Path) -> None:
+def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], file: Path) -> None:
     """Write passages in batches to bound memory."""
-    documents, faults = read_documents(list(files))
-    refuse(faults)
-    arguments = long_enough(documents).sort_values("docno", ignore_index=True)
-    refuse_empty(arguments, len(documents))
+    documents, faults = read_arguments(list(files))
+    raise_first(faults)
+    arguments = select_collection(documents).sort_values("docno", ignore_index=True)
+    validate_collection(arguments, len(documents))
     del documents
-    topics, labels = topics_of(files), Labels()
+    topics, labels = read_topics(files), StemMatcher()
     without_topic = sum(not topics[docno] for docno in arguments["docno"])
     if without_topic:
         text = "%d of %d arguments have no topic; their words are labelled by the conclusion only"
         log.warning(text, without_topic, len(arguments))
-    blocks = np.split(np.arange(len(arguments)), range(ROWS, len(arguments), ROWS))
+    blocks = np.split(np.arange(len(arguments)), range(ARGUMENTS_PER_BATCH, len(arguments), ARGUMENTS_PER_BATCH))
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for block in progress(blocks, "passages", "arguments", [len(block) for block in blocks]):
-            passages = [row for argument in arguments.iloc[block].itertuples() for row in _passages(argument, topics, labels)]
+        for block in track(blocks, "passages", "arguments", [len(block) for block in blocks]):
+            passages = [
+                row for argument in arguments.iloc[block].itertuples() for row in _iter_passages(argument, topics, labels)
+            ]
             for row in passages:
                 row |= {"judged": row["docno"] in judged, "found": row["docno"] in pooled}
             writer.write_table(pa.Table.from_pylist(passages, SCHEMA))
 
 
-def _passages(argument: Any, topics: dict[str, str], labels: Labels) -> Iterator[dict[str, Any]]:
+def _iter_passages(argument: Any, topics: dict[str, str], labels: StemMatcher) -> Iterator[dict[str, Any]]:
     topic, conclusion = topics[argument.docno], argument.conclusion
-    for number, passage in enumerate(cut(drop_urls(argument.premise), WORDS), 1):
+    for number, passage in enumerate(split_passages(remove_urls(argument.premise), MAX_WORDS), 1):
         yield {
             "docno": argument.docno,
             "number": number,
             "discussion": (topic or conclusion).lower(),
             "passage": passage,
-            "topic": labels.words(passage, topic),
-            "conclusion": labels.words(passage, conclusion),
+            "topic": labels.matching_words(passage, topic),
+            "conclusion": labels.matching_words(passage, conclusion),
         }
 
 
-def _statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
+def _empty_statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     """Count passages, and those without a relevant word, by document set and reference."""
     passages: Counter[str] = Counter()
     empty: Counter[tuple[str, str]] = Counter()
-    variants = [(name, reference) for name, reference in EMPTY if name in document_sets]
+    variants = [(name, reference) for name, reference in THESIS_SAMPLES if name in document_sets]
     for row in table_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
-        row_sets = [name for name in document_sets if taken(row, name)]
+        row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
-        empty.update(variant for variant in variants if variant[0] in row_sets and not words(row, variant[1]))
+        empty.update(variant for variant in variants if variant[0] in row_sets and not reference_words(row, variant[1]))
     return pd.DataFrame(
         {
             "documents": name,
             "reference": reference,
             "passages": passages[name],
             "empty": 100 * empty[name, reference] / max(1, passages[name]),
-            "thesis": 100 * EMPTY[name, reference][0] / sum(EMPTY[name, reference]),
+            "thesis": 100 * THESIS_SAMPLES[name, reference][0] / sum(THESIS_SAMPLES[name, reference]),
         }
         for name, reference in variants
     )
 
 
-def place(work: Path) -> Path:
+def passages_dir(work: Path) -> Path:
     """Return the directory of the table."""
     return work / "passages"
 
 
-def prepared(work: Path, documents: str) -> Record:
+def check_prepared(work: Path, documents: str) -> Manifest:
     """Read the record of the passages and check that it supports a document set. Raises InputError if it does not."""
-    record = read_record(place(work) / RECORD)
+    record = read_manifest(passages_dir(work) / MANIFEST)
     if PASSAGES not in record.files:
         command = f"`python -m training prepare passages -i INPUT --work {work}`"
-        raise InputError(f"{place(work)}: no passages; run {command}")
+        raise InputError(f"{passages_dir(work)}: no passages; run {command}")
     required = {"all": {}, "unjudged": {"qrels": "--qrels"}, "unpooled": {"qrels": "--qrels", "runs": "--run"}}[documents]
     for name, flag in required.items():
-        if not record.decided_by[name]:
+        if not record.inputs[name]:
             raise InputError(
-                f'{place(work)}: prepared without {name}, which documents = "{documents}" needs; '
+                f'{passages_dir(work)}: prepared without {name}, which documents = "{documents}" needs; '
                 f"run `prepare passages {flag} FILE` again"
             )
     return record
 
 
-def rows(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
+def iter_passages(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
     """Yield the passages of a document set with their relevant `words`."""
-    for row in table_rows(place(work) / PASSAGES, None, "passages"):
-        if taken(row, documents):
-            yield row | {"words": words(row, reference)}
+    for row in table_rows(passages_dir(work) / PASSAGES, None, "passages"):
+        if is_in_document_set(row, documents):
+            yield row | {"words": reference_words(row, reference)}
 
 
-def taken(row: dict[str, Any], documents: str) -> bool:
+def is_in_document_set(row: dict[str, Any], documents: str) -> bool:
     """Return whether a passage belongs to a document set."""
     return documents == "all" or not (row["judged"] or (documents == "unpooled" and row["found"]))
 
 
-def words(row: dict[str, Any], reference: str) -> set[str]:
+def reference_words(row: dict[str, Any], reference: str) -> set[str]:
     """Return the words that match a reference."""
     return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

@@ -17,25 +17,25 @@ import safetensors
 import safetensors.numpy
 
 from submission.errors import InputError
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.storage.hashing import input_hashes
-from submission.text.normalisation import query_words
-from submission.text.surface_tokens import forms
+from submission.storage.hashing import hash_input_files
+from submission.text.normalisation import tokenise_query
+from submission.text.surface_tokens import normalised_tokens
 from submission.text.vocabulary import Vocabulary
-from training.data.seeds import Stream, generator
-from training.data.work_directory import made
+from training.data.seeds import RandomStream, random_generator
+from training.data.work_directory import read_table_record
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
 
 log = logging.getLogger(__name__)
 
-VOCABULARY, VECTORS = "vocabulary.txt", "vectors.safetensors"
-LONGEST = 10_000  # words per text; gensim truncates longer texts
-SUBWORDS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
+VOCABULARY_FILE, VECTORS_FILE = "vocabulary.txt", "vectors.safetensors"
+MAX_WORDS_PER_TEXT = 10_000  # words per text; gensim truncates longer texts
+FASTTEXT_BUCKETS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
 
-Method = Literal["word2vec", "fasttext"]
+VectorMethod = Literal["word2vec", "fasttext"]
 
 
 @dataclass(frozen=True)
@@ -46,32 +46,34 @@ class VectorSettings:
     minimum_frequency: int = 5
     epochs: int = 5
     seed: int = 0
-    written: Method | None = None  # method for surface tokens (taggers); None: normalised words with word2vec
+    surface_method: VectorMethod | None = None  # method for surface tokens (taggers); None: normalised words with word2vec
 
     @property
-    def table(self) -> str:
+    def premise_table(self) -> str:
         """Return the file name of the premise table."""
-        return f"train.{'pieces' if self.written else 'words'}.parquet"
+        return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
 
     @property
-    def told(self) -> dict[str, object]:
+    def to_provenance(self) -> dict[str, object]:
         """Return the settings that are not None for the provenance."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-class Premises:
+class PremiseTokens:
     """The tokenised training premises, streamed from disk on each pass."""
 
     def __init__(self, work: Path, settings: VectorSettings) -> None:
-        self._file, self._words = work / settings.table, forms if settings.written else str.split
+        self._file, self._tokenise = work / settings.premise_table, normalised_tokens if settings.surface_method else str.split
 
     def __iter__(self) -> Iterator[list[str]]:
         for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
             for text in batch["premise"].to_pylist():
-                yield self._words(text)[:LONGEST]
+                yield self._tokenise(text)[:MAX_WORDS_PER_TEXT]
 
 
-def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | None, overwrite: bool = False) -> None:
+def prepare_vectors(
+    work: Path, output_dir: Path, settings: VectorSettings, vectors_file: Path | None, overwrite: bool = False
+) -> None:
     """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
 
     The vocabulary holds the words above the minimum frequency, most frequent first. Words missing in a vectors file get
@@ -79,68 +81,68 @@ def embed(work: Path, directory: Path, settings: VectorSettings, file: Path | No
 
     Args:
         work: working directory.
-        directory: where to write.
+        output_dir: where to write.
         settings: dimensions, minimum frequency, epochs, seed, words and method.
-        file: read these vectors instead of training: word2vec binary (.bin), word2vec text or GloVe text.
+        vectors_file: read these vectors instead of training: word2vec binary (.bin), word2vec text or GloVe text.
         overwrite: replace vectors built with other settings.
 
     Raises:
         InputError: no prepared tables, or a damaged vectors file or one with other dimensions.
         OutputError: the directory is not writable.
     """
-    tables = made(work).files.get(settings.table)
+    tables = read_table_record(work).files.get(settings.premise_table)
     if tables is None:
         raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work {work}`")
-    vectors_file_hash = input_hashes([file])[file.name] if file else "none"
+    vectors_file_hash = hash_input_files([vectors_file])[vectors_file.name] if vectors_file else "none"
     cache_key = {
         "tables": tables.xxh3,
         "code": code_fingerprint(__name__),
-        **settings.told,
+        **settings.to_provenance,
         "vectors file": vectors_file_hash,
     }
-    output = Kept(directory, cache_key, overwrite)
-    premises = Premises(work, settings)
+    output = ArtifactStore(output_dir, cache_key, overwrite)
+    premises = PremiseTokens(work, settings)
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     if not frequent_words:
         raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    _report(work, vocabulary, counts, forms if settings.written else query_words)
+    _log_coverage(work, vocabulary, counts, normalised_tokens if settings.surface_method else tokenise_query)
 
     def write(path: Path) -> None:
-        vectors = _read(file, settings.dimensions) if file else _train(premises, settings)
-        path.write_bytes(safetensors.numpy.save({"vectors": _table(vocabulary, vectors, settings)}))
+        vectors = _read_vectors_file(vectors_file, settings.dimensions) if vectors_file else _train_vectors(premises, settings)
+        path.write_bytes(safetensors.numpy.save({"vectors": _vector_table(vocabulary, vectors, settings)}))
 
-    output.make([VECTORS], write)
-    output.content(VOCABULARY, vocabulary.dumps().encode)
+    output.build_files([VECTORS_FILE], write)
+    output.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
 
 
-def folder_of(written: Method | None) -> str:
+def default_folder(written: VectorMethod | None) -> str:
     """Return the default folder of the vectors in a working directory."""
     return f"vectors-{written}" if written else "vectors"
 
 
-def load(directory: Path) -> tuple[Vocabulary, np.ndarray]:
+def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
     """Load the vocabulary and its vectors (terms, dimensions). Raises InputError if they are missing or damaged."""
     try:
-        return Vocabulary.load(directory / VOCABULARY), safetensors.numpy.load_file(directory / VECTORS)["vectors"]
+        return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(output_dir / VECTORS_FILE)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         command = "`python -m training prepare vectors --work WORK`"
-        raise InputError(f"{directory}: cannot load word vectors ({error}); run {command}") from None
+        raise InputError(f"{output_dir}: cannot load word vectors ({error}); run {command}") from None
 
 
-def require_vectors(directory: Path, work: Path, written: Method | None, dimensions: int) -> None:
+def check_vectors(output_dir: Path, work: Path, written: VectorMethod | None, dimensions: int) -> None:
     """Raise InputError if the directory has no vectors."""
-    if not (directory / VECTORS).is_file():
+    if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --written {written}" if written else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
-        raise InputError(f"{directory}: no word vectors; run `python -m training prepare vectors --work {work}{flags}`")
+        raise InputError(f"{output_dir}: no word vectors; run `python -m training prepare vectors --work {work}{flags}`")
 
 
-def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
+def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVectors:
     from gensim.models import FastText, Word2Vec
 
-    model_class = partial(FastText, bucket=SUBWORDS) if settings.written == "fasttext" else Word2Vec
+    model_class = partial(FastText, bucket=FASTTEXT_BUCKETS) if settings.surface_method == "fasttext" else Word2Vec
     model = model_class(
         vector_size=settings.dimensions,
         min_count=settings.minimum_frequency,
@@ -149,47 +151,47 @@ def _train(premises: Premises, settings: VectorSettings) -> KeyedVectors:
         negative=5,
         seed=settings.seed,
         workers=1,  # more workers make training non-deterministic
-        hashfxn=_hash,
+        hashfxn=_stable_hash,
     )
     model.build_vocab(premises)
     model.train(premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30)  # gensim logs progress
     return model.wv
 
 
-def _hash(text: str) -> int:
+def _stable_hash(text: str) -> int:
     return zlib.crc32(text.encode())  # Python's hash is randomised per process
 
 
-def _read(file: Path, dimensions: int) -> KeyedVectors:
+def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
     from gensim.models.keyedvectors import KeyedVectors
 
     try:
-        with file.open("rb") as stream:
+        with vectors_file.open("rb") as stream:
             header = stream.readline().split()
-        binary = file.suffix == ".bin"
+        binary = vectors_file.suffix == ".bin"
         has_no_header = not binary and len(header) != 2  # GloVe text files have no header
-        vectors = KeyedVectors.load_word2vec_format(str(file), binary=binary, no_header=has_no_header)
+        vectors = KeyedVectors.load_word2vec_format(str(vectors_file), binary=binary, no_header=has_no_header)
     except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
-        raise InputError(f"{file}: not a word2vec or GloVe file ({error}); name binary word2vec files *.bin") from None
+        raise InputError(f"{vectors_file}: not a word2vec or GloVe file ({error}); name binary word2vec files *.bin") from None
     size = vectors.vector_size
     if size != dimensions:
-        raise InputError(f"{file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}")
+        raise InputError(f"{vectors_file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}")
     return vectors
 
 
-def _table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
+def _vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
     is_known = [term in vectors.key_to_index for term in vocabulary.terms]
     known_vectors = vectors.vectors[[vectors.key_to_index[t] for t in vocabulary.terms if t in vectors.key_to_index]]
     if not len(known_vectors):
         raise InputError("no word of the vocabulary has a vector; use vectors of lower-cased English words")
-    rng = generator(settings.seed, Stream.VECTORS)
+    rng = random_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
     table[is_known] = known_vectors
     log.info("Vectors: %d of %d terms found, the others initialised at random", len(known_vectors), len(is_known))
     return table
 
 
-def _report(work: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
+def _log_coverage(work: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
     """Log which part of the tokens in premises and validation queries the vocabulary covers."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())

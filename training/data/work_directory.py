@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from submission.errors import InputError
-from submission.storage.artifact_store import RECORD, Record, read_record
-from submission.storage.atomic_files import make_directory
-from submission.storage.locks import locked
+from submission.storage.artifact_store import MANIFEST, Manifest, read_manifest
+from submission.storage.atomic_files import create_directory
+from submission.storage.locks import lock_directory
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
+def lock_work_directory(directory: Path) -> Iterator[None]:
     """Lock a working directory for this process.
 
     Raises:
@@ -27,35 +27,35 @@ def held(directory: Path) -> Iterator[None]:
         OutputError: another process has locked it.
     """
     if not directory.is_dir():
-        raise _nothing(directory)
-    with locked(directory):
+        raise _not_prepared(directory)
+    with lock_directory(directory):
         yield
 
 
 @contextmanager
-def held_for(name: str, directory: Path) -> Iterator[None]:
+def lock_run(run_name: str, directory: Path) -> Iterator[None]:
     """Lock one run of a working directory; other runs may use the same tables.
 
     Raises:
         InputError, OutputError: see `held`.
     """
     if not directory.is_dir():
-        raise _nothing(directory)
-    run_dir = directory / "fit" / name
-    make_directory(run_dir)
-    with locked(directory, shared=True), locked(run_dir):
+        raise _not_prepared(directory)
+    run_dir = directory / "fit" / run_name
+    create_directory(run_dir)
+    with lock_directory(directory, shared=True), lock_directory(run_dir):
         yield
 
 
-def made(directory: Path) -> Record:
+def read_table_record(directory: Path) -> Manifest:
     """Read the record of prepared tables or vectors.
 
     Raises:
         InputError: the record is missing or damaged.
     """
-    record = read_record(directory / RECORD)
+    record = read_manifest(directory / MANIFEST)
     if not record.files:
-        raise _nothing(directory)
+        raise _not_prepared(directory)
     return record
 
 
@@ -97,16 +97,16 @@ def table_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> It
             yield from batch.to_pylist()
 
 
-def unrelated_file(work: Path, name: str) -> Path:
+def unrelated_file(work: Path, run_name: str) -> Path:
     """Return the path of a table of hard negatives."""
-    return work / name / "unrelated.parquet"
+    return work / run_name / "unrelated.parquet"
 
 
-def hash_of(value: object) -> str:
+def json_hash(value: object) -> str:
     """Return a short hash of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _nothing(directory: Path) -> InputError:
+def _not_prepared(directory: Path) -> InputError:
     command = f"`python -m training prepare pairs -i INPUT --work {directory}`"
     return InputError(f"{directory}: not a working directory; run {command}")

@@ -8,7 +8,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from submission.errors import InputError
 
-MEASURES = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}  # kendalltau computes tau-b
+CORRELATIONS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}  # kendalltau computes tau-b
 
 
 def topics_of(table: pd.DataFrame) -> list[np.ndarray]:
@@ -20,11 +20,11 @@ def topics_of(table: pd.DataFrame) -> list[np.ndarray]:
 def correlations(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """Return Pearson's r, Spearman's rho and Kendall's tau-b; 0 for constant scores."""
     if (scores == scores[0]).all():
-        return dict.fromkeys(MEASURES, 0.0)
-    return {name: float(measure(labels, scores).statistic) for name, measure in MEASURES.items()}
+        return dict.fromkeys(CORRELATIONS, 0.0)
+    return {name: float(measure(labels, scores).statistic) for name, measure in CORRELATIONS.items()}
 
 
-def macro(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
+def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
     """Return the mean correlations over topics, in percent.
 
     Args:
@@ -41,4 +41,4 @@ def macro(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
             data, topic = (table[name].iloc[rows[0]] for name in ("data", "topic"))
             raise InputError(f"{data}, topic {topic!r}: all arguments have the same quality; remove the topic")
         by_topic.append(correlations(labels[rows], scores[rows]))
-    return {name: round(100 * float(np.mean([values[name] for values in by_topic])), 2) for name in MEASURES}
+    return {name: round(100 * float(np.mean([values[name] for values in by_topic])), 2) for name in CORRELATIONS}

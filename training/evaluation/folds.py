@@ -1,19 +1,55 @@
-"""Assign topics to cross-validation folds."""
+"""Assign topics to cross-validation folds, and split names into training, dev and test folds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-FOLDS = 5
+N_FOLDS = 5
 
 
-def few(topics: int) -> str:
+def few_topics_warning(topics: int) -> str:
     """Return a warning if there are fewer topics than folds, else an empty string."""
-    if topics >= FOLDS:
+    if topics >= N_FOLDS:
         return ""
     return "1 topic: no cross-validation" if topics < 2 else f"{topics} topics: leave-one-out cross-validation"
 
 
-def folds(topics: int, seed: int = 0) -> np.ndarray:
+def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
     """Assign each topic a fold index; the default seed gives the same folds to all experiments."""
-    return np.random.default_rng(seed).permutation(np.arange(topics) % FOLDS)
+    return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Names of the train, dev and test debates (or topics)."""
+
+    train: frozenset[str]
+    dev: frozenset[str]  # for early stopping
+    test: frozenset[str]
+
+
+def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
+    """Split names so that each is tested once; test sizes differ by at most 1.
+
+    Args:
+        names: Distinct names in any order.
+        n_folds: Number of folds; 1: nothing is tested.
+        n_dev: Number of dev names per fold.
+        seed: Seed of the assignment.
+
+    Raises:
+        ValueError: If there are too few names for the folds and for training.
+    """
+    ordered = sorted(names)
+    shuffled = [ordered[index] for index in np.random.default_rng(seed).permutation(len(ordered))]
+    tests: list[list[str]] = [shuffled[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
+    if n_folds > len(shuffled) or len(shuffled) - max(map(len, tests)) <= n_dev:
+        raise ValueError(f"{len(shuffled)} names: too few for {n_folds} folds with {n_dev} for dev")
+    splits = []
+    for fold, test in enumerate(tests):
+        remaining = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled
+        splits.append(Fold(frozenset(remaining[n_dev:]), frozenset(remaining[:n_dev]), frozenset(test)))
+    return splits

@@ -11,8 +11,8 @@ from trectools import TrecEval, TrecQrel, TrecRun
 
 Measure = Callable[[TrecEval], pd.DataFrame]
 
-NAME = "nDCG@5 (Touché)"
-DEPTH = 5
+TOUCHE_NDCG = "nDCG@5 (Touché)"
+TOUCHE_DEPTH = 5
 
 # trec_eval=True selects linear gains in nDCG, but sorting by score elsewhere. Runs are in rank order (as in Touché's script),
 # hence False except for nDCG.
@@ -42,9 +42,9 @@ def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.
     Returns:
         One value per topic; NaN if no document in the top five is judged.
     """
-    top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(DEPTH)
+    top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
     judged = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
-    ideal = qrels.sort_values("rel", ascending=False, kind="stable").groupby("qid").head(DEPTH)
+    ideal = qrels.sort_values("rel", ascending=False, kind="stable").groupby("qid").head(TOUCHE_DEPTH)
     return (_dcg(judged) / _dcg(ideal)).reindex(topics)
 
 
@@ -54,7 +54,9 @@ def _dcg(ordered: pd.DataFrame) -> pd.Series:
     return (ordered["rel"] / np.log2(ranks + 1)).groupby(ordered["qid"]).sum()
 
 
-def values(measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> dict[str, pd.Series]:
+def compute_measures(
+    measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
+) -> dict[str, pd.Series]:
     """Compute measures per topic; 0 for topics without documents.
 
     Args:
@@ -65,7 +67,7 @@ def values(measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFra
     """
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
-    trec_eval = _engine(run, qrels, topics)
+    trec_eval = _trec_eval(run, qrels, topics)
     with warnings.catch_warnings():  # warnings of trectools on pandas 2
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -79,7 +81,7 @@ def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Ser
 
     trectools divides by zero if no document is judged irrelevant; bpref is then the recall of relevant documents.
     """
-    trectools_bpref = values(BPREF, judged, qrels, topics)["bpref"]
+    trectools_bpref = compute_measures(BPREF, judged, qrels, topics)["bpref"]
     relevant = qrels[qrels["rel"] > 0]
     has_no_irrelevant = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
     retrieved = judged.merge(relevant[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
@@ -87,7 +89,7 @@ def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Ser
     return pd.Series(np.where(has_no_irrelevant, recall, trectools_bpref), index=topics)
 
 
-def _engine(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
+def _trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
     # Built in memory: trectools' qrels reader drops negative grades, its MRR ignores removeUnjudged. Integer ids join faster.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
     ids = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]

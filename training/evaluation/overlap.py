@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from submission.data.dataset import Input
-from submission.data.id_matching import joined_by
-from submission.errors import InputError, short
-from training.evaluation.evaluate import judged_topics
-from training.evaluation.measures import DEPTH
+from submission.data.dataset import Dataset
+from submission.data.id_matching import suggest_normalisation
+from submission.errors import InputError, abbreviate
+from training.evaluation.evaluate import topics_with_relevant
+from training.evaluation.measures import TOUCHE_DEPTH
 
 log = logging.getLogger(__name__)
 
-NAMED = 3  # topics listed in a message
+MAX_LISTED = 3  # topics listed in a message
 
 
 @dataclass(frozen=True)
@@ -25,30 +25,30 @@ class Overlap:
 
     run: str
     qrels: str
-    common: list[str]  # topics in run and qrels
-    measured: int  # topics with a relevant document; means are over these
-    unjudged: list[str]  # run topics without judgments
-    irrelevant: list[str]  # judged topics without a relevant document; excluded
-    first: int  # documents in the top five of the common topics
-    judged: int  # judged ones of these
+    common_topics: list[str]  # topics in run and qrels
+    n_evaluated: int  # topics with a relevant document; means are over these
+    unjudged_topics: list[str]  # run topics without judgments
+    topics_without_relevant: list[str]  # judged topics without a relevant document; excluded
+    n_top: int  # documents in the top five of the common topics
+    n_judged: int  # judged ones of these
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the run covers all evaluated topics."""
-        return len(self.common) == self.measured
+        return len(self.common_topics) == self.n_evaluated
 
-    def line(self) -> str:
+    def summary(self) -> str:
         """Format the overlap in one line."""
-        judged_share = f"{100 * self.judged / self.first:.0f} %" if self.first else "none"
-        text = f"{self.run} × {self.qrels}: {len(self.common)} of {self.measured} topics, {judged_share} of the top five judged"
-        if self.unjudged:
-            text += f"; unjudged topics of the run ({len(self.unjudged)}): {_named(self.unjudged)}"
-        if self.irrelevant:
-            text += f"; topics without a relevant document, excluded ({len(self.irrelevant)}): {_named(self.irrelevant)}"
+        judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
+        text = f"{self.run} × {self.qrels}: {len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"
+        if self.unjudged_topics:
+            text += f"; unjudged topics of the run ({len(self.unjudged_topics)}): {_abbreviate(self.unjudged_topics)}"
+        if self.topics_without_relevant:
+            text += f"; topics without a relevant document, excluded ({len(self.topics_without_relevant)}): {_abbreviate(self.topics_without_relevant)}"
         return text
 
 
-def overlap_of(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
+def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
     """Compute the overlap of a run and qrels.
 
     Args:
@@ -60,13 +60,13 @@ def overlap_of(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], f
     Raises:
         InputError: If there is no common topic.
     """
-    topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(judged_topics(qrels)), set(qrels["qid"])
+    topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(topics_with_relevant(qrels)), set(qrels["qid"])
     common = common_topics(topics, qrels, *files)
-    top = run[run["qid"].isin(common)].groupby("qid").head(DEPTH)
+    top = run[run["qid"].isin(common)].groupby("qid").head(TOUCHE_DEPTH)
     judged_top = top.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     unjudged = [qid for qid in topics if qid not in judged]
     overlap = Overlap(*names, common, len(evaluated), unjudged, sorted(judged - evaluated), len(top), len(judged_top))
-    if not overlap.is_whole:
+    if not overlap.is_complete:
         log.warning(
             "%s covers %d of the %d judged topics of %s; missing topics count as 0 in the means",
             names[0], len(common), len(evaluated), names[1],
@@ -74,36 +74,38 @@ def overlap_of(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], f
     return overlap
 
 
-def require_overlap(source: Input, qrels: pd.DataFrame, name: str) -> None:
+def check_overlap(source: Dataset, qrels: pd.DataFrame, name: str) -> None:
     """Check that the input contains judged topics, or raise InputError, and log how many."""
-    evaluated = judged_topics(qrels)
+    evaluated = topics_with_relevant(qrels)
     common = common_topics(source.topics["qid"].tolist(), qrels, source.directory, name)
     absent = [qid for qid in evaluated if qid not in common]
-    missing = f"; missing from the input: {_named(absent)}" if absent else ""
+    missing = f"; missing from the input: {_abbreviate(absent)}" if absent else ""
     level = logging.WARNING if missing else logging.INFO
     log.log(level, "%s × %s: %d of %d judged topics%s", source.directory, name, len(common), len(evaluated), missing)
 
 
-def common_topics(listed: list[str], qrels: pd.DataFrame, one: object, other: object) -> list[str]:
+def common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:
     """Return the topics that have a relevant document in the qrels, in order; raise InputError if there are none."""
-    evaluated, judged = set(judged_topics(qrels)), set(qrels["qid"])
-    if not judged & set(listed):
-        refuse_strangers(listed, sorted(judged), one, other)
-    common = [qid for qid in listed if qid in evaluated]
+    evaluated, judged = set(topics_with_relevant(qrels)), set(qrels["qid"])
+    if not judged & set(topics):
+        raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)
+    common = [qid for qid in topics if qid in evaluated]
     if not common:
-        irrelevant = _named([qid for qid in listed if qid in judged])
-        raise InputError(f"{one} and {other}: the common topics ({irrelevant}) have no relevant document; use other qrels")
+        irrelevant = _abbreviate([qid for qid in topics if qid in judged])
+        raise InputError(
+            f"{run_name} and {qrels_name}: the common topics ({irrelevant}) have no relevant document; use other qrels"
+        )
     return common
 
 
-def refuse_strangers(ones: Iterable[str], others: Iterable[str], one: object, other: object) -> None:
+def raise_no_common_topic(first: Iterable[str], second: Iterable[str], first_name: object, second_name: object) -> None:
     """Raise InputError for two files without a common topic, with examples and a hint if rewriting the ids would match."""
-    ones, others = list(ones), list(others)
+    first, second = list(first), list(second)
     raise InputError(
-        f"{one} and {other}: no common topic ({one}: {_named(ones)}; {other}: {_named(others)}); "
-        f"are they from the same year?{joined_by(ones, others)}"
+        f"{first_name} and {second_name}: no common topic ({first_name}: {_abbreviate(first)}; {second_name}: {_abbreviate(second)}); "
+        f"are they from the same year?{suggest_normalisation(first, second)}"
     )
 
 
-def _named(qids: list[str]) -> str:
-    return ", ".join(map(short, qids[:NAMED])) + (", …" if len(qids) > NAMED else "")
+def _abbreviate(qids: list[str]) -> str:
+    return ", ".join(map(abbreviate, qids[:MAX_LISTED])) + (", …" if len(qids) > MAX_LISTED else "")

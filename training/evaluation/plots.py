@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from training.plotting import figure, png
+from training.plotting import new_figure, to_png
 
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
-def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
+def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
     """Plot each system's per-topic difference from the baseline, sorted."""
     columns = 2
     rows = -(-len(differences) // columns)
-    fig = figure(10, 2.1 * rows)
+    fig = new_figure(10, 2.1 * rows)
     grid = fig.subplots(rows, columns, sharey=True, squeeze=False)
     for ax in grid.flat[len(differences) :]:
         ax.set_visible(False)
@@ -27,24 +27,24 @@ def differences_plot(differences: Mapping[str, pd.Series]) -> bytes:
         ax.set(ylim=(-1, 1))
         ax.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
         ax.grid(axis="y", alpha=0.3)
-    return png(fig)
+    return to_png(fig)
 
 
-def grid_plot(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
+def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
     """Plot a measure over a grid: a curve for one parameter, a heat map for two, one heat map per setting of the others."""
     if len(axes) == 1:
-        fig = figure(8, 3.5)
+        fig = new_figure(8, 3.5)
         ax = fig.subplots()
         ax.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
         ax.set(xlabel=axes[0], ylabel=measure)
         ax.grid(alpha=0.3)
-        return png(fig)
+        return to_png(fig)
     # the two parameters with most values span the heat maps
     *remaining, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
     groups = [((), table)] if not remaining else list(table.groupby(remaining))
     n_columns = table[remaining[-1]].nunique() if remaining else 1
     n_rows = -(-len(groups) // n_columns)
-    fig = figure(3.4 * n_columns + 1, 3.2 * n_rows)
+    fig = new_figure(3.4 * n_columns + 1, 3.2 * n_rows)
     grid = fig.subplots(n_rows, n_columns, squeeze=False)
     for ax, (setting, group) in zip(grid.flat, groups, strict=True):
         values = group.pivot(index=rows, columns=columns, values=measure)
@@ -54,17 +54,17 @@ def grid_plot(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
         title = ", ".join(f"{name} {value:g}" for name, value in zip(remaining, setting, strict=True))
         ax.set(xlabel=columns, ylabel=rows, title=title)
     fig.colorbar(image, ax=list(grid.flat), label=measure)
-    return png(fig)
+    return to_png(fig)
 
 
-def ablation_plot(table: pd.DataFrame) -> bytes:
+def plot_ablation(table: pd.DataFrame) -> bytes:
     """Plot, per measure, the effect of removing each feature with its interval, largest loss first.
 
     Args:
         table: Rows (measure, feature), columns `measure without difference low high`.
     """
     measures = table["measure"].unique()
-    fig = figure(5 * len(measures), 1 + 0.35 * table["without"].nunique())
+    fig = new_figure(5 * len(measures), 1 + 0.35 * table["without"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)
     for ax, measure in zip(grid.flat, measures, strict=True):
         rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
@@ -76,12 +76,12 @@ def ablation_plot(table: pd.DataFrame) -> bytes:
         ax.set(xlabel=f"difference in {measure}")
         ax.locator_params(axis="x", nbins=6)
         ax.grid(axis="x", alpha=0.3)
-    return png(fig)
+    return to_png(fig)
 
 
-def coverage_plot(coverage: pd.DataFrame) -> bytes:
+def plot_candidate_recall(coverage: pd.DataFrame) -> bytes:
     """Plot relevant documents and retrieved candidates per topic: rows qid, columns `relevant retrieved`."""
-    fig = figure(10, 3)
+    fig = new_figure(10, 3)
     ax = fig.subplots()
     positions = range(len(coverage))
     ax.bar(positions, coverage["relevant"], color="#c9d5e3", label="relevant in the corpus")
@@ -89,4 +89,4 @@ def coverage_plot(coverage: pd.DataFrame) -> bytes:
     ax.set_xticks(positions, coverage.index, fontsize=7, rotation=90)
     ax.set(xlabel="topic", ylabel="documents")
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    return png(fig)
+    return to_png(fig)

@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap, permutation_test, ttest_rel
 
-from submission.errors import counted
+from submission.errors import pluralise
 
 SAMPLES = 10_000  # bootstrap samples; random sign flips
 CONFIDENCE = 0.95
 SEED = 0
-FEWEST = 2  # minimum topics for an interval or test
-TELLING = 6  # with fewer topics, the randomisation test cannot reach p < .05 (2/2^5 = .0625)
+MIN_TOPICS = 2  # minimum topics for an interval or test
+MIN_TOPICS_FOR_P05 = 6  # with fewer topics, the randomisation test cannot reach p < .05 (2/2^5 = .0625)
 
 
-def intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
+def bootstrap_intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
     """Compute means over topics (rows) with 95 % percentile bootstrap intervals.
 
     Topics with NaN are excluded.
@@ -28,12 +28,12 @@ def intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
     rows = {}
     for measure, column in values.items():
         defined = column.dropna().to_numpy(float)
-        low, high = _interval(defined, seed) if len(defined) >= FEWEST and _varies(defined) else (np.nan, np.nan)
+        low, high = _interval(defined, seed) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
         rows[measure] = {"mean": defined.mean() if len(defined) else np.nan, "low": low, "high": high}
     return pd.DataFrame(rows).T
 
 
-def against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
+def test_against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
     """Test each run against a baseline on one measure.
 
     Args:
@@ -52,30 +52,30 @@ def against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int =
             continue
         paired = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna()
         run_values, baseline_values = paired["run"].to_numpy(float), paired["baseline"].to_numpy(float)
-        is_testable = len(paired) >= FEWEST and _varies(run_values - baseline_values)
+        is_testable = len(paired) >= MIN_TOPICS and _varies(run_values - baseline_values)
         rows[name] = {
             "topics": len(paired),
             "difference": (run_values - baseline_values).mean() if len(paired) else np.nan,
             "t": float(ttest_rel(run_values, baseline_values).pvalue) if is_testable else np.nan,
-            "randomisation": _randomisation(run_values, baseline_values, seed) if is_testable else np.nan,
+            "randomisation": _randomisation_test(run_values, baseline_values, seed) if is_testable else np.nan,
         }
     table = pd.DataFrame(rows, index=["topics", "difference", "t", "randomisation"]).T.astype({"topics": int})
     for test in ("t", "randomisation"):
-        table[f"{test} (Holm)"] = holm(table[test].to_numpy(float))
+        table[f"{test} (Holm)"] = holm_correction(table[test].to_numpy(float))
     return table
 
 
-def limits(topics: int) -> str:
+def sample_size_warning(topics: int) -> str:
     """Return a warning if there are too few topics, else an empty string."""
-    if topics < FEWEST:
-        return f"{counted(topics, 'topic')}: too few for intervals and tests (minimum {FEWEST})"
-    if topics < TELLING:
+    if topics < MIN_TOPICS:
+        return f"{pluralise(topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
+    if topics < MIN_TOPICS_FOR_P05:
         min_p = f"{2 / 2**topics:.3f}".lstrip("0")
         return f"{topics} topics: the randomisation test cannot reach p < {min_p}; intervals are imprecise"
     return ""
 
 
-def holm(p: np.ndarray) -> np.ndarray:
+def holm_correction(p: np.ndarray) -> np.ndarray:
     """Apply Holm's step-down correction (Holm 1979); NaN values are ignored."""
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -96,7 +96,7 @@ def _interval(values: np.ndarray, seed: int) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-def _randomisation(values: np.ndarray, baseline: np.ndarray, seed: int) -> float:
+def _randomisation_test(values: np.ndarray, baseline: np.ndarray, seed: int) -> float:
     def statistic(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.asarray((x - y).mean(axis=axis))
 

@@ -14,19 +14,19 @@ from scipy.stats import ConstantInputWarning, spearmanr
 
 from submission.data.ranking_order import Order
 from submission.data.runs import read_run
-from submission.errors import InputError, counted
-from submission.storage.atomic_files import make_directory, write_whole
-from training.evaluation.overlap import refuse_strangers
+from submission.errors import InputError, pluralise
+from submission.storage.atomic_files import create_directory, write_atomic
+from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.tables import write_csv
-from training.plotting import figure, png
+from training.plotting import new_figure, to_png
 
 log = logging.getLogger(__name__)
 
 DEPTH = 100  # documents per topic
-FEWEST = 3  # minimum common documents for a correlation
+MIN_COMMON = 3  # minimum common documents for a correlation
 
 
-def analyse(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
+def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
     """Compare all pairs of runs in a directory; write tables (CSV) and heat maps (PNG).
 
     Args:
@@ -44,52 +44,52 @@ def analyse(directory: Path, output: Path, order: Order = "auto") -> dict[str, p
     """
     files = {file.stem: file for file in sorted(directory.glob("*-*.txt"))}
     if len(files) < 2:
-        raise InputError(f"{directory}: {counted(len(files), 'run')} named <team>-<system>.txt; expected at least two")
-    runs = {system(name): read_run(file, order) for name, file in files.items()}
+        raise InputError(f"{directory}: {pluralise(len(files), 'run')} named <team>-<system>.txt; expected at least two")
+    runs = {system_name(name): read_run(file, order) for name, file in files.items()}
     if len(runs) < len(files):
         raise InputError(
             f"{directory}: several runs of the same system by different teams ({', '.join(files)}); keep one team's runs"
         )
-    _require_overlap(runs)
-    tables = similarities({name: lists(run) for name, run in runs.items()})
-    make_directory(output)
+    _check_common_topics(runs)
+    tables = similarity_tables({name: top_docnos(run) for name, run in runs.items()})
+    create_directory(output)
     for name, table in tables.items():
         write_csv(output / f"{name}.csv", table, 4, index=True)
-    for name, heat_map in heat_maps(tables).items():
-        write_whole(output / f"{name}.png", heat_map)
+    for name, heat_map in plot_heat_maps(tables).items():
+        write_atomic(output / f"{name}.png", heat_map)
     log.info("Compared %d systems: %s", len(runs), output)
     return tables
 
 
-def _require_overlap(runs: Mapping[str, pd.DataFrame]) -> None:
+def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
     """Check that every two runs have common topics and log their number; missing topics count as empty rankings."""
     topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
     for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
         if not set(first) & set(second):
-            refuse_strangers(first, second, first_name, second_name)
+            raise_no_common_topic(first, second, first_name, second_name)
     all_topics, common_topics = set().union(*topics.values()), set.intersection(*map(set, topics.values()))
     missing = {name: len(all_topics) - len(qids) for name, qids in topics.items() if len(qids) < len(all_topics)}
-    details = f"; of {counted(len(all_topics), 'topic')} in any run, missing: {missing}" if missing else ""
+    details = f"; of {pluralise(len(all_topics), 'topic')} in any run, missing: {missing}" if missing else ""
     log.log(logging.WARNING if missing else logging.INFO, "%d common topics%s", len(common_topics), details)
 
 
-def similarities(lists: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
+def similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
     """Compute mean similarities of all pairs of systems over topics.
 
     Args:
-        lists: Ranked docnos by system and qid.
+        rankings: Ranked docnos by system and qid.
 
     Returns:
         `jaccard`: over all topics of either system. `spearman`: over topics with at least three common documents; NaN if there
         is none. `spearman-topics`: number of such topics.
     """
-    names = list(lists)
+    names = list(rankings)
     tables = {name: pd.DataFrame(np.nan, index=names, columns=names) for name in ("jaccard", "spearman")}
     counts = pd.DataFrame(0, index=names, columns=names)
     for system_a, system_b in combinations_with_replacement(names, 2):
         jaccards, correlations = [], []
-        for qid in sorted(lists[system_a].keys() | lists[system_b].keys()):
-            first, second = lists[system_a].get(qid, []), lists[system_b].get(qid, [])
+        for qid in sorted(rankings[system_a].keys() | rankings[system_b].keys()):
+            first, second = rankings[system_a].get(qid, []), rankings[system_b].get(qid, [])
             jaccards.append(jaccard(first, second))
             correlations.append(spearman(first, second))
         defined = [value for value in correlations if value is not None]
@@ -109,13 +109,13 @@ def spearman(first: list[str], second: list[str]) -> float | None:
     """Compute Spearman's correlation over the common documents; None for fewer than three (Entezari 2020, eq. 4.2)."""
     ranks = {docno: rank for rank, docno in enumerate(second)}
     common = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
-    if len(common) < FEWEST:
+    if len(common) < MIN_COMMON:
         return None
     with warnings.catch_warnings(action="error", category=ConstantInputWarning):  # ranks are distinct, so it cannot occur
         return float(spearmanr(*zip(*common, strict=True)).statistic)
 
 
-def heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
+def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
     """Plot the tables of `similarities` as PNG."""
     title = "Spearman correlation of the documents in both top 100"
     return {
@@ -124,30 +124,30 @@ def heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
     }
 
 
-def _heat_map(table: pd.DataFrame, title: str, lowest: float) -> bytes:
+def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     """Plot a table as an annotated heat map with values up to 1; NaN cells are grey."""
     names = list(table.index)
     side = 3.2 + 0.72 * len(names)
-    fig = figure(side, side * 0.86)
+    fig = new_figure(side, side * 0.86)
     ax = fig.subplots()
     ax.set_facecolor("#bbbbbb")
-    image = ax.imshow(table.to_numpy(), vmin=lowest, vmax=1.0, cmap="viridis" if lowest == 0 else "RdBu")
+    image = ax.imshow(table.to_numpy(), vmin=vmin, vmax=1.0, cmap="viridis" if vmin == 0 else "RdBu")
     for (row, column), value in np.ndenumerate(table.to_numpy()):
-        is_dark = (value < 0.55) if lowest == 0 else (abs(value) > 0.6)
+        is_dark = (value < 0.55) if vmin == 0 else (abs(value) > 0.6)
         text = "–" if np.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00")  # noqa: RUF001 a dash
         ax.text(column, row, text, ha="center", va="center", fontsize=10, color="white" if is_dark else "black")
     ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
     ax.set_yticks(range(len(names)), names)
     ax.set_title(title)
     fig.colorbar(image, ax=ax, shrink=0.8)
-    return png(fig)
+    return to_png(fig)
 
 
-def system(stem: str) -> str:
+def system_name(stem: str) -> str:
     """Return the system of a run name: `aragorn-knrm` → `knrm`. Team names may contain hyphens, system names do not."""
     return stem.rpartition("-")[2]
 
 
-def lists(run: pd.DataFrame) -> dict[str, list[str]]:
+def top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:
     """Return a run's top 100 docnos by qid."""
     return {str(qid): group["docno"].tolist()[:DEPTH] for qid, group in run.groupby("qid", sort=False)}

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from submission.errors import InputError, UsageError, nearest
-from submission.storage.atomic_files import make_directory, write_whole
-from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINES
+from submission.errors import InputError, UsageError, suggest
+from submission.storage.atomic_files import create_directory, write_atomic
+from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from training.evaluation.overlap import Overlap
-from training.evaluation.significance import against_baseline, intervals, limits
+from training.evaluation.significance import bootstrap_intervals, sample_size_warning, test_against_baseline
 from training.formatting import shown
 
-Values = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: frame of measures per topic
-JUDGED, COMMON = "judged topics", "topics in common"  # topics that means are over
-SHARES = ("judged@5", "judged@10")
+TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: frame of measures per topic
+ALL_TOPICS, COMMON_TOPICS = "judged topics", "topics in common"  # topics that means are over
+JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
-def bounds(values: Values, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
+def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
     """Compute means with intervals.
 
     Args:
@@ -32,26 +32,26 @@ def bounds(values: Values, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
         Rows (qrels, run, over, measure), columns `topics mean low high`; `topics` is the number of topics with a defined value.
     """
     tables = {}
-    for (qrels, run, over), table in _parts(values, overlaps).items():
-        means = intervals(table)
+    for (qrels, run, over), table in _by_topic_set(values, overlaps).items():
+        means = bootstrap_intervals(table)
         means.insert(0, "topics", table.notna().sum())
         tables[qrels, run, over] = means
     return pd.concat(tables, names=["qrels", "run", "over", "measure"])
 
 
-def _parts(values: Values, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
+def _by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
     """Split per-topic values by qrels, run and topic set."""
     by_topic_set = {}
-    incomplete = {(overlap.qrels, overlap.run): overlap.common for overlap in overlaps if not overlap.is_whole}
+    incomplete = {(overlap.qrels, overlap.run): overlap.common_topics for overlap in overlaps if not overlap.is_complete}
     for qrels, tables in values.items():
         for run, table in tables.items():
-            by_topic_set[qrels, run, JUDGED] = table
+            by_topic_set[qrels, run, ALL_TOPICS] = table
             if (qrels, run) in incomplete:
-                by_topic_set[qrels, run, COMMON] = table.loc[incomplete[qrels, run]]
+                by_topic_set[qrels, run, COMMON_TOPICS] = table.loc[incomplete[qrels, run]]
     return by_topic_set
 
 
-def tests(values: Values, baseline: str) -> pd.DataFrame:
+def significance_table(values: TopicValues, baseline: str) -> pd.DataFrame:
     """Test each run against a baseline.
 
     Returns:
@@ -63,55 +63,61 @@ def tests(values: Values, baseline: str) -> pd.DataFrame:
     tables = {}
     for qrels, by_run in values.items():
         if baseline not in by_run:
-            raise UsageError(f"unknown baseline {baseline!r}; {nearest(baseline, by_run)}")
+            raise UsageError(f"unknown baseline {baseline!r}; {suggest(baseline, by_run)}")
         for measure in next(iter(by_run.values())).columns:
-            tables[qrels, measure] = against_baseline({run: table[measure] for run, table in by_run.items()}, baseline)
+            tables[qrels, measure] = test_against_baseline({run: table[measure] for run, table in by_run.items()}, baseline)
     return pd.concat(tables, names=["qrels", "measure", "run"])
 
 
-def per_topic(values: Values) -> pd.DataFrame:
+def per_topic_table(values: TopicValues) -> pd.DataFrame:
     """Concatenate per-topic values: rows (qrels, run, qid), one column per measure."""
     tables = {(qrels, run): table for qrels, by_run in values.items() for run, table in by_run.items()}
     return pd.concat(tables, names=["qrels", "run", "qid"])
 
 
-def report(values: Values, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
+def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
     """Format the tables as text; with an output directory also write means.csv, topics.csv and, with a baseline, tests.csv.
 
     Raises:
         UsageError: If the baseline is unknown.
         OutputError: If a file cannot be written.
     """
-    significance = tests(values, baseline) if baseline else None
-    sections = ["\n".join(overlap.line() for overlap in overlaps)]
+    significance = significance_table(values, baseline) if baseline else None
+    sections = ["\n".join(overlap.summary() for overlap in overlaps)]
     for qrels in values:
         by_run = {
-            run if over == JUDGED else f"{run}, {COMMON}": table
-            for (label, run, over), table in _parts(values, overlaps).items()
+            run if over == ALL_TOPICS else f"{run}, {COMMON_TOPICS}": table
+            for (label, run, over), table in _by_topic_set(values, overlaps).items()
             if label == qrels
         }
-        sections += [f"{qrels}\n{_headlines(by_run)}", _two_ways(by_run), limits(len(next(iter(by_run.values()))))]
+        sections += [
+            f"{qrels}\n{_headline_table(by_run)}",
+            _other_measures_table(by_run),
+            sample_size_warning(len(next(iter(by_run.values())))),
+        ]
     if significance is not None:
         is_single_run = len(next(iter(values.values()))) < 2
         sections += (
-            [f"{baseline} is the only run; no significance tests"] if is_single_run else _tested(significance, str(baseline))
+            [f"{baseline} is the only run; no significance tests"]
+            if is_single_run
+            else _format_tests(significance, str(baseline))
         )
     if output:
-        make_directory(output)
-        files = {"means": bounds(values, overlaps), "topics": per_topic(values)}
+        create_directory(output)
+        files = {"means": means_table(values, overlaps), "topics": per_topic_table(values)}
         for name, table in (files | ({} if significance is None else {"tests": significance})).items():
             write_csv(output / f"{name}.csv", table, 6, index=True)
     return "\n\n".join(filter(None, sections))
 
 
-def _headlines(tables: Mapping[str, pd.DataFrame]) -> str:
+def _headline_table(tables: Mapping[str, pd.DataFrame]) -> str:
     """Tabulate the nDCG@5 variants with intervals, topic counts and judged fractions, one row per run."""
     rows = {}
     for run, table in tables.items():
-        means = intervals(table[[*HEADLINES]])
-        row = {measure: _with_interval(*values) for measure, values in zip(HEADLINES, means.to_numpy(), strict=True)}
-        row |= {"topics": str(len(table)), "topics (Touché)": str(table[HEADLINES[0]].notna().sum())}
-        rows[run] = row | {measure: f"{table[measure].mean():.3f}" for measure in SHARES}
+        means = bootstrap_intervals(table[[*HEADLINE_MEASURES]])
+        row = {measure: _with_interval(*values) for measure, values in zip(HEADLINE_MEASURES, means.to_numpy(), strict=True)}
+        row |= {"topics": str(len(table)), "topics (Touché)": str(table[HEADLINE_MEASURES[0]].notna().sum())}
+        rows[run] = row | {measure: f"{table[measure].mean():.3f}" for measure in JUDGED_MEASURES}
     return pd.DataFrame(rows).T.rename_axis("run").to_string()
 
 
@@ -119,7 +125,7 @@ def _with_interval(mean: float, low: float, high: float) -> str:
     return shown(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
 
 
-def _two_ways(tables: Mapping[str, pd.DataFrame]) -> str:
+def _other_measures_table(tables: Mapping[str, pd.DataFrame]) -> str:
     """Tabulate the other measures, one row per run and treatment of unjudged documents."""
     rows = {}
     for run, table in tables.items():
@@ -127,32 +133,32 @@ def _two_ways(tables: Mapping[str, pd.DataFrame]) -> str:
         for treatment in (CONDENSED, ALL):
             treated = means[[name for name in means.index if name.endswith(f" {treatment}")]]
             rows[run, treatment] = pd.concat([treated.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]])
-    return _text(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
+    return _to_text(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
 
 
-def _tested(tested: pd.DataFrame, baseline: str) -> list[str]:
+def _format_tests(tested: pd.DataFrame, baseline: str) -> list[str]:
     """Format the tests of the headline measures."""
     sections = []
     for (qrels, measure), table in tested.groupby(level=["qrels", "measure"], sort=False):
-        if measure in HEADLINES:
+        if measure in HEADLINE_MEASURES:
             by_run = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure} vs. {baseline}")
-            sections.append(_text(by_run, 4))
+            sections.append(_to_text(by_run, 4))
             untested = by_run.index[by_run["randomisation"].isna()].tolist()
             if untested:
                 sections.append(f"no test for {', '.join(untested)}: constant differences, or fewer than two topics")
     return sections
 
 
-def _text(table: pd.DataFrame, digits: int = 3) -> str:
+def _to_text(table: pd.DataFrame, digits: int = 3) -> str:
     return table.to_string(float_format=lambda value: f"{value:.{digits}f}", na_rep="")
 
 
 def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:
     """Write a table with a fixed number of decimal digits."""
-    write_whole(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
+    write_atomic(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
 
 
-def other_rows(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
+def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
     """Read the rows of a CSV, if it exists, whose `column` is not in `names`, as strings."""
     if not file.exists():
         return pd.DataFrame()
@@ -163,7 +169,7 @@ def other_rows(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
         raise InputError(f"{file}: not a table of this study; choose another file") from None
 
 
-def joined(table: pd.DataFrame, others: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
+def merge_rows(table: pd.DataFrame, others: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
     """Merge new rows, rounded to `digits`, with kept rows; sort by `column` in the given order and return CSV."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from seqeval.metrics import accuracy_score
 from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 
-from submission.text.surface_tokens import form
+from submission.text.surface_tokens import normalise_token
 
-Tags = Sequence[Sequence[str]]  # one tag sequence per text
+TagSequences = Sequence[Sequence[str]]  # one tag sequence per text
 
 
-def measures(gold: Tags, found: Tags) -> dict[str, float]:
+def component_metrics(gold: TagSequences, found: TagSequences) -> dict[str, float]:
     """Return precision, recall and F1 of exact components and token accuracy, in percent."""
     gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in found]
     precision, recall, f1, _ = precision_recall_fscore_support(gold, predicted, average="micro", zero_division=0)
@@ -21,18 +21,18 @@ def measures(gold: Tags, found: Tags) -> dict[str, float]:
     return {name: round(100 * float(value), 2) for name, value in values.items()}
 
 
-class Majority:
+class MajorityTagger:
     """Baseline: the most frequent tag of each word; for unseen words the most frequent tag."""
 
-    def __init__(self, words: Tags, tags: Tags) -> None:
+    def __init__(self, words: TagSequences, tags: TagSequences) -> None:
         """Count tags per word; ties keep the first seen."""
         counts: dict[str, Counter[str]] = {}
         for sequence, sequence_tags in zip(words, tags, strict=True):
             for word, tag in zip(sequence, sequence_tags, strict=True):
-                counts.setdefault(form(word), Counter())[tag] += 1
+                counts.setdefault(normalise_token(word), Counter())[tag] += 1
         self._tags = {word: count.most_common(1)[0][0] for word, count in counts.items()}
         self.most_frequent = sum(counts.values(), Counter[str]()).most_common(1)[0][0]
 
-    def tags(self, words: Tags) -> list[list[str]]:
+    def predict(self, words: TagSequences) -> list[list[str]]:
         """Predict the tags of sequences."""
-        return [[self._tags.get(form(word), self.most_frequent) for word in sequence] for sequence in words]
+        return [[self._tags.get(normalise_token(word), self.most_frequent) for word in sequence] for sequence in words]

@@ -12,14 +12,14 @@ from submission.errors import InputError
 
 
 @dataclass(frozen=True)
-class Weighed:
+class LabelledWords:
     """The words of a passage in order, with labels (W,): 1 if relevant, else 0."""
 
     words: list[str]
     labels: np.ndarray
 
 
-def measures(passages: Sequence[Weighed], weights: Sequence[np.ndarray]) -> dict[str, float]:
+def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
     """Return R² over all words, and MAP and R-precision over distinct words of passages with a relevant word, in percent.
 
     A word counts by its largest weight in a passage; ties keep the order of occurrence.
@@ -35,7 +35,7 @@ def measures(passages: Sequence[Weighed], weights: Sequence[np.ndarray]) -> dict
     if np.ptp(labels) == 0:
         raise InputError(f"all words of the {len(passages)} validation passages have the same label; use a larger corpus")
     precisions = [
-        _precisions(passage, passage_weights)
+        _precision_metrics(passage, passage_weights)
         for passage, passage_weights in zip(passages, weights, strict=True)
         if passage.labels.any()
     ]
@@ -45,7 +45,7 @@ def measures(passages: Sequence[Weighed], weights: Sequence[np.ndarray]) -> dict
     return {name: round(100 * float(value), 2) for name, value in metrics.items()}
 
 
-def _precisions(passage: Weighed, weights: np.ndarray) -> tuple[float, float]:
+def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[float, float]:
     """Return average precision and R-precision of a passage."""
     max_weights: dict[str, float] = {}
     for word, weight in zip(passage.words, weights.tolist(), strict=True):
@@ -57,7 +57,7 @@ def _precisions(passage: Weighed, weights: np.ndarray) -> tuple[float, float]:
     return float(precision[hits].mean()), float(hits[: len(relevant)].mean())
 
 
-class Words:
+class IdfBaseline:
     """Word statistics of the training passages; baselines that predict weights from them."""
 
     def __init__(self) -> None:
@@ -65,25 +65,25 @@ class Words:
         self._passages = 0
         self._df: Counter[str] = Counter()  # document frequency
         self._occurrences: Counter[str] = Counter()
-        self._mattering: Counter[str] = Counter()  # relevant occurrences
+        self._relevant: Counter[str] = Counter()  # relevant occurrences
 
-    def add(self, passage: Weighed) -> None:
+    def add(self, passage: LabelledWords) -> None:
         """Count the words of a passage."""
         self._passages += 1
         self._df.update({*passage.words})
         self._occurrences.update(passage.words)
-        self._mattering.update(word for word, label in zip(passage.words, passage.labels, strict=True) if label)
+        self._relevant.update(word for word, label in zip(passage.words, passage.labels, strict=True) if label)
 
-    def constants(self, passages: Sequence[Weighed]) -> list[np.ndarray]:
+    def predict_constant(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
         """Predict the least-squares constant."""
-        relevant_fraction = self._mattering.total() / max(1, self._occurrences.total())
+        relevant_fraction = self._relevant.total() / max(1, self._occurrences.total())
         return [np.full(len(passage.words), relevant_fraction) for passage in passages]
 
-    def by_idf(self, passages: Sequence[Weighed]) -> list[np.ndarray]:
+    def predict_from_idf(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
         """Predict by the least-squares line over ln((N + 1) / (df + 1))."""
         vocabulary = list(self._occurrences)
         occurrences = np.array([self._occurrences[word] for word in vocabulary], dtype=float)
-        labels = np.array([self._mattering[word] for word in vocabulary]) / occurrences
+        labels = np.array([self._relevant[word] for word in vocabulary]) / occurrences
         slope, intercept = np.polyfit(self._idf(vocabulary), labels, 1, w=np.sqrt(occurrences))
         return [intercept + slope * self._idf(passage.words) for passage in passages]
 

@@ -12,21 +12,21 @@ from scipy.sparse import csr_matrix
 
 from submission.errors import UsageError
 from submission.models.ranker import Ranker
-from submission.models.rankers.snrm import BESIDE, SNRM
-from training.data.seeds import Stream, generator
+from submission.models.rankers.snrm import HALF_WINDOW, SNRM
+from training.data.seeds import RandomStream, random_generator
 
-ROUNDS = 15  # later iterations reassign few words
-SMALL = 1e-12
+KMEANS_ITERATIONS = 15  # later iterations reassign few words
+EPSILON = 1e-12
 
 
-class Clusters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the initialisation."""
 
     threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
-    rarity: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words count alike
+    rarity_exponent: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words count alike
 
 
-def begin_with_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clusters, seed: int) -> np.ndarray:
+def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int) -> np.ndarray:
     """Set a network's filters to centroids of word vectors; return the matching word vectors.
 
     A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
@@ -53,31 +53,41 @@ def begin_with_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clusters,
     if cluster_count > len(vectors):
         raise UsageError(f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it")
     mean = vectors.mean(0, keepdims=True)
-    mean_direction = _unit(mean)
+    mean_direction = _normalise_rows(mean)
     centred = vectors - mean
-    unit_vectors = _unit(centred - (centred @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean direction
+    unit_vectors = _normalise_rows(
+        centred - (centred @ mean_direction.T) * mean_direction
+    )  # (V, E), orthogonal to the mean direction
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
-    centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, generator(seed, Stream.CLUSTERS))
+    centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, random_generator(seed, RandomStream.CENTROIDS))
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
-    weight[:, :, BESIDE] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
-    word_weights = (rarity / rarity.max()) ** clusters.rarity
+    weight[:, :, HALF_WINDOW] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
+    word_weights = (rarity / rarity.max()) ** clusters.rarity_exponent
     result: np.ndarray = ((unit_vectors + mean_direction) * word_weights[:, None]).astype(np.float32)
     return result
 
 
-def _spherical_k_means(words: np.ndarray, weights: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+def _spherical_k_means(
+    unit_vectors: np.ndarray, weights: np.ndarray, cluster_count: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return unit centroids (number, E) of unit vectors (V, E), weighted by weights (V,)."""
     probabilities = weights / weights.sum()
-    centroids = words[rng.choice(len(words), number, replace=False, p=probabilities)]
-    for _ in range(ROUNDS):
-        nearest = (words @ centroids.T).argmax(1)
-        sums = csr_matrix((weights.astype(words.dtype), (nearest, np.arange(len(words)))), (number, len(words))) @ words
-        empty = np.linalg.norm(sums, axis=1) < SMALL
-        sums[empty] = words[rng.choice(len(words), int(empty.sum()), replace=False, p=probabilities)]
-        centroids = _unit(sums)
+    centroids = unit_vectors[rng.choice(len(unit_vectors), cluster_count, replace=False, p=probabilities)]
+    for _ in range(KMEANS_ITERATIONS):
+        nearest = (unit_vectors @ centroids.T).argmax(1)
+        sums = (
+            csr_matrix(
+                (weights.astype(unit_vectors.dtype), (nearest, np.arange(len(unit_vectors)))),
+                (cluster_count, len(unit_vectors)),
+            )
+            @ unit_vectors
+        )
+        empty = np.linalg.norm(sums, axis=1) < EPSILON
+        sums[empty] = unit_vectors[rng.choice(len(unit_vectors), int(empty.sum()), replace=False, p=probabilities)]
+        centroids = _normalise_rows(sums)
     return centroids
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    result: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALL)
+def _normalise_rows(vectors: np.ndarray) -> np.ndarray:
+    result: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), EPSILON)
     return result

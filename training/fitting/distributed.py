@@ -15,37 +15,37 @@ from torch.nn.parallel import DistributedDataParallel
 
 from submission.errors import UsageError
 from submission.models.network import Network
-from training.data.seeds import Stream, generator
-from training.fitting.task import N, Task
+from training.data.seeds import RandomStream, random_generator
+from training.fitting.task import NetworkT, Task
 
-WAIT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if one dies
+TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if one dies
 
 
-class Processes(Protocol):
+class ProcessGroup(Protocol):
     """The training processes, as seen from one of them."""
 
-    number: int  # rank; rank 0 validates and writes
-    size: int  # number of processes
+    rank: int  # rank; rank 0 validates and writes
+    world_size: int  # number of processes
 
-    def seed(self, seed: int, step: int) -> None:
+    def seed_dropout(self, seed: int, step: int) -> None:
         """Seed dropout for a step; a single process does not reseed."""
 
-    def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
+    def backward(self, network: NetworkT, task: Task[NetworkT], rows: np.ndarray, micro: int) -> float:
         """Accumulate the gradients of a batch (B,) in micro-batches; return its loss."""
 
     def barrier(self) -> None:
         """Wait for the other processes."""
 
 
-class Alone(Processes):
+class SingleProcess(ProcessGroup):
     """A single process."""
 
-    number, size = 0, 1
+    rank, world_size = 0, 1
 
-    def seed(self, seed: int, step: int) -> None:
+    def seed_dropout(self, seed: int, step: int) -> None:
         pass
 
-    def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
+    def backward(self, network: NetworkT, task: Task[NetworkT], rows: np.ndarray, micro: int) -> float:
         total = 0.0
         for micro_batch in np.split(rows, range(micro, len(rows), micro)):
             loss = task.loss(network, micro_batch, rows)
@@ -57,10 +57,10 @@ class Alone(Processes):
         pass
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()
 
 
-class Together(Processes):
+class DistributedProcesses(ProcessGroup):
     """Several processes with DistributedDataParallel.
 
     Each computes its part of every batch. Results differ from one process only by summation order and dropout masks.
@@ -68,80 +68,80 @@ class Together(Processes):
 
     def __init__(self) -> None:
         """Read rank and world size from the process group."""
-        self.number, self.size = distributed.get_rank(), distributed.get_world_size()
-        self._module: DistributedDataParallel | None = None
-        self._sum: distributed.Work | None = None  # kept alive: see `leave`
+        self.rank, self.world_size = distributed.get_rank(), distributed.get_world_size()
+        self._ddp: DistributedDataParallel | None = None
+        self._last_reduce: distributed.Work | None = None  # kept alive: see `leave`
 
-    def seed(self, seed: int, step: int) -> None:
+    def seed_dropout(self, seed: int, step: int) -> None:
         """Seed from seed, step and rank, so no random state is saved."""
-        torch.manual_seed(int(generator(seed, Stream.DROPOUT, step, self.number).integers(2**63)))
+        torch.manual_seed(int(random_generator(seed, RandomStream.DROPOUT, step, self.rank).integers(2**63)))
 
-    def backward(self, network: N, task: Task[N], rows: np.ndarray, micro: int) -> float:
-        if self._module is None:
-            self._module = _parallel(_Loss(network, task))
-        local_batch = np.array_split(rows, self.size)[self.number]
-        scale = self.size if len(local_batch) else 0  # DDP averages gradients
+    def backward(self, network: NetworkT, task: Task[NetworkT], rows: np.ndarray, micro: int) -> float:
+        if self._ddp is None:
+            self._ddp = _wrap_ddp(_LossModule(network, task))
+        local_batch = np.array_split(rows, self.world_size)[self.rank]
+        scale = self.world_size if len(local_batch) else 0  # DDP averages gradients
         local_batch = local_batch if len(local_batch) else rows[:1]  # every rank must take part in every batch
         micro_batches, local_loss = np.split(local_batch, range(micro, len(local_batch), micro)), 0.0
         for micro_batch in micro_batches:
-            with nullcontext() if micro_batch is micro_batches[-1] else self._module.no_sync():
-                loss = self._module(micro_batch, rows, scale)
+            with nullcontext() if micro_batch is micro_batches[-1] else self._ddp.no_sync():
+                loss = self._ddp(micro_batch, rows, scale)
                 loss.backward()
             local_loss += loss.item()
         total = torch.tensor(local_loss, dtype=torch.float64)
-        self._sum = distributed.all_reduce(total, async_op=True)
-        self._sum.wait()
-        return total.item() / self.size
+        self._last_reduce = distributed.all_reduce(total, async_op=True)
+        self._last_reduce.wait()
+        return total.item() / self.world_size
 
     def barrier(self) -> None:
         distributed.barrier()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Leave the process group.
 
         The last reduction must outlive it: the destructor of the group joins its threads while holding the GIL, and a thread
         that releases the last tensor waits for the GIL.
         """
-        self._module = None
+        self._ddp = None
         distributed.destroy_process_group()
-        self._sum = None
+        self._last_reduce = None
 
 
-class _Loss(nn.Module):
+class _LossModule(nn.Module):
     """A task's loss as a module for DistributedDataParallel."""
 
     def __init__(self, network: Network, task: Task[Any]) -> None:
         super().__init__()
         self.network, self._task = network, task
 
-    def forward(self, part: np.ndarray, rows: np.ndarray, weight: int) -> Tensor:
-        return weight * self._task.loss(self.network, part, rows)
+    def forward(self, part: np.ndarray, rows: np.ndarray, scale: int) -> Tensor:
+        return scale * self._task.loss(self.network, part, rows)
 
 
-def _parallel(module: nn.Module) -> DistributedDataParallel:
+def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
     sparse = any(isinstance(layer, nn.Embedding) and layer.sparse for layer in module.modules())
     group = distributed.new_group(backend="gloo") if sparse else None  # NCCL does not support sparse gradients
     return DistributedDataParallel(module, process_group=group, forward_sync_buffers=False)
 
 
 @contextmanager
-def processes(device: torch.device) -> Iterator[Processes]:
+def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join torchrun's process group, one GPU per process; without torchrun yield a single process.
 
     Raises:
         UsageError: more processes than GPUs.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     if device.type == "cuda":
         local_rank, gpu_count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local_rank >= gpu_count:
             raise UsageError(f"torchrun --nproc-per-node exceeds the {gpu_count} GPUs of this machine; use at most {gpu_count}")
         torch.cuda.set_device(local_rank)
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
-    group = Together()
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    group = DistributedProcesses()
     try:
         yield group
     finally:
-        group.leave()
+        group.close()

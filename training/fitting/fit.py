@@ -15,24 +15,24 @@ import torch
 from submission.errors import CheckpointError, OutputError, UsageError
 from submission.inference.checkpoint_io import open_network, write_network
 from submission.models.network import Network
-from submission.progress import progress
-from submission.storage.atomic_files import make_directory, restore_directory
-from submission.storage.checkpoint_directory import METRICS, PROVENANCE, dump_json, load_json, verified_hashes
-from training.cards import card
-from training.data.work_directory import hash_of
-from training.fitting.distributed import ALONE, Processes
-from training.fitting.initialisation import build
-from training.fitting.learning_curve import Curve
+from submission.progress import track
+from submission.storage.atomic_files import create_directory, recover_directory
+from submission.storage.checkpoint_directory import METRICS, PROVENANCE, encode_json, read_json, verify_files
+from training.cards import render_card
+from training.data.work_directory import json_hash
+from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
+from training.fitting.initialisation import build_network
+from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.fitting.task import Task
-from training.fitting.trainable import Trainee
+from training.fitting.trainable import TrainableNetwork
 from training.fitting.training_loop import train
-from training.fitting.training_state import STATE, State
+from training.fitting.training_state import STATE_FILE, TrainingState
 
 log = logging.getLogger(__name__)
 
-BEST = "best"  # subdirectory with the selected network so far
+BEST_DIR = "best"  # subdirectory with the selected network so far
 
 
 def fit(
@@ -40,10 +40,10 @@ def fit(
     recipe: Recipe,
     work: Path,
     vectors: Path,
-    output: Path,
+    checkpoint_dir: Path,
     device: torch.device,
     restart: bool = False,
-    processes: Processes = ALONE,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
     """Train a network from a recipe; write its checkpoint, log and learning curve.
 
@@ -54,7 +54,7 @@ def fit(
         recipe: the recipe.
         work: working directory with prepared data.
         vectors: folder of the word vectors.
-        output: checkpoint directory, written at the end.
+        checkpoint_dir: checkpoint directory, written at the end.
         device: where to compute.
         restart: discard an earlier run of this name.
         processes: training processes; rank 0 validates and writes.
@@ -65,26 +65,26 @@ def fit(
         TrainingError: the loss is not finite, or the network scores all documents alike.
         OutputError: the checkpoint cannot be written; the last good one remains.
     """
-    if output.exists() and any(output.iterdir()) and not (output / PROVENANCE).is_file():
-        raise OutputError(f"{output}: not a checkpoint directory; choose another --output")
-    trainee = build(recipe, vectors, output.parent)
+    if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():
+        raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
+    trainee = build_network(recipe, vectors, checkpoint_dir.parent)
     trainee.network.to(device)
-    task = recipe.task.task(recipe, trainee, work, device)
+    task = recipe.task.build_task(recipe, trainee, work, device)
     provenance = {
         "recipe": {"name": name, **recipe.told()},
-        "trained on": task.decided_by,
-        **trainee.source,
+        "trained on": task.training_data,
+        **trainee.provenance,
         "torch": torch.__version__,
-        "machine": f"{platform.machine()} {device.type}" + (f" × {processes.size}" if processes.size > 1 else ""),
+        "machine": f"{platform.machine()} {device.type}" + (f" × {processes.world_size}" if processes.world_size > 1 else ""),
     }
-    run = _Run(recipe, trainee, task, provenance, output)
-    if trainee.trains(recipe.training) and not recipe.task.teaches:
+    run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
+    if trainee.has_trainable_parameters(recipe.training) and not recipe.task.is_trained_externally:
         _train(run, work / "fit" / name, device, restart, processes)
         return
-    if processes.size > 1:
+    if processes.world_size > 1:
         raise UsageError(f"{name}: nothing is trained in this process; run it without torchrun")
-    recipe.task.teach(recipe, trainee.network, work, device)
-    run.finish(trainee.network, 0, float(recipe.training.epochs), _baselines(task), [])
+    recipe.task.load_weights(recipe, trainee.network, work, device)
+    run.finish(trainee.network, 0, float(recipe.training.epochs), _log_baselines(task), [])
 
 
 @dataclass(frozen=True)
@@ -92,30 +92,38 @@ class _Run:
     """What is trained, on which examples, and the checkpoint to write."""
 
     recipe: Recipe
-    trainee: Trainee[Any, Any]
+    trainee: TrainableNetwork[Any, Any]
     task: Task[Any]
     provenance: dict[str, Any]
-    output: Path
+    checkpoint_dir: Path
 
     @property
-    def curve(self) -> Curve:
+    def curve(self) -> LearningCurve:
         """Return the learning curve of the task."""
         return self.recipe.task.curve
 
     def is_complete(self) -> bool:
         """Return whether the checkpoint is undamaged and was built from exactly this provenance."""
         try:
-            files = verified_hashes(self.output, (METRICS,))
+            files = verify_files(self.checkpoint_dir, (METRICS,))
         except CheckpointError:
             return False
-        expected = json.loads(dump_json({**self.provenance, "files": files}))
-        return load_json(self.output / PROVENANCE) == expected  # type: ignore[no-any-return]
+        expected = json.loads(encode_json({**self.provenance, "files": files}))
+        return read_json(self.checkpoint_dir / PROVENANCE) == expected  # type: ignore[no-any-return]
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
         """Write a checkpoint with its card."""
         trainee, task = self.trainee, self.task
-        text = card("network", provenance=self.provenance, metrics=metrics, data=task.data, measured=task.measured)
-        write_network(directory, trainee.kind, network, trainee.reader, metrics, self.provenance, text, trainee.pretrained)
+        text = render_card(
+            "network",
+            provenance=self.provenance,
+            metrics=metrics,
+            data=task.data_description,
+            measured=task.metrics_description,
+        )
+        write_network(
+            directory, trainee.checkpoint_format, network, trainee.reader, metrics, self.provenance, text, trainee.pretrained
+        )
 
     def finish(
         self,
@@ -127,58 +135,65 @@ class _Run:
     ) -> None:
         """Write the final checkpoint with its validation metrics, baselines and log rows."""
         curve, task = self.curve, self.task
-        metrics = task.final(network, step)
-        sizes = {curve.unit: task.number, curve.kept_epoch: epoch}
-        self.write(self.output, network, {"validation": metrics, **sizes, **baselines, "log": rows})
-        texts = "".join(f"; baseline {name}: {_words(values)}" for name, values in baselines.items())
-        log.info("%s: %s on %d %s%s", self.output, _words(metrics), task.number, curve.unit, texts)
+        metrics = task.validate_final(network, step)
+        sizes = {curve.validation_unit: task.validation_size, curve.epoch_key: epoch}
+        self.write(self.checkpoint_dir, network, {"validation": metrics, **sizes, **baselines, "log": rows})
+        texts = "".join(f"; baseline {name}: {_format_metrics(values)}" for name, values in baselines.items())
+        log.info(
+            "%s: %s on %d %s%s",
+            self.checkpoint_dir,
+            _format_metrics(metrics),
+            task.validation_size,
+            curve.validation_unit,
+            texts,
+        )
 
 
-def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: Processes) -> None:
+def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: ProcessGroup) -> None:
     """Train the network of a run, or resume, and write its best or last state as the final checkpoint."""
     network, curve = run.trainee.network, run.curve
-    optimiser = run.trainee.optimiser(run.recipe.training, run.recipe.encoder)
-    state, is_main_process = State(hash_of([run.provenance, run.task.files])), processes.number == 0
+    optimiser = run.trainee.build_optimiser(run.recipe.training, run.recipe.encoder)
+    state, is_main_process = TrainingState(json_hash([run.provenance, run.task.file_hashes])), processes.rank == 0
     if is_main_process:
-        make_directory(run_dir)
-        restore_directory(run_dir / BEST)
+        create_directory(run_dir)
+        recover_directory(run_dir / BEST_DIR)
         if restart:
-            (run_dir / STATE).unlink(missing_ok=True)
+            (run_dir / STATE_FILE).unlink(missing_ok=True)
     processes.barrier()  # other ranks read these files
-    saved_state, schedule = state.saved(run_dir), Schedule(run.recipe, run.task.size)
-    if saved_state and saved_state["state"]["step"] == schedule.steps and run.is_complete():
-        log.info("%s: already complete, skipped", run.output)
+    saved_state, schedule = state.load(run_dir), Schedule(run.recipe, run.task.train_size)
+    if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_complete():
+        log.info("%s: already complete, skipped", run.checkpoint_dir)
         return
-    baselines = _baselines(run.task) if is_main_process else {}
+    baselines = _log_baselines(run.task) if is_main_process else {}
     if saved_state:
-        state.resume(saved_state, network, optimiser)
+        state.restore(saved_state, network, optimiser)
 
-    remaining_steps = range(state.step, schedule.steps)
-    steps = progress(remaining_steps, run_dir.name, "steps") if is_main_process else remaining_steps
+    remaining_steps = range(state.step, schedule.total_steps)
+    steps = track(remaining_steps, run_dir.name, "steps") if is_main_process else remaining_steps
     for row in train(network, optimiser, run.task, schedule, state, steps, processes):
-        is_selected = curve.kept(state.rows) is row
-        _log_validation(row, is_selected and not curve.keeps_last)
+        is_selected = curve.select(state.log_rows) is row
+        _log_validation(row, is_selected and not curve.keep_last)
         if is_selected:  # writing rounds the weights; training continues unrounded
-            run.write(run_dir / BEST, deepcopy(network), {"validation while training": row})
+            run.write(run_dir / BEST_DIR, deepcopy(network), {"validation while training": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
-        best = open_network(run_dir / BEST, run.trainee.kind)[0].to(device)  # as stored
-        run.finish(best, state.step, curve.kept(state.rows)["epoch"], baselines, state.rows)
+        best = open_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored
+        run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
 
 
 def _log_validation(row: dict[str, float], is_best: bool) -> None:
     metrics = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
     suffix = " (best)" if is_best else ""
-    log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _words(metrics), suffix)
+    log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _format_metrics(metrics), suffix)
 
 
-def _baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
+def _log_baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
     """Measure the baselines of a task and log them."""
-    baselines = task.baselines()
+    baselines = task.measure_baselines()
     for name, metrics in baselines.items():
-        log.info("Baseline %s: %s", name, _words(metrics))
+        log.info("Baseline %s: %s", name, _format_metrics(metrics))
     return baselines
 
 
-def _words(values: dict[str, float]) -> str:
+def _format_metrics(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.1f}" for name, value in values.items())

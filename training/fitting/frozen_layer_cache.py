@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 
-class FrozenLayers(nn.Module):
+class FrozenLayerCache(nn.Module):
     """Embeddings and lowest blocks of a BERT, frozen, with a cache of their outputs.
 
     It replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do not
@@ -19,20 +19,20 @@ class FrozenLayers(nn.Module):
         """Wrap the embeddings and lowest `blocks` blocks of an encoder."""
         super().__init__()
         # A list hides them from the modules of the encoders that share them.
-        self.parts = [bert.embeddings, *bert.encoder.layer[:blocks]]
-        for layer in self.parts:
+        self.layers = [bert.embeddings, *bert.encoder.layer[:blocks]]
+        for layer in self.layers:
             layer.eval()
         self._width: int = bert.config.hidden_size
         self._padding: int = bert.config.pad_token_id
-        self._found: dict[bytes, Tensor] = {}
+        self._cache: dict[bytes, Tensor] = {}
 
-    def give(self, bert: Any) -> None:
+    def attach_to(self, bert: Any) -> None:
         """Replace the frozen layers of another encoder with equal weights by this cache."""
         bert.embeddings = self
-        del bert.encoder.layer[: len(self.parts) - 1]
+        del bert.encoder.layer[: len(self.layers) - 1]
 
     def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, **others: object
+        self, input_ids: Tensor, token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, **unused: object
     ) -> Tensor:
         """Encode word pieces (R, T) as vectors (R, T, E); 0 at padding.
 
@@ -40,7 +40,7 @@ class FrozenLayers(nn.Module):
             input_ids: word pieces.
             token_type_ids: segment ids; default 0.
             position_ids: default 0, 1, 2, …
-            others: other arguments of BERT embeddings, unused.
+            unused: other arguments of BERT embeddings, unused.
         """
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         positions = torch.arange(input_ids.shape[1], device=input_ids.device) if position_ids is None else position_ids
@@ -48,18 +48,18 @@ class FrozenLayers(nn.Module):
         texts = torch.stack([input_ids, types, positions.expand_as(input_ids)], dim=1)  # (R, 3, T)
         for text_vectors, text in zip(vectors, texts, strict=True):
             is_piece = text[0] != self._padding
-            text_vectors[is_piece] = self._of(text[:, is_piece])
+            text_vectors[is_piece] = self._encode(text[:, is_piece])
         return vectors
 
-    def _of(self, row: Tensor) -> Tensor:
+    def _encode(self, row: Tensor) -> Tensor:
         """Encode a text given as ids, types and positions (3, T)."""
         key = row.cpu().numpy().tobytes()
-        if key not in self._found:
+        if key not in self._cache:
             ids, types, positions = row[:, None]
             with torch.no_grad(), torch.autocast(row.device.type, enabled=False):
-                embeddings, *blocks = self.parts
+                embeddings, *blocks = self.layers
                 vectors = embeddings(input_ids=ids, token_type_ids=types, position_ids=positions)
                 for block in blocks:
                     vectors = block(vectors)
-            self._found[key] = vectors[0]
-        return self._found[key]
+            self._cache[key] = vectors[0]
+        return self._cache[key]

@@ -10,24 +10,24 @@ import torch
 from torch import nn
 
 from submission.errors import UsageError
-from submission.inference.enricher_checkpoint import ENRICHERS
-from submission.inference.pretrained import Pretrained
-from submission.inference.ranker_checkpoint import RANKERS, open_checkpoint
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
+from submission.inference.pretrained import PretrainedEncoder
+from submission.inference.ranker_checkpoint import RANKER_FORMAT, open_checkpoint
 from submission.models.bert import BERTNetwork, BERTRanker
 from submission.models.enricher import Enricher
 from submission.models.network import Network
 from submission.models.ranker import LatentRanker, Ranker
-from submission.storage.atomic_files import sha256
-from submission.text.tokenisers import PieceTokeniser, Tokeniser, WordTokeniser
+from submission.storage.atomic_files import sha256_file
+from submission.text.tokenisers import Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.data import word_vectors
-from training.data.work_directory import made
-from training.fitting.cluster_initialisation import begin_with_clusters
+from training.data.work_directory import read_table_record
+from training.fitting.cluster_initialisation import initialise_from_clusters
 from training.fitting.recipe import Recipe, TaskSpec
-from training.fitting.trainable import Trainee
+from training.fitting.trainable import TrainableNetwork
 
 
-def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
     """Build and initialise a network with the recipe's seed.
 
     Args:
@@ -41,61 +41,63 @@ def build(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]
         CheckpointError: encoder or initial checkpoint missing.
     """
     torch.manual_seed(recipe.seed)
-    return recipe.task.build(recipe, vectors, checkpoints)
+    return recipe.task.build_network(recipe, vectors, checkpoints)
 
 
-class NetworkOfTexts(TaskSpec, frozen=True):
+class TextNetworkSpec(TaskSpec, frozen=True):
     """Base of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
-    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
         """Build a BERT network or a word network."""
         if issubclass(recipe.network_class, BERTNetwork):
             return _bert_network(recipe, checkpoints)
         return _word_network(recipe, vectors)
 
 
-def made_of(recipe: Recipe, given: dict[str, Any]) -> Network:
+def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
     """Instantiate the network from the recipe's sizes and the fields derived from data. Raises UsageError."""
     network_class = recipe.network_class
     try:
-        return network_class(network_class.Config(**given, **recipe.network))
+        return network_class(network_class.Config(**derived, **recipe.network))
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
-        raise UsageError(f"cannot build {network_class.name()} from [network] {recipe.network} ({error}); change it") from None
+        raise UsageError(
+            f"cannot build {network_class.get_name()} from [network] {recipe.network} ({error}); change it"
+        ) from None
 
 
-def _word_network(recipe: Recipe, vectors: Path) -> Trainee[Ranker, Tokeniser]:
-    vocabulary, word_table, source = vectors_of(recipe, vectors)
-    ranker = made_of(recipe, {"vocabulary": len(vocabulary)})
+def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tokeniser]:
+    vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
+    ranker = instantiate(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
     if recipe.clusters:
-        word_table = begin_with_clusters(ranker, word_table, recipe.clusters, recipe.seed)
+        word_table = initialise_from_clusters(ranker, word_table, recipe.clusters, recipe.seed)
     elif isinstance(ranker, LatentRanker):  # unit vectors, as in the authors' code
         word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # also the unknown word's
-    fill(ranker, word_table)
-    return Trainee(RANKERS, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
+    copy_word_vectors(ranker, word_table)
+    return TrainableNetwork(RANKER_FORMAT, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
-def vectors_of(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
+def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """Load the vocabulary, its vectors (V, E) and their provenance.
 
     Raises:
         InputError: no word vectors.
         UsageError: vectors of surface tokens instead of normalised words, or the reverse.
     """
-    vocabulary, word_table = word_vectors.load(vectors)
-    record = made(vectors).decided_by
-    stored_method, expected_method = record.get("written"), recipe.task.written
+    vocabulary, word_table = word_vectors.load_vectors(vectors)
+    record = read_table_record(vectors).inputs
+    stored_method, expected_method = record.get("written"), recipe.task.surface_vectors
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
         command = f"`prepare vectors --written {expected_method}`" if expected_method else "`prepare vectors` without --written"
         raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run {command}")
-    if recipe.terms:
-        vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.terms]), word_table[: recipe.terms]
-    return vocabulary, word_table, {"vectors": {**record, "sha256": sha256(vectors / word_vectors.VECTORS)}}
+    if recipe.max_terms:
+        vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
+    return vocabulary, word_table, {"vectors": {**record, "sha256": sha256_file(vectors / word_vectors.VECTORS_FILE)}}
 
 
-def fill(network: Network, vectors: np.ndarray) -> None:
+def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
     """Copy word vectors into the last rows of the embedding table, after padding and unknown.
 
     Raises:
@@ -113,22 +115,32 @@ def fill(network: Network, vectors: np.ndarray) -> None:
             module.sparse = True  # a batch touches few rows; see LazyAdam
 
 
-def _bert_network(recipe: Recipe, checkpoints: Path) -> Trainee[Any, Any]:
-    pretrained = Pretrained(recipe.encoder.name)
-    network = made_of(recipe, pretrained.config(recipe.encoder.frozen))
+def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+    pretrained = PretrainedEncoder(recipe.encoder.name)
+    network = instantiate(recipe, pretrained.get_encoder_config(recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
-    network.load_state_dict({**network.state_dict(), **pretrained.tensors(), **(pretrained.pooler() if network.pooled else {})})
+    network.load_state_dict(
+        {
+            **network.state_dict(),
+            **pretrained.load_encoder_weights(),
+            **(pretrained.load_pooler_weights() if network.has_pooler else {}),
+        }
+    )
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
-    if recipe.encoder.start:
-        initial = open_checkpoint(checkpoints / recipe.encoder.start)
+    if recipe.encoder.init_from:
+        initial = open_checkpoint(checkpoints / recipe.encoder.init_from)
         if not isinstance(initial.ranker, BERTRanker):
-            raise UsageError(f"encoder.start: {recipe.encoder.start!r} has no encoder; name a BERT checkpoint")
+            raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; name a BERT checkpoint")
         weights = {name: tensor for name, tensor in initial.ranker.state_dict().items() if name.startswith("encoder.")}
         network.load_state_dict({**network.state_dict(), **weights})
-        source["encoder"]["start"] = {"name": recipe.encoder.start, "fingerprint": initial.fingerprint}
+        source["encoder"]["start"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}
     if recipe.encoder.bfloat16:
-        network.encoder.autocast = torch.bfloat16
+        network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):
-        return Trainee(ENRICHERS, network, network.Reader.load(pretrained.folder, network.config), pretrained, source)
+        return TrainableNetwork(
+            ENRICHER_FORMAT, network, network.tokeniser_class.load(pretrained.folder, network.config), pretrained, source
+        )
     assert isinstance(network, Ranker)
-    return Trainee(RANKERS, network, PieceTokeniser.load(pretrained.folder, recipe.lengths), pretrained, source)
+    return TrainableNetwork(
+        RANKER_FORMAT, network, WordPieceTokeniser.load(pretrained.folder, recipe.lengths), pretrained, source
+    )

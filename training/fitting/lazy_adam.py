@@ -23,21 +23,25 @@ class LazyAdam(torch.optim.Adam):
         for param_group in self.param_groups:
             for parameter in param_group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:
-                    self._move(parameter, param_group)
+                    self._update_rows(parameter, param_group)
                     parameter.grad = None  # super().step() skips it
         super().step()
 
-    def _move(self, table: Tensor, group: dict[str, Any]) -> None:
-        gradient = table.grad.coalesce()  # type: ignore[union-attr]  # sums over occurrences and micro-batches
+    def _update_rows(self, parameter: Tensor, param_group: dict[str, Any]) -> None:
+        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]  # sums over occurrences and micro-batches
         rows, values = gradient.indices()[0], gradient.values()  # (R,) and (R, E)
-        state = self.state[table]
+        state = self.state[parameter]
         if not state:
-            state |= {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(table), "exp_avg_sq": torch.zeros_like(table)}
+            state |= {
+                "step": torch.tensor(0.0),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
         state["step"] += 1
         moments = []
-        for name, value, beta in zip(("exp_avg", "exp_avg_sq"), (values, values.square()), group["betas"], strict=True):
+        for name, value, beta in zip(("exp_avg", "exp_avg_sq"), (values, values.square()), param_group["betas"], strict=True):
             moment = state[name].index_select(0, rows).lerp_(value, 1 - beta)  # (R, E)
             state[name].index_copy_(0, rows, moment)
             moments.append(moment.div_(1 - beta ** state["step"].item()))  # bias correction
         mean, square = moments
-        table.index_add_(0, rows, mean.div_(square.sqrt_().add_(group["eps"])), alpha=-group["lr"])
+        parameter.index_add_(0, rows, mean.div_(square.sqrt_().add_(param_group["eps"])), alpha=-param_group["lr"])

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from training.plotting import figure, png
+from training.plotting import new_figure, to_png
 
 COLOURS = ("#d1495b", "#30638e", "#3c8d5a")
-SPARSITY = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks only
+SPARSITY_COLOURS = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks only
 
 
 @dataclass(frozen=True)
-class Curve:
+class LearningCurve:
     """Axis labels of a learning curve and the metric that selects the checkpoint."""
 
-    loss: str
+    loss_label: str
     measures: tuple[str, str, str]
-    decisive: str  # selects the checkpoint, unless `keeps_last`
-    scale: str  # axis label of the metrics
-    unit: str  # unit of the validation items, plural
-    keeps_last: bool = False  # keep the last network, not the best
+    selection_metric: str  # selects the checkpoint, unless `keeps_last`
+    metric_label: str  # axis label of the metrics
+    validation_unit: str  # unit of the validation items, plural
+    keep_last: bool = False  # keep the last network, not the best
 
     @property
-    def kept_epoch(self) -> str:
+    def epoch_key(self) -> str:
         """Return the metrics key of the selected network's epoch."""
-        return "last epoch" if self.keeps_last else "best epoch"
+        return "last epoch" if self.keep_last else "best epoch"
 
-    def kept(self, rows: list[dict[str, float]]) -> dict[str, float]:
+    def select(self, rows: list[dict[str, float]]) -> dict[str, float]:
         """Return the row of the selected network: the best one (the first of ties) or the last."""
-        return rows[-1] if self.keeps_last else max(rows, key=lambda row: row[self.decisive])
+        return rows[-1] if self.keep_last else max(rows, key=lambda row: row[self.selection_metric])
 
 
-def draw(title: str, curve: Curve, rows: list[dict[str, float]]) -> bytes:
+def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> bytes:
     """Render the rows of a training log as PNG."""
-    colours = {name: colour for name, colour in SPARSITY.items() if name in rows[0]}
+    colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     panels = 3 if colours else 2
-    plot = figure(7, 3 * panels)
+    plot = new_figure(7, 3 * panels)
     loss_axes, metric_axes, *sparsity_axes = plot.subplots(panels, 1, sharex=True)
     epochs = [row["epoch"] for row in rows]
     loss_axes.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
-    loss_axes.set(title=title, ylabel=curve.loss)
+    loss_axes.set(title=title, ylabel=curve.loss_label)
     if min(row["loss"] for row in rows) >= 0:
         loss_axes.set(ylim=(0, None))
     for name, colour in zip(curve.measures, COLOURS, strict=True):
         metric_axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
-    selected = curve.kept(rows)
-    label = f"{curve.decisive}: {selected[curve.decisive]:.1f} at epoch {selected['epoch']:.2f}"
-    label = f"{'last' if curve.keeps_last else 'best'} {label}"
-    metric_axes.plot(selected["epoch"], selected[curve.decisive], "o", color="blue", markersize=8, label=label)
-    metric_axes.set(ylabel=curve.scale)
+    selected = curve.select(rows)
+    label = f"{curve.selection_metric}: {selected[curve.selection_metric]:.1f} at epoch {selected['epoch']:.2f}"
+    label = f"{'last' if curve.keep_last else 'best'} {label}"
+    metric_axes.plot(selected["epoch"], selected[curve.selection_metric], "o", color="blue", markersize=8, label=label)
+    metric_axes.set(ylabel=curve.metric_label)
     for axes in sparsity_axes:
         for name, colour in colours.items():
             axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
@@ -59,4 +59,4 @@ def draw(title: str, curve: Curve, rows: list[dict[str, float]]) -> bytes:
     metric_axes.legend(**legend, frameon=False, columnspacing=1.2, handletextpad=0.4)
     for axes in (loss_axes, metric_axes, *sparsity_axes):
         axes.grid(alpha=0.3)
-    return png(plot)
+    return to_png(plot)

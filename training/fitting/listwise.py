@@ -18,48 +18,52 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from submission.inference.batching import Padded, PaddedPairs, batches
+from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
 from submission.inference.pair_scoring import score_pairs
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
-from training.evaluation.correlation import macro, topics_of
-from training.fitting.learning_curve import Curve
-from training.fitting.listwise_losses import Loss
-from training.fitting.task import Task, dead, diverged
-from training.fitting.validation import evaluating
+from training.evaluation.correlation import mean_correlations, topics_of
+from training.fitting.learning_curve import LearningCurve
+from training.fitting.listwise_losses import ListwiseLoss
+from training.fitting.task import Task, dead_network_error, divergence_error
+from training.fitting.validation import evaluation_mode
 
-Labels = Literal["list", "topic"]
+RankScope = Literal["list", "topic"]
 
-CURVE = Curve("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
-LENGTH = "number of words"  # baseline: quality must not be length
+LISTWISE_CURVE = LearningCurve("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
+LENGTH_BASELINE = "number of words"  # baseline: quality must not be length
 PADDING = -1
 
 
 @dataclass(frozen=True)
-class LabelledLists:
+class TrainingLists:
     """Row numbers (N, n) int64 and labels (N, n) float32 of training lists; -1 is padding."""
 
     rows: np.ndarray
     labels: np.ndarray
 
 
-class Listwise(Task[Ranker]):
+class ListwiseTask(Task[Ranker]):
     """Base of listwise tasks: training lists and held-out topics."""
 
     def __init__(
         self,
         train: pd.DataFrame,
-        lists: LabelledLists,
-        loss: Loss,
-        dev: pd.DataFrame,
+        lists: TrainingLists,
+        loss: ListwiseLoss,
+        validation: pd.DataFrame,
         tokeniser: Tokeniser,
         device: torch.device,
     ) -> None:
         """Store training lists with their loss, and the validation table."""
         self._lists, self._loss = lists, loss
-        self._read, self._dev, self._read_dev = read(train, tokeniser), dev, read(dev, tokeniser)
+        self._train_pairs, self._validation, self._validation_pairs = (
+            encode_pairs(train, tokeniser),
+            validation,
+            encode_pairs(validation, tokeniser),
+        )
         self._device = device
-        self.size, self.number = len(lists.rows), len(dev[["data", "topic"]].drop_duplicates())
+        self.train_size, self.validation_size = len(lists.rows), len(validation[["data", "topic"]].drop_duplicates())
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss.
@@ -69,41 +73,46 @@ class Listwise(Task[Ranker]):
         labels, batch_labels = (torch.from_numpy(self._lists.labels[lists]).to(self._device) for lists in (part, rows))
         items = self._lists.rows[part]
         item_rows = items[items >= 0]
-        item_batches = batches(self._read.lengths()[item_rows], items.shape[1])
-        outputs = torch.cat([ranker(*_taken(self._read, item_rows[batch], self._device)) for batch in item_batches])
+        item_batches = batch_by_length(self._train_pairs.get_premise_lengths()[item_rows], items.shape[1])
+        outputs = torch.cat([ranker(*_take_pairs(self._train_pairs, item_rows[batch], self._device)) for batch in item_batches])
         inverse = torch.from_numpy(np.argsort(np.concatenate(item_batches))).to(self._device)
         scores = torch.zeros_like(labels).masked_scatter(labels >= 0, outputs[inverse])  # (b, n)
-        return self._loss.total(labels, scores) / self._loss.counted(batch_labels)
+        return self._loss.weighted_sum(labels, scores) / self._loss.weight_count(batch_labels)
 
-    def baselines(self) -> dict[str, dict[str, float]]:
+    def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure argument length."""
-        return {LENGTH: macro(self._dev, self._dev["premise"].str.split().str.len().to_numpy())}
+        return {
+            LENGTH_BASELINE: mean_correlations(self._validation, self._validation["premise"].str.split().str.len().to_numpy())
+        }
 
-    def validated(self, ranker: Ranker, step: int) -> dict[str, float]:
+    def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
         """Measure Pearson, Spearman and Kendall correlations."""
-        with evaluating(ranker):
-            scores = score_pairs(ranker, self._read_dev, self._device)
+        with evaluation_mode(ranker):
+            scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():
-            raise diverged(step, "a validation score is not finite")
+            raise divergence_error(step, "a validation score is not finite")
         if (scores == scores[0]).all():
-            raise dead(step)
-        return macro(self._dev, scores)
+            raise dead_network_error(step)
+        return mean_correlations(self._validation, scores)
 
-    def final(self, ranker: Ranker, step: int) -> dict[str, float]:
+    def validate_final(self, ranker: Ranker, step: int) -> dict[str, float]:
         """Validate the selected network; the same topics selected it."""
-        return self.validated(ranker, step)
+        return self.validate(ranker, step)
 
 
-def read(table: pd.DataFrame, tokeniser: Tokeniser) -> PaddedPairs:
+def encode_pairs(table: pd.DataFrame, tokeniser: Tokeniser) -> TokenisedPairs:
     """Encode topic and argument of each row."""
     codes, topics = pd.factorize(table["topic"])
-    queries, premises = [tokeniser.query(text) for text in topics], [tokeniser.premise(text) for text in table["premise"]]
-    return PaddedPairs(Padded.of(queries), Padded.of(premises), codes, np.arange(len(table)))
+    queries, premises = (
+        [tokeniser.encode_query(text) for text in topics],
+        [tokeniser.encode_premise(text) for text in table["premise"]],
+    )
+    return TokenisedPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), codes, np.arange(len(table)))
 
 
-def _taken(pairs: PaddedPairs, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _take_pairs(pairs: TokenisedPairs, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return some pairs as ranker input."""
-    return *pairs.queries.take(pairs.query[rows], device), *pairs.premises.take(pairs.premise[rows], device)
+    return *pairs.queries.batch(pairs.query_rows[rows], device), *pairs.premises.batch(pairs.premise_rows[rows], device)
 
 
 def dense_ranks(scores: np.ndarray) -> np.ndarray:
@@ -111,14 +120,14 @@ def dense_ranks(scores: np.ndarray) -> np.ndarray:
     return np.asarray(rankdata(scores, method="dense"))
 
 
-def stratified(scores: np.ndarray, size: int) -> list[np.ndarray]:
+def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
     """Split a topic into m = ceil(items / size) lists of every m-th item by score."""
     order = np.argsort(scores, kind="stable")
     list_count = -(-len(scores) // size)
     return [order[offset::list_count] for offset in range(list_count)]
 
 
-def lists_of(table: pd.DataFrame, size: int, within: Labels, loss: str) -> LabelledLists:
+def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: str) -> TrainingLists:
     """Cut all topics into lists labelled by dense rank, within the list or the topic.
 
     For squared errors labels are divided by the largest rank, so that all are at most 1.
@@ -126,27 +135,27 @@ def lists_of(table: pd.DataFrame, size: int, within: Labels, loss: str) -> Label
 
     def rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
         topic_ranks = dense_ranks(scores)
-        labels = topic_ranks[list_items] if within == "topic" else dense_ranks(topic_ranks[list_items])
-        highest = max(topic_ranks) if within == "topic" else max(labels)
+        labels = topic_ranks[list_items] if scope == "topic" else dense_ranks(topic_ranks[list_items])
+        highest = max(topic_ranks) if scope == "topic" else max(labels)
         return labels / highest if loss == "mse" else labels
 
-    return labelled_lists(table, size, rank_labels)
+    return build_lists(table, size, rank_labels)
 
 
-def labelled_lists(table: pd.DataFrame, size: int, labels_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> LabelledLists:
+def build_lists(table: pd.DataFrame, size: int, label_fn: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> TrainingLists:
     """Cut all topics into lists of at most `size` items.
 
     Args:
         table: `data topic score`.
         size: maximum list length.
-        labels_of: maps a topic's scores and the item numbers of a list to labels.
+        label_fn: maps a topic's scores and the item numbers of a list to labels.
     """
     rows: list[Tensor] = []
     labels: list[Tensor] = []
     scores = table["score"].to_numpy()
     for topic_rows in topics_of(table):
-        for list_items in stratified(scores[topic_rows], size):
+        for list_items in stratify(scores[topic_rows], size):
             rows.append(torch.from_numpy(topic_rows[list_items]))
-            labels.append(torch.from_numpy(labels_of(scores[topic_rows], list_items)).float())
+            labels.append(torch.from_numpy(label_fn(scores[topic_rows], list_items)).float())
     padded = (pad_sequence(lists, batch_first=True, padding_value=PADDING).numpy() for lists in (rows, labels))
-    return LabelledLists(*padded)
+    return TrainingLists(*padded)

@@ -23,7 +23,7 @@ TEMPERATURE = 0.1  # of ApproxNDCG
 
 
 @dataclass(frozen=True)
-class Loss:
+class ListwiseLoss:
     """A loss as elements (per item, pair or list) and their weights."""
 
     elements: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); finite under padding
@@ -31,13 +31,13 @@ class Loss:
 
     def __call__(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Return the loss of lists, a scalar; 0 without non-zero weights."""
-        return self.total(labels, scores) / self.counted(labels)
+        return self.weighted_sum(labels, scores) / self.weight_count(labels)
 
-    def total(self, labels: Tensor, scores: Tensor) -> Tensor:
+    def weighted_sum(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Return the weighted sum, to be divided by `counted` of the batch."""
         return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
 
-    def counted(self, labels: Tensor) -> Tensor:
+    def weight_count(self, labels: Tensor) -> Tensor:
         """Count the non-zero weights of a batch, at least 1."""
         return self.weights(labels).count_nonzero().clamp(min=1)
 
@@ -56,43 +56,43 @@ def _each_list(labels: Tensor) -> Tensor:
 
 
 def _each_graded_list(labels: Tensor) -> Tensor:
-    return _sums(labels) > 0
+    return _label_sums(labels) > 0
 
 
-def _sums(labels: Tensor) -> Tensor:
+def _label_sums(labels: Tensor) -> Tensor:
     """Sum the labels of each list, (B,)."""
     return labels.clamp(min=0).sum(1)
 
 
-def _differences(scores: Tensor) -> Tensor:
+def _pairwise_differences(scores: Tensor) -> Tensor:
     """Compute score differences (B, n, n), first item minus second."""
     return scores.unsqueeze(2) - scores.unsqueeze(1)
 
 
-def _squares(labels: Tensor, scores: Tensor) -> Tensor:
+def _squared_error(labels: Tensor, scores: Tensor) -> Tensor:
     return (labels - scores).square()
 
 
-def _hinges(labels: Tensor, scores: Tensor) -> Tensor:
-    return functional.relu(1 - _differences(scores))
+def _pairwise_hinge(labels: Tensor, scores: Tensor) -> Tensor:
+    return functional.relu(1 - _pairwise_differences(scores))
 
 
-def _logistics(labels: Tensor, scores: Tensor) -> Tensor:
-    return -functional.logsigmoid(_differences(scores))
+def _pairwise_logistic(labels: Tensor, scores: Tensor) -> Tensor:
+    return -functional.logsigmoid(_pairwise_differences(scores))
 
 
-def _margins(labels: Tensor, scores: Tensor) -> Tensor:
-    return (_differences(labels) - _differences(scores)).square()
+def _squared_margin_error(labels: Tensor, scores: Tensor) -> Tensor:
+    return (_pairwise_differences(labels) - _pairwise_differences(scores)).square()
 
 
-def _cross_entropies(labels: Tensor, scores: Tensor) -> Tensor:
+def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute cross-entropies (B,) of the scores' softmax from the labels, normalised to a sum of 1."""
-    is_padding, sums = labels < 0, _sums(labels)
+    is_padding, sums = labels < 0, _label_sums(labels)
     log_probabilities = scores.masked_fill(is_padding, torch.finfo(scores.dtype).min).log_softmax(1).masked_fill(is_padding, 0)
     return -(labels * log_probabilities).sum(1) / torch.where(sums > 0, sums, 1)
 
 
-def _likelihoods(labels: Tensor, scores: Tensor) -> Tensor:
+def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute the Plackett-Luce negative log-likelihoods (B,) of the label order.
 
     Ties are broken at random on each call.
@@ -107,29 +107,29 @@ def _likelihoods(labels: Tensor, scores: Tensor) -> Tensor:
     return ((log_normaliser - scores) * is_item).sum(1)
 
 
-def _approximate_ndcgs(labels: Tensor, scores: Tensor) -> Tensor:
+def _approx_ndcg(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute negative ApproxNDCG (B,) (Qin, Liu, Li 2010)."""
     is_item = labels >= 0
-    soft_precedence = torch.sigmoid(-_differences(scores) / TEMPERATURE) * is_item.unsqueeze(1)  # (B, n, n)
+    soft_precedence = torch.sigmoid(-_pairwise_differences(scores) / TEMPERATURE) * is_item.unsqueeze(1)  # (B, n, n)
     ranks = 0.5 + soft_precedence.sum(2)  # an item's own sigmoid is 1/2
     max_label = labels.amax(1, keepdim=True)  # factored out to keep gains small
     gains = (2 ** (labels - max_label) - 2**-max_label) * is_item
-    ideal = _discounted(gains.sort(1, descending=True)[0], torch.arange(1, labels.shape[1] + 1).to(labels))
-    return -_discounted(gains, ranks) / torch.where(ideal > 0, ideal, 1)
+    ideal = _dcg(gains.sort(1, descending=True)[0], torch.arange(1, labels.shape[1] + 1).to(labels))
+    return -_dcg(gains, ranks) / torch.where(ideal > 0, ideal, 1)
 
 
-def _discounted(gains: Tensor, ranks: Tensor) -> Tensor:
+def _dcg(gains: Tensor, ranks: Tensor) -> Tensor:
     return (gains / torch.log1p(ranks)).sum(1)
 
 
-LOSSES: dict[str, Loss] = {
-    "mse": Loss(_squares, _each_item),
-    "hinge": Loss(_hinges, _each_pair),
-    "logistic": Loss(_logistics, _each_pair),
-    "softmax": Loss(_cross_entropies, _sums),
-    "list_mle": Loss(_likelihoods, _each_list),
-    "approx_ndcg": Loss(_approximate_ndcgs, _each_graded_list),
+LOSSES: dict[str, ListwiseLoss] = {
+    "mse": ListwiseLoss(_squared_error, _each_item),
+    "hinge": ListwiseLoss(_pairwise_hinge, _each_pair),
+    "logistic": ListwiseLoss(_pairwise_logistic, _each_pair),
+    "softmax": ListwiseLoss(_softmax_cross_entropy, _label_sums),
+    "list_mle": ListwiseLoss(_list_mle, _each_list),
+    "approx_ndcg": ListwiseLoss(_approx_ndcg, _each_graded_list),
 }
 
 # MarginMSE, not in TF-Ranking (Hofstätter et al. 2020, eq. 4).
-MARGIN_MSE = Loss(_margins, _each_pair)
+MARGIN_MSE = ListwiseLoss(_squared_margin_error, _each_pair)

@@ -9,38 +9,40 @@ from torch.nn import functional
 from submission.errors import UsageError
 from submission.models.ranker import LatentRanker, Ranker, SiameseRanker
 
-Text = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
+MaskedIds = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
 
 
-def loss(ranker: Ranker, query: Text, related: Text, unrelated: Text, margin: float, sparsity: float) -> Tensor:
+def pairwise_loss(
+    ranker: Ranker, query: MaskedIds, positive: MaskedIds, negative: MaskedIds, margin: float, l1_weight: float
+) -> Tensor:
     """Return the loss of a batch, a scalar.
 
-    Siamese networks encode the query once and both premises in one batch. `sparsity` weighs the L1 norm.
+    Siamese networks encode the query once and both premises in one batch. `l1_weight` weighs the L1 norm.
 
     Raises:
         UsageError: an L1 weight for a ranker without latent vectors.
     """
-    if sparsity and not isinstance(ranker, LatentRanker):
-        raise UsageError(f"{ranker.name()} has no latent vectors; remove training.sparsity from the recipe")
+    if l1_weight and not isinstance(ranker, LatentRanker):
+        raise UsageError(f"{ranker.get_name()} has no latent vectors; remove training.l1_weight from the recipe")
     if not isinstance(ranker, SiameseRanker):
-        return hinge(ranker(*query, *related), ranker(*query, *unrelated), margin)
-    q = ranker.represent_many(*query)
-    d1, d2 = ranker.represent_many(*map(_joined, related, unrelated)).chunk(2)
-    hinge_loss = hinge(ranker.match(q, d1), ranker.match(q, d2), margin)
-    return hinge_loss + sparsity * l1(q, d1, d2) if sparsity else hinge_loss
+        return hinge_loss(ranker(*query, *positive), ranker(*query, *negative), margin)
+    q = ranker.encode_batch(*query)
+    d1, d2 = ranker.encode_batch(*map(_concat_padded, positive, negative)).chunk(2)
+    loss = hinge_loss(ranker.score_vectors(q, d1), ranker.score_vectors(q, d2), margin)
+    return loss + l1_weight * l1_norm(q, d1, d2) if l1_weight else loss
 
 
-def hinge(related: Tensor, unrelated: Tensor, margin: float) -> Tensor:
+def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
     """Return the mean of max(0, margin - positive + negative) of scores (B,) (Entezari 2020, eq. 3.5, 3.18)."""
-    return functional.relu(margin - related + unrelated).mean()
+    return functional.relu(margin - positive + negative).mean()
 
 
-def l1(*vectors: Tensor) -> Tensor:
+def l1_norm(*vectors: Tensor) -> Tensor:
     """Return the batch mean of the summed L1 norms (Entezari 2020, eq. 3.20)."""
     return torch.cat(vectors, dim=1).abs().sum(1).mean()
 
 
-def _joined(*parts: Tensor) -> Tensor:
+def _concat_padded(*parts: Tensor) -> Tensor:
     """Concatenate batches (B, L), padded to the longest."""
     longest = max(part.shape[1] for part in parts)
     return torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])

@@ -11,31 +11,31 @@ from msgspec import Meta
 
 from submission.models import enrichers, rankers
 from submission.models.network import Network
-from submission.text.tokenisers import Lengths
-from training.data.pairs import prepare_again
-from training.data.work_directory import made
-from training.fitting.cluster_initialisation import Clusters
-from training.fitting.hyperparameters import Amount, Optimisation, PretrainedEncoder
-from training.fitting.learning_curve import Curve
+from submission.text.tokenisers import MaxLengths
+from training.data.pairs import reproduce_pairs
+from training.data.work_directory import read_table_record
+from training.fitting.cluster_initialisation import ClusterInitialisation
+from training.fitting.hyperparameters import EncoderSettings, NonNegativeInt, TrainingSettings
+from training.fitting.learning_curve import LearningCurve
 from training.fitting.task import Task
-from training.fitting.trainable import Trainee
+from training.fitting.trainable import TrainableNetwork
 
-OF_PAIRS = ("margin", "sparsity", "validation_queries")  # training settings of [pairs] only
+PAIRWISE_ONLY = ("margin", "l1_weight", "validation_queries")  # training settings of [pairs] only
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The part of a recipe that no task changes."""
 
     ranker: str | None = None  # exactly one of ranker and enricher
     enricher: str | None = None
     seed: Annotated[int, Meta(ge=0)] = 0
-    terms: Amount = 0  # vocabulary size: most frequent words; 0: all
+    max_terms: NonNegativeInt = 0  # vocabulary size: most frequent words; 0: all
     network: dict[str, Any] = {}  # fields of the network's Config
-    lengths: Lengths = Lengths()
-    encoder: PretrainedEncoder = PretrainedEncoder()  # BERT networks only
-    clusters: Clusters | None = None  # initialisation of a sparse network; None: random filters, unit word vectors
-    training: Optimisation = Optimisation()
-    remark: str | None = None  # printed on the checkpoint's card
+    lengths: MaxLengths = MaxLengths()
+    encoder: EncoderSettings = EncoderSettings()  # BERT networks only
+    clusters: ClusterInitialisation | None = None  # initialisation of a sparse network; None: random filters, unit word vectors
+    training: TrainingSettings = TrainingSettings()
+    note: str | None = None  # printed on the checkpoint's card
 
     def __post_init__(self) -> None:
         """Raise ValueError unless exactly one network is named."""
@@ -49,48 +49,50 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     Each subclass is a file in training/tasks named like its table.
     """
 
-    curve: ClassVar[Curve]
-    teaches: ClassVar[bool] = False  # weights come from `teach`; nothing is trained
-    networks: ClassVar[tuple[str, ...]] = ()  # trainable networks; empty: all rankers
+    curve: ClassVar[LearningCurve]
+    is_trained_externally: ClassVar[bool] = False  # weights come from `teach`; nothing is trained
+    supported_networks: ClassVar[tuple[str, ...]] = ()  # trainable networks; empty: all rankers
 
     @property
-    def written(self) -> Literal["word2vec", "fasttext"] | None:
+    def surface_vectors(self) -> Literal["word2vec", "fasttext"] | None:
         """Return the vector method for surface tokens; None: normalised words."""
         return None
 
     @classmethod
-    def table(cls) -> str:
+    def table_name(cls) -> str:
         """Return the name of the recipe table."""
         return cls.__module__.rpartition(".")[2]
 
     def told(self) -> dict[str, Any]:
         """Return the task's part of the provenance."""
-        return {self.table(): msgspec.to_builtins(self)}
+        return {self.table_name(): msgspec.to_builtins(self)}
 
-    def check(self, recipe: Settings) -> None:
+    def validate_recipe(self, recipe: BaseRecipe) -> None:
         """Raise ValueError if the task cannot train the recipe's network."""
-        name, table = recipe.ranker or recipe.enricher, f"[{self.table()}]"
-        if self.networks and name not in self.networks:
-            raise ValueError(f"{table} supports {' or '.join(self.networks)}, not {name}; change the network or the task table")
-        if not self.networks and recipe.ranker is None:
+        name, table = recipe.ranker or recipe.enricher, f"[{self.table_name()}]"
+        if self.supported_networks and name not in self.supported_networks:
+            raise ValueError(
+                f"{table} supports {' or '.join(self.supported_networks)}, not {name}; change the network or the task table"
+            )
+        if not self.supported_networks and recipe.ranker is None:
             raise ValueError(f"{table} supports rankers, but {name} is an enricher; change the network or the task table")
-        for key in OF_PAIRS:
-            if getattr(recipe.training, key) != getattr(Optimisation(), key):
+        for key in PAIRWISE_ONLY:
+            if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
                 raise ValueError(f"training.{key} applies to [pairs] only; remove it")
 
-    def network_class(self, recipe: Settings) -> type[Network]:
+    def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
         """Return the network's class. Raises UsageError: unknown network."""
         return rankers.find(recipe.ranker) if recipe.ranker is not None else enrichers.find(recipe.enricher or "")
 
-    def starts_from(self, recipe: Settings) -> str:
+    def initial_checkpoint(self, recipe: BaseRecipe) -> str:
         """Return the name of the checkpoint to initialise from, or an empty string."""
-        return recipe.encoder.start
+        return recipe.encoder.init_from
 
-    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
         """Build and initialise the network; see `network.build`."""
         raise NotImplementedError
 
-    def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> Task[Any]:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
         """Load the examples from a working directory.
 
         Raises:
@@ -98,20 +100,20 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """
         raise NotImplementedError
 
-    def teach(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
+    def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
         """Load externally trained weights if `teaches`."""
 
-    def require(self, work: Path) -> None:
+    def check_prepared(self, work: Path) -> None:
         """Raise InputError, naming the command, if the examples are missing; by default the tables of the corpus."""
-        made(work)
+        read_table_record(work)
 
-    def prepare(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, provenance: dict[str, Any]) -> dict[str, str]:
         """Prepare the examples of a stored checkpoint again, for `reproduce`; by default the tables of the corpus.
 
         Args:
-            source: corpus or published data sets.
+            data_dir: corpus or published data sets.
             work: working directory.
-            made: "trained on" in the stored checkpoint's provenance.
+            provenance: "trained on" in the stored checkpoint's provenance.
 
         Returns:
             SHA-256 by data file name.
@@ -120,10 +122,10 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             UsageError: the data cannot be rebuilt from one directory.
             InputError: the data are missing or malformed.
         """
-        return prepare_again(source, work, made)
+        return reproduce_pairs(data_dir, work, provenance)
 
 
-class Recipe(Settings, frozen=True, kw_only=True):
+class Recipe(BaseRecipe, frozen=True, kw_only=True):
     """A network and its training settings."""
 
     task: TaskSpec
@@ -131,12 +133,12 @@ class Recipe(Settings, frozen=True, kw_only=True):
     @property
     def network_class(self) -> type[Network]:
         """Return the network's class. Raises UsageError: unknown network."""
-        return self.task.network_class(self)
+        return self.task.resolve_network_class(self)
 
     @property
-    def start(self) -> str:
+    def initial_checkpoint(self) -> str:
         """Return the name of the checkpoint to initialise from, or an empty string."""
-        return self.task.starts_from(self)
+        return self.task.initial_checkpoint(self)
 
     def told(self) -> dict[str, Any]:
         """Return the recipe for the provenance, without unset fields."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from training.data.seeds import Stream, generator
+from training.data.seeds import RandomStream, random_generator
 from training.fitting.recipe import Recipe
 
 
@@ -16,41 +16,41 @@ class Schedule:
     """A pure function of recipe and example count; it has no state to save."""
 
     recipe: Recipe
-    arguments: int
+    example_count: int
 
     @property
-    def per_epoch(self) -> int:
+    def steps_per_epoch(self) -> int:
         """Return the steps per epoch."""
-        return -(-self.arguments // self.recipe.training.global_batch_size)
+        return -(-self.example_count // self.recipe.training.batch_size)
 
     @property
-    def steps(self) -> int:
+    def total_steps(self) -> int:
         """Return the total number of steps."""
         training = self.recipe.training
-        max_steps = self.per_epoch * training.epochs
-        return min(max_steps, training.steps or max_steps)
+        max_steps = self.steps_per_epoch * training.epochs
+        return min(max_steps, training.max_steps or max_steps)
 
-    def rows(self, step: int) -> np.ndarray:
+    def batch(self, step: int) -> np.ndarray:
         """Return the example rows (B,) of a step."""
-        epoch, position = divmod(step, self.per_epoch)
-        size = self.recipe.training.global_batch_size
-        return _order(self.arguments, self.recipe.seed, epoch)[position * size : (position + 1) * size]
+        epoch, position = divmod(step, self.steps_per_epoch)
+        size = self.recipe.training.batch_size
+        return _epoch_order(self.example_count, self.recipe.seed, epoch)[position * size : (position + 1) * size]
 
-    def rate(self, step: int) -> float:
+    def learning_rate_factor(self, step: int) -> float:
         """Return the factor of all learning rates at a step."""
         training = self.recipe.training
-        if step < training.warm_up * self.steps:
-            return (step + 1) / (training.warm_up * self.steps)
-        return 1 - step / self.steps if training.decay else 1.0
+        if step < training.warmup_fraction * self.total_steps:
+            return (step + 1) / (training.warmup_fraction * self.total_steps)
+        return 1 - step / self.total_steps if training.linear_decay else 1.0
 
-    def validates(self, step: int) -> bool:
+    def is_validation_step(self, step: int) -> bool:
         """Return whether validation follows a step."""
-        validations = self.recipe.training.validations
-        validation_steps = {round(self.per_epoch * (index + 1) / validations) for index in range(validations)}
-        return step % self.per_epoch + 1 in validation_steps or step + 1 == self.steps
+        validations = self.recipe.training.validations_per_epoch
+        validation_steps = {round(self.steps_per_epoch * (index + 1) / validations) for index in range(validations)}
+        return step % self.steps_per_epoch + 1 in validation_steps or step + 1 == self.total_steps
 
 
 @lru_cache(maxsize=1)
-def _order(size: int, seed: int, epoch: int) -> np.ndarray:
+def _epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
     """Return the example order of an epoch."""
-    return generator(seed, Stream.ORDER, epoch).permutation(size)
+    return random_generator(seed, RandomStream.EPOCH_ORDER, epoch).permutation(size)

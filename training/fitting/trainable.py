@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from submission.errors import UsageError
-from submission.inference.checkpoint_io import Kind, N, R
-from submission.inference.pretrained import Pretrained
-from training.fitting.hyperparameters import Optimisation, PretrainedEncoder
+from submission.inference.checkpoint_io import CheckpointFormat, NetworkT, TokeniserT
+from submission.inference.pretrained import PretrainedEncoder
+from training.fitting.hyperparameters import EncoderSettings, TrainingSettings
 from training.fitting.lazy_adam import LazyAdam
 
 
 @dataclass(frozen=True)
-class Trainee(Generic[N, R]):
+class TrainableNetwork(Generic[NetworkT, TokeniserT]):
     """A network to train, and the reader that converts texts to its input."""
 
-    kind: Kind[N, R]  # format of its checkpoint
-    network: N
-    reader: R
-    pretrained: Pretrained | None  # BERT networks only
-    source: dict[str, Any]  # vectors or encoder
+    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT]  # format of its checkpoint
+    network: NetworkT
+    reader: TokeniserT
+    pretrained: PretrainedEncoder | None  # BERT networks only
+    provenance: dict[str, Any]  # vectors or encoder
 
-    def trains(self, training: Optimisation) -> bool:
+    def has_trainable_parameters(self, training: TrainingSettings) -> bool:
         """Return whether any parameter is trainable. Raises UsageError: the recipe's epochs contradict it."""
         trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if trainable and not training.epochs:
@@ -33,7 +33,7 @@ class Trainee(Generic[N, R]):
             raise UsageError(f"training.epochs is {training.epochs} but all parameters are frozen; set it to 0")
         return trainable
 
-    def optimiser(self, training: Optimisation, encoder: PretrainedEncoder) -> LazyAdam:
+    def build_optimiser(self, training: TrainingSettings, encoder: EncoderSettings) -> LazyAdam:
         """Create the optimiser; the pretrained encoder has its own learning rate."""
         trainable = {name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad}
         pretrained = [parameter for name, parameter in trainable.items() if name.startswith("encoder.")]

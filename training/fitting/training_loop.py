@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 
-from training.fitting.distributed import ALONE, Processes
+from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.schedule import Schedule
-from training.fitting.task import N, Task, diverged
-from training.fitting.training_state import State
+from training.fitting.task import NetworkT, Task, divergence_error
+from training.fitting.training_state import TrainingState
 
 
 def train(
-    network: N,
+    network: NetworkT,
     optimiser: torch.optim.Optimizer,
-    task: Task[N],
+    task: Task[NetworkT],
     schedule: Schedule,
-    state: State,
+    state: TrainingState,
     steps: Iterable[int],
-    processes: Processes = ALONE,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[dict[str, float]]:
     """Train a network and yield after each validation.
 
@@ -42,34 +42,34 @@ def train(
     network.train()
     for step in steps:
         for param_group in optimiser.param_groups:
-            param_group["lr"] = param_group["initial_lr"] * schedule.rate(step)
-        processes.seed(schedule.recipe.seed, step)
+            param_group["lr"] = param_group["initial_lr"] * schedule.learning_rate_factor(step)
+        processes.seed_dropout(schedule.recipe.seed, step)
         micro_batch_size = schedule.recipe.training.micro_batch_size
-        loss = take_step(network, optimiser, task, schedule.rows(step), micro_batch_size, processes)
+        loss = take_step(network, optimiser, task, schedule.batch(step), micro_batch_size, processes)
         if not np.isfinite(loss):
-            raise diverged(step + 1, f"the loss is {loss}")
+            raise divergence_error(step + 1, f"the loss is {loss}")
         state.step = step + 1
         state.losses.append(loss)
-        if schedule.validates(step) and processes.number == 0:
-            metrics = task.validated(network, state.step)
+        if schedule.is_validation_step(step) and processes.rank == 0:
+            metrics = task.validate(network, state.step)
             mean_loss = round(float(np.mean(state.losses)), 6)
-            epoch = round(state.step / schedule.per_epoch, 3)
+            epoch = round(state.step / schedule.steps_per_epoch, 3)
             log_row = {"step": state.step, "epoch": epoch, "loss": mean_loss, **metrics}
-            state.rows.append(log_row)
+            state.log_rows.append(log_row)
             state.losses = []
             yield log_row
 
 
 def take_step(
-    network: N,
+    network: NetworkT,
     optimiser: torch.optim.Optimizer,
-    task: Task[N],
+    task: Task[NetworkT],
     rows: np.ndarray,
-    micro: int,
-    processes: Processes = ALONE,
+    micro_batch_size: int,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> float:
     """Take one optimiser step over a batch (B,) in micro-batches; return the loss."""
-    loss = processes.backward(network, task, rows, micro)
+    loss = processes.backward(network, task, rows, micro_batch_size)
     optimiser.step()
     optimiser.zero_grad()
     return loss

@@ -14,24 +14,24 @@ import torch
 
 from submission.errors import InputError, UsageError
 from submission.models.network import Network
-from submission.storage.atomic_files import write_whole
-from training.fitting.learning_curve import Curve, draw
+from submission.storage.atomic_files import write_atomic
+from training.fitting.learning_curve import LearningCurve, plot
 
 log = logging.getLogger(__name__)
 
-STATE, LOG, CURVE = "state.pt", "log.jsonl", "curve.png"
+STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
 
 
 @dataclass
-class State:
+class TrainingState:
     """Progress of a run, next to weights, optimiser and random states."""
 
     fingerprint: str  # hash of everything the run depends on
     step: int = 0
     losses: list[float] = field(default_factory=list)  # since the last validation
-    rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
+    log_rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
 
-    def save(self, folder: Path, network: Network, optimiser: torch.optim.Optimizer, curve: Curve) -> None:
+    def save(self, run_dir: Path, network: Network, optimiser: torch.optim.Optimizer, curve: LearningCurve) -> None:
         """Write state, log and learning curve. Raises OutputError."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         content = {
@@ -42,35 +42,35 @@ class State:
         }
         buffer = io.BytesIO()
         torch.save(content, buffer)
-        write_whole(folder / LOG, "".join(json.dumps(row) + "\n" for row in self.rows))
-        write_whole(folder / CURVE, draw(network.name(), curve, self.rows))
-        write_whole(folder / STATE, buffer.getvalue())
+        write_atomic(run_dir / LOG_FILE, "".join(json.dumps(row) + "\n" for row in self.log_rows))
+        write_atomic(run_dir / CURVE_FILE, plot(network.get_name(), curve, self.log_rows))
+        write_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
-    def saved(self, folder: Path) -> dict[str, Any] | None:
+    def load(self, run_dir: Path) -> dict[str, Any] | None:
         """Load the saved state of a run, or None.
 
         Raises:
             InputError: the state is damaged.
             UsageError: it belongs to another run.
         """
-        path = folder / STATE
+        path = run_dir / STATE_FILE
         if not path.exists():
             return None
         try:
             content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            state, _ = State(**content["state"]), [content[name] for name in ("network", "optimiser", "random")]
+            state, _ = TrainingState(**content["state"]), [content[name] for name in ("network", "optimiser", "random")]
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
             raise UsageError(f"{path}: saved by a run with another recipe, tables or vectors; pass --restart to discard it")
         return content
 
-    def resume(self, saved: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
+    def restore(self, load: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
         """Restore a saved run, including random states; nothing may draw random numbers before the next step."""
-        network.load_state_dict(saved["network"])
-        optimiser.load_state_dict(saved["optimiser"])
-        torch.set_rng_state(saved["random"]["cpu"])
-        if saved["random"]["cuda"]:
-            torch.cuda.set_rng_state_all(saved["random"]["cuda"])
-        self.__dict__.update(saved["state"])
+        network.load_state_dict(load["network"])
+        optimiser.load_state_dict(load["optimiser"])
+        torch.set_rng_state(load["random"]["cpu"])
+        if load["random"]["cuda"]:
+            torch.cuda.set_rng_state_all(load["random"]["cuda"])
+        self.__dict__.update(load["state"])
         log.info("Resuming at step %d", self.step)

@@ -10,53 +10,55 @@ import torch
 from rank_bm25 import BM25Okapi
 from torch import Tensor
 
-from submission.inference.batching import Padded, PaddedPairs, batches
+from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
 from submission.inference.pair_scoring import score_pairs
-from submission.inference.pretrained import Pretrained
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network
 from submission.models.ranker import LatentRanker, Ranker
-from training.data.pair_tables import Queries
-from training.data.split import DEPTH, RELATED
+from training.data.pair_tables import ValidationQueries
+from training.data.split import CUTOFF, POSITIVES
 
-Scorer = Callable[[Queries, np.ndarray], np.ndarray]  # query rows → scores (queries, 105)
+CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query rows → scores (queries, 105)
 
 ENCODING_BATCH_SIZE = 2048  # larger batches share more words
 RECALL_DEPTH, NDCG_DEPTH = 100, 10
 RECALL, NDCG = f"recall@{RECALL_DEPTH} of all", f"nDCG@{NDCG_DEPTH} of all"
 
 
-def measures(scores: np.ndarray, ties: np.ndarray) -> dict[str, float]:
+def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
     """Compute MRR, MAP and nDCG at 20 in percent, averaged over queries.
 
     AP divides by the 5 positives; nDCG uses binary gains.
 
     Args:
         scores: (V, 105), the 5 positives first.
-        ties: (V, 105), orders equal scores, ascending.
+        tie_order: (V, 105), orders equal scores, ascending.
     """
-    order = np.lexsort((ties, -scores), axis=1)[:, :DEPTH]
-    hits = order < RELATED  # (V, 20)
-    ranks = np.arange(1, DEPTH + 1)
+    order = np.lexsort((tie_order, -scores), axis=1)[:, :CUTOFF]
+    hits = order < POSITIVES  # (V, 20)
+    ranks = np.arange(1, CUTOFF + 1)
     reciprocal_ranks = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
     precision = hits.cumsum(1) / ranks
     discount = 1 / np.log2(ranks + 1)
     return {
         "MRR@20": round(100 * float(reciprocal_ranks.mean()), 2),
-        "MAP@20": round(100 * float((precision * hits).sum(1).mean() / RELATED), 2),
-        "nDCG@20": round(100 * float(((hits * discount).sum(1) / discount[:RELATED].sum()).mean()), 2),
+        "MAP@20": round(100 * float((precision * hits).sum(1).mean() / POSITIVES), 2),
+        "nDCG@20": round(100 * float(((hits * discount).sum(1) / discount[:POSITIVES].sum()).mean()), 2),
     }
 
 
-def validate(queries: Queries, chosen: np.ndarray, score: Scorer) -> tuple[dict[str, float], bool]:
+def validate_candidates(
+    queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
+) -> tuple[dict[str, float], bool]:
     """Measure some queries; also return whether the scores of every query are all tied (a dead network)."""
-    scores = score(queries, chosen)
+    scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
-    return measures(scores, queries.ties[queries.candidates[chosen]]), bool((scores == scores[:, :1]).all())
+    return candidate_metrics(scores, queries.tie_order[queries.candidates[query_rows]]), bool((scores == scores[:, :1]).all())
 
 
 @contextmanager
-def evaluating(network: Network) -> Iterator[None]:
+def evaluation_mode(network: Network) -> Iterator[None]:
     """Switch a network to evaluation mode and restore its mode afterwards."""
     was_training = network.training
     network.eval()
@@ -66,36 +68,42 @@ def evaluating(network: Network) -> Iterator[None]:
         network.train(was_training)
 
 
-def by_ranker(ranker: Ranker, device: torch.device) -> Scorer:
+def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
     """Return a scorer that uses a ranker in evaluation mode."""
 
-    def score(queries: Queries, chosen: np.ndarray) -> np.ndarray:
-        candidates = queries.candidates[chosen]
-        pairs = PaddedPairs(queries.queries, queries.premises, np.repeat(chosen, candidates.shape[1]), candidates.ravel())
-        with evaluating(ranker):
+    def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
+        candidates = queries.candidates[query_rows]
+        pairs = TokenisedPairs(
+            queries.queries, queries.premises, np.repeat(query_rows, candidates.shape[1]), candidates.ravel()
+        )
+        with evaluation_mode(ranker):
             return score_pairs(ranker, pairs, device).reshape(candidates.shape)
 
     return score
 
 
-def by_cosine(pretrained: Pretrained, device: torch.device) -> Scorer:
+def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
     """Return a scorer by the cosine of the untrained encoder's mean vectors (baseline of BERT networks)."""
     from submission.models.rankers.sbert import SBERT  # imports take seconds
 
-    sbert = SBERT(SBERT.Config(**pretrained.config(frozen=-1)))
-    sbert.load_state_dict(pretrained.tensors())
-    return by_ranker(sbert.to(device), device)
+    sbert = SBERT(SBERT.Config(**pretrained.get_encoder_config(frozen=-1)))
+    sbert.load_state_dict(pretrained.load_encoder_weights())
+    return ranker_scorer(sbert.to(device), device)
 
 
-def by_bm25(queries: Queries, chosen: np.ndarray) -> np.ndarray:
+def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
     """Score candidates with BM25 over the premises (baseline)."""
-    bm25 = BM25Okapi(queries.texts)
-    return np.array([bm25.get_scores(queries.words[query])[queries.candidates[query]] for query in chosen])
+    bm25 = BM25Okapi(queries.premise_words)
+    return np.array([bm25.get_scores(queries.query_words[query])[queries.candidates[query]] for query in query_rows])
 
 
 @torch.inference_mode()
-def search(
-    ranker: LatentRanker, queries: Queries, chosen: np.ndarray, others: Padded, device: torch.device
+def full_collection_metrics(
+    ranker: LatentRanker,
+    queries: ValidationQueries,
+    query_rows: np.ndarray,
+    training_premises: PaddedTexts,
+    device: torch.device,
 ) -> dict[str, float]:
     """Measure recall@100 and nDCG@10 against all premises, in percent, averaged over queries.
 
@@ -104,44 +112,46 @@ def search(
     Args:
         ranker: retrieves premises with a positive dot product.
         queries: validation queries with their premises.
-        chosen: rows of the queries to measure.
-        others: training premises, searched together with the validation premises.
+        query_rows: rows of the queries to measure.
+        training_premises: training premises, searched together with the validation premises.
         device: device of the ranker.
     """
-    with evaluating(ranker):
-        query_vectors = ranker.represent(*queries.queries.take(chosen, device))  # (Q, latent)
-        parts = [_scores(ranker, query_vectors, texts, device) for texts in (queries.premises, others)]
+    with evaluation_mode(ranker):
+        query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)
+        parts = [_score_all(ranker, query_vectors, texts, device) for texts in (queries.premises, training_premises)]
     scores = torch.cat(parts, 1).cpu().numpy()
-    positive_scores = np.take_along_axis(scores, queries.candidates[chosen][:, :RELATED], axis=1)  # (Q, 5)
+    positive_scores = np.take_along_axis(scores, queries.candidates[query_rows][:, :POSITIVES], axis=1)  # (Q, 5)
     pairs = zip(scores, positive_scores, strict=True)
     ranks = np.array([np.searchsorted(np.sort(-row), -positives, "right") for row, positives in pairs])
     ranks = np.where(positive_scores > 0, ranks, np.inf)  # 1-based
     gains = np.where(ranks <= NDCG_DEPTH, 1 / np.log2(ranks + 1), 0).sum(1)
-    ideal = (1 / np.log2(np.arange(RELATED) + 2)).sum()
+    ideal = (1 / np.log2(np.arange(POSITIVES) + 2)).sum()
     return {
         NDCG: round(100 * float((gains / ideal).mean()), 2),
         RECALL: round(100 * float((ranks <= RECALL_DEPTH).mean()), 2),
     }
 
 
-def _scores(ranker: LatentRanker, own: Tensor, texts: Padded, device: torch.device) -> Tensor:
+def _score_all(ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, device: torch.device) -> Tensor:
     """Return scores (Q, N) of texts for query vectors (Q, latent)."""
-    scores = own.new_empty(len(own), len(texts.lengths))
-    for rows in batches(texts.lengths.numpy(), ENCODING_BATCH_SIZE):
-        scores[:, torch.from_numpy(rows).to(device)] = own @ ranker.represent_many(*texts.take(rows, device)).t()
+    scores = query_vectors.new_empty(len(query_vectors), len(texts.lengths))
+    for rows in batch_by_length(texts.lengths.numpy(), ENCODING_BATCH_SIZE):
+        scores[:, torch.from_numpy(rows).to(device)] = query_vectors @ ranker.encode_batch(*texts.batch(rows, device)).t()
     return scores
 
 
 @torch.inference_mode()
-def sparsity(ranker: LatentRanker, queries: Queries, chosen: np.ndarray, device: torch.device) -> dict[str, float]:
+def latent_sparsity(
+    ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: torch.device
+) -> dict[str, float]:
     """Return the percentage of zeros in latent vectors of queries and candidates (Entezari 2020, eq. 3.19)."""
     percentages = {}
     for name, texts, rows in (
-        ("sparsity of queries", queries.queries, chosen),
-        ("sparsity of documents", queries.premises, np.unique(queries.candidates[chosen])),
+        ("sparsity of queries", queries.queries, query_rows),
+        ("sparsity of documents", queries.premises, np.unique(queries.candidates[query_rows])),
     ):
-        row_batches = np.split(rows, range(ranker.batch, len(rows), ranker.batch))
-        with evaluating(ranker):
-            zeros = [(ranker.represent_many(*texts.take(batch, device)) == 0).float().mean(1) for batch in row_batches]
+        row_batches = np.split(rows, range(ranker.cpu_batch_size, len(rows), ranker.cpu_batch_size))
+        with evaluation_mode(ranker):
+            zeros = [(ranker.encode_batch(*texts.batch(batch, device)) == 0).float().mean(1) for batch in row_batches]
         percentages[name] = round(100 * float(torch.cat(zeros).mean()), 2)
     return percentages

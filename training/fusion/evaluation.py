@@ -13,63 +13,63 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.fusion.linear import Linear
-from submission.rankings import DEPTH, cut, ranked
+from submission.fusion.linear import LinearFusion
+from submission.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.systems.catalogue import MEMBERS, SYSTEMS
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.execution import Execution
-from submission.systems.learned_fusion import PAIR, LearnedFusion
-from training.evaluation.evaluate import HEADLINES, evaluate, judged_topics
-from training.evaluation.folds import folds
-from training.experiment import Experiment, run
-from training.fusion.labels import Fitting, Model
-from training.fusion.learners import Weights, lambdamart, ranknet, ridge
-from training.fusion.recipe import RIDGE, Fit, LambdaMART, Recipe
+from submission.systems.learned_fusion import PAIR_COLUMNS, LearnedFusionStage
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run, topics_with_relevant
+from training.evaluation.folds import assign_folds
+from training.experiment import Experiment, run_experiment
+from training.fusion.labels import LabelledPool, Learner
+from training.fusion.learners import RidgeModel, fit_lambdamart, fit_ranknet, fit_ridge
+from training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTSettings
 
 log = logging.getLogger(__name__)
 
 REPETITIONS = 10  # repeated cross-validation with new folds and unjudged samples
-JUDGED_ALONE = "fitted to judged documents alone"
+JUDGED_ONLY = "fitted to judged documents alone"
 
 
 class Variant(NamedTuple):
     """A feature subset and learner, cross-validated once."""
 
     features: tuple[str, ...]
-    draw: int = 0  # seed offset of folds and unjudged samples; 0: the fusion's own
-    model: str = RIDGE
+    repetition: int = 0  # seed offset of folds and unjudged samples; 0: the fusion's own
+    learner: str = RIDGE
 
 
-class Trial:
+class FusionEvaluation:
     """Features of the pools and cross-validated results of fusions fitted to them."""
 
-    def __init__(self, name: str, recipe: Recipe, judged: Mapping[str, pd.DataFrame], execution: Execution) -> None:
+    def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         """Load or compute the features."""
-        self.name, self.recipe, self.judged, self.execution = name, recipe, judged, execution
-        self.stage = LearnedFusion(
-            tuple((member, MEMBERS[member]) for member in sorted({*recipe.members, *recipe.tried})), name
+        self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
+        self.stage = LearnedFusionStage(
+            tuple((member, FUSION_CANDIDATES[member]) for member in sorted({*recipe.members, *recipe.candidates})), name
         )
-        self.made_with = self.stage.made_with(execution.checkpoints)
-        first = next(iter(judged.values()))
-        self.topics = judged_topics(first).tolist()
+        self.fingerprints = self.stage.get_member_checkpoints(execution.checkpoints)
+        first = next(iter(qrels.values()))
+        self.topics = topics_with_relevant(first).tolist()
         self.folds = self._folds(seed=0)
-        features, self.table = self._features(self._unfitted([*recipe.features, *recipe.tried]))
+        features, self.table = self._load_or_compute_features(self._zero_weights([*recipe.feature_names, *recipe.candidates]))
 
-        hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in judged.values()]
-        self.key = features, msgspec.json.encode(recipe, order="sorted"), hashes  # inputs of a variant's results
+        hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in qrels.values()]
+        self.cache_key = features, msgspec.json.encode(recipe, order="sorted"), hashes  # inputs of a variant's results
 
     @property
-    def ridge(self) -> partial[Weights]:
+    def ridge_learner(self) -> partial[RidgeModel]:
         """Learner of the checkpoint's model."""
-        return partial(ridge, alpha=self.recipe.fit.alpha)
+        return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
-    def fitting(self, features: Collection[str], fit: Fit) -> Fitting:
+    def labelled_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
         """Label the pool of a feature subset's members."""
-        pool = self.stage.pool(self.execution, self._unfitted(features))
-        table = pool.merge(self.table[[*PAIR, *features]], on=PAIR)
-        return Fitting(table, list(self.judged.values()), fit)
+        pool = self.stage.pool(self.execution, self._zero_weights(features))
+        table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
+        return LabelledPool(table, list(self.qrels.values()), fit)
 
-    def cross_validated(self, variant: Variant, unjudged: int | None = None) -> pd.DataFrame:
+    def cross_validated_scores(self, variant: Variant, unjudged: int | None = None) -> pd.DataFrame:
         """Return cross-validated scores `qid docno score` of a variant.
 
         Args:
@@ -77,20 +77,22 @@ class Trial:
             unjudged: Unjudged documents per topic labelled 0; None: the recipe's setting.
         """
         settings = self.recipe.fit
-        unjudged = settings.unjudged if unjudged is None else unjudged
-        fit = msgspec.structs.replace(settings, seed=settings.seed + variant.draw, unjudged=unjudged)
-        return self.fitting(variant.features, fit).cross_validated(self._model(variant.model), self._folds(variant.draw))
+        unjudged = settings.unjudged_per_topic if unjudged is None else unjudged
+        fit = msgspec.structs.replace(settings, seed=settings.seed + variant.repetition, unjudged=unjudged)
+        return self.labelled_pool(variant.features, fit).cross_validated_scores(
+            self._learner(variant.learner), self._folds(variant.repetition)
+        )
 
-    def runs(self) -> dict[str, pd.DataFrame]:
+    def compared_runs(self) -> dict[str, pd.DataFrame]:
         """Return the compared runs: the fusion, the fusion fitted to judged documents only, and the baselines."""
         fusions = {
-            self.name: self.ranked(self.cross_validated(self.own)),
-            JUDGED_ALONE: self.ranked(self.cross_validated(self.own, unjudged=0)),
+            self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
+            JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged=0)),
         }
-        baselines = {name: self.execution.lists(SYSTEMS[name].stage) for name in self.recipe.baselines}
-        return fusions | {name: cut(ranking, DEPTH) for name, ranking in baselines.items()}
+        baselines = {name: self.execution.get_ranking(SYSTEMS[name].stage) for name in self.recipe.baselines}
+        return fusions | {name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()}
 
-    def variants(self) -> dict[str, dict[str, pd.DataFrame]]:
+    def evaluate_variants(self) -> dict[str, dict[str, pd.DataFrame]]:
         """Evaluate all variants per topic (HEADLINES only); results are cached.
 
         Returns:
@@ -98,92 +100,102 @@ class Trial:
             (the same, mean over REPETITIONS); `tried` (the fusion, and with each candidate member); `models` (all learners,
             ridge first).
         """
-        features, draws = self.recipe.features, range(1, REPETITIONS + 1)
-        leave_one_out = {feature: self._with(name for name in features if name != feature) for feature in features}
-        ablations = {self.name: self.own}
-        ablations |= {name: variant for name, variant in leave_one_out.items() if self._proposes(variant.features)}
+        features, draws = self.recipe.feature_names, range(1, REPETITIONS + 1)
+        leave_one_out = {feature: self._variant(name for name in features if name != feature) for feature in features}
+        ablations = {self.name: self.full_variant}
+        ablations |= {name: variant for name, variant in leave_one_out.items() if self._has_candidate_source(variant.features)}
         tables = {
             "ablation": {name: [variant] for name, variant in ablations.items()},
-            "repeated": {name: [variant._replace(draw=draw) for draw in draws] for name, variant in ablations.items()},
-            "tried": {self.name: [self.own], **{name: [self._with([*features, name])] for name in self.recipe.tried}},
-            "models": {name: [self.own._replace(model=name)] for name in (RIDGE, *self.recipe.compared)},
+            "repeated": {name: [variant._replace(repetition=draw) for draw in draws] for name, variant in ablations.items()},
+            "tried": {
+                self.name: [self.full_variant],
+                **{name: [self._variant([*features, name])] for name in self.recipe.candidates},
+            },
+            "models": {name: [self.full_variant._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
         }
         variants = dict.fromkeys(variant for rows in tables.values() for group in rows.values() for variant in group)
-        results = run(Variants(self), list(variants), self.execution.work.directory)
-        frames = {variant: pd.DataFrame(values, self.topics, list(HEADLINES)) for variant, values in results.items()}
+        results = run_experiment(VariantExperiment(self), list(variants), self.execution.working_directory.directory)
+        frames = {variant: pd.DataFrame(values, self.topics, list(HEADLINE_MEASURES)) for variant, values in results.items()}
         return {
             table: {name: pd.concat([frames[item] for item in group]).groupby(level=0).mean() for name, group in rows.items()}
             for table, rows in tables.items()
         }
 
-    def ranked(self, scores: pd.DataFrame) -> pd.DataFrame:
+    def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
         """Convert scores `qid docno score` to a ranking cut at run depth."""
-        return cut(ranked(scores, self.execution.topics), DEPTH)
+        return truncate_rankings(rank_by_score(scores, self.execution.topics), DEFAULT_DEPTH)
 
-    def measured(self, scores: pd.DataFrame) -> pd.DataFrame:
+    def evaluate_scores(self, scores: pd.DataFrame) -> pd.DataFrame:
         """Evaluate scores `qid docno score` per topic with the first qrels."""
-        return evaluate(self.ranked(scores), next(iter(self.judged.values())))
+        return evaluate_run(self.to_ranking(scores), next(iter(self.qrels.values())))
 
-    def values(self, runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
+    def evaluate_runs(self, compared_runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
         """Evaluate runs per topic with all qrels."""
         return {
-            label: {name: evaluate(ranking, qrels) for name, ranking in runs.items()} for label, qrels in self.judged.items()
+            label: {name: evaluate_run(ranking, qrels) for name, ranking in compared_runs.items()}
+            for label, qrels in self.qrels.items()
         }
 
     @property
-    def own(self) -> Variant:
+    def full_variant(self) -> Variant:
         """The fusion with all its features."""
-        return self._with(self.recipe.features)
+        return self._variant(self.recipe.feature_names)
 
-    def _with(self, features: Iterable[str]) -> Variant:
+    def _variant(self, features: Iterable[str]) -> Variant:
         return Variant(tuple(features))
 
-    def _proposes(self, features: Collection[str]) -> bool:
+    def _has_candidate_source(self, features: Collection[str]) -> bool:
         """Return whether any of the features contributes candidates."""
         return any(self.recipe.members.get(name) for name in features)
 
-    def _model(self, name: str) -> Model:
-        settings, seed = self.recipe.compared.get(name), self.recipe.fit.seed
+    def _learner(self, name: str) -> Learner:
+        settings, seed = self.recipe.comparison.get(name), self.recipe.fit.seed
         if settings is None:
-            return self.ridge
-        if isinstance(settings, LambdaMART):
-            return partial(lambdamart, settings=settings, seed=seed)
-        return partial(ranknet, settings=settings, seed=seed)
+            return self.ridge_learner
+        if isinstance(settings, LambdaMARTSettings):
+            return partial(fit_lambdamart, settings=settings, seed=seed)
+        return partial(fit_ranknet, settings=settings, seed=seed)
 
     def _folds(self, seed: int) -> dict[str, int]:
-        return dict(zip(self.topics, folds(len(self.topics), seed).tolist(), strict=True))
+        return dict(zip(self.topics, assign_folds(len(self.topics), seed).tolist(), strict=True))
 
-    def _unfitted(self, features: Collection[str]) -> Linear:
-        return self.recipe.model(self.made_with, dict.fromkeys(features, 0.0), 0.0)
+    def _zero_weights(self, features: Collection[str]) -> LinearFusion:
+        return self.recipe.build_model(self.fingerprints, dict.fromkeys(features, 0.0), 0.0)
 
-    def _features(self, model: Linear) -> tuple[str, pd.DataFrame]:
+    def _load_or_compute_features(self, model: LinearFusion) -> tuple[str, pd.DataFrame]:
         """Load or compute the feature table `qid docno FEATURE...`; return its cache key and the table."""
         pairs = self.stage.pool(self.execution, model)
-        key_parts = [model.fingerprint, code_fingerprint(__name__), *map(self.execution.key, self.stage.made_of())]
+        key_parts = [
+            model.fingerprint,
+            code_fingerprint(__name__),
+            *map(self.execution.compute_cache_key, self.stage.made_of()),
+        ]
         key = sha256("\n".join(key_parts).encode()).hexdigest()
-        cache = self.execution.work.place(f"features-{self.name}", key)
+        cache = self.execution.working_directory.open_store(f"features-{self.name}", key)
         names = list(model.weights)
-        values = cache.array("features.npy", lambda: self.stage.features(self.execution, model, pairs)[names].to_numpy(float))
+        values = cache.load_or_build_array(
+            "features.npy", lambda: self.stage.features(self.execution, model, pairs)[names].to_numpy(float)
+        )
         log.info("Pooled %d pairs of %d topics, %d features", len(pairs), pairs["qid"].nunique(), len(names))
         return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
 
 
 @dataclass(frozen=True)
-class Variants(Experiment[Variant, np.ndarray]):
+class VariantExperiment(Experiment[Variant, np.ndarray]):
     """Experiment over variants; a result has shape (topics, HEADLINES), by the first qrels."""
 
-    unit, result = "variants", np.ndarray
-    trial: Trial
+    unit, result_type = "variants", np.ndarray
+    trial: FusionEvaluation
 
     @property
     def name(self) -> str:
         """Name of the cache directory."""
         return f"fusion-{self.trial.name}"
 
-    def key(self, variant: Variant) -> object:
+    def cache_key(self, variant: Variant) -> object:
         """Return the cache key of a variant."""
-        return self.trial.key, variant
+        return self.trial.cache_key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:
         """Cross-validate and evaluate a variant."""
-        return self.trial.measured(self.trial.cross_validated(variant))[list(HEADLINES)].to_numpy()
+        return self.trial.evaluate_scores(self.trial.cross_validated_scores(variant))[list(HEADLINE_MEASURES)].to_numpy()

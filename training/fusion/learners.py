@@ -12,56 +12,56 @@ from torch import nn
 from torch.nn import functional
 
 from submission.errors import TrainingError
-from training.fusion.labels import Labelled
-from training.fusion.recipe import LambdaMART, RankNet
+from training.fusion.labels import TrainingSet
+from training.fusion.recipe import LambdaMARTSettings, RankNetSettings
 
 if TYPE_CHECKING:
     import lightgbm
 
 
 @dataclass(frozen=True)
-class Weights:
+class RidgeModel:
     """A fitted ridge regression, the model of a fusion's checkpoint."""
 
     intercept: float
-    of: dict[str, float]  # by feature name
+    coefficients: dict[str, float]  # by feature name
 
-    def scores(self, features: np.ndarray) -> np.ndarray:
+    def score(self, features: np.ndarray) -> np.ndarray:
         """Score standardised features (N, F)."""
         # No matrix product: it may round equal rows differently.
-        return np.asarray(self.intercept + (features * np.array(list(self.of.values()))).sum(axis=1))
+        return np.asarray(self.intercept + (features * np.array(list(self.coefficients.values()))).sum(axis=1))
 
 
 @dataclass(frozen=True)
-class Layers:
+class RankNetModel:
     """A fitted RankNet."""
 
-    layers: nn.Module
+    network: nn.Module
 
     @torch.inference_mode()
-    def scores(self, features: np.ndarray) -> np.ndarray:
+    def score(self, features: np.ndarray) -> np.ndarray:
         """Score standardised features (N, F)."""
-        return np.asarray(self.layers(torch.from_numpy(features)).squeeze(1))
+        return np.asarray(self.network(torch.from_numpy(features)).squeeze(1))
 
 
 @dataclass(frozen=True)
-class Trees:
+class LambdaMARTModel:
     """A fitted LambdaMART model."""
 
     booster: lightgbm.Booster
 
-    def scores(self, features: np.ndarray) -> np.ndarray:
+    def score(self, features: np.ndarray) -> np.ndarray:
         """Score standardised features (N, F)."""
         return np.asarray(self.booster.predict(features, num_threads=1))
 
 
-def ridge(labelled: Labelled, alpha: float) -> Weights:
+def fit_ridge(labelled: TrainingSet, alpha: float) -> RidgeModel:
     """Fit ridge regression (Hoerl and Kennard 1970)."""
     model = Ridge(alpha, solver="cholesky").fit(labelled.features, labelled.labels)
-    return Weights(float(model.intercept_), dict(zip(labelled.names, model.coef_.tolist(), strict=True)))
+    return RidgeModel(float(model.intercept_), dict(zip(labelled.feature_names, model.coef_.tolist(), strict=True)))
 
 
-def ranknet(labelled: Labelled, settings: RankNet, seed: int) -> Layers:
+def fit_ranknet(labelled: TrainingSet, settings: RankNetSettings, seed: int) -> RankNetModel:
     """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
 
     P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3); the loss is the mean negative log-likelihood over all pairs with
@@ -77,25 +77,25 @@ def ranknet(labelled: Labelled, settings: RankNet, seed: int) -> Layers:
         raise TrainingError("no topic has two documents with different labels. Do the qrels match the input?")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layers = _layers(labelled.features.shape[1], settings.hidden)
+        layers = _build_network(labelled.features.shape[1], settings.hidden_units)
     features = torch.from_numpy(labelled.features)
-    optimiser = torch.optim.Adam(layers.parameters(), settings.learning_rate, weight_decay=settings.decay)
+    optimiser = torch.optim.Adam(layers.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
     for _ in range(settings.steps):
         optimiser.zero_grad()
         scores = layers(features).squeeze(1)
         loss = -functional.logsigmoid(scores[better] - scores[worse]).mean()
         loss.backward()  # type: ignore[no-untyped-call]  # torch: untyped
         optimiser.step()
-    return Layers(layers)
+    return RankNetModel(layers)
 
 
-def _layers(features: int, hidden: int) -> nn.Module:
+def _build_network(features: int, hidden: int) -> nn.Module:
     """Build RankNet in double precision; without hidden units, a weighted sum."""
     output_layer = nn.Linear(hidden or features, 1, bias=False)  # a bias cancels in score differences
     return (nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), output_layer) if hidden else output_layer).double()
 
 
-def lambdamart(labelled: Labelled, settings: LambdaMART, seed: int) -> Trees:
+def fit_lambdamart(labelled: TrainingSet, settings: LambdaMARTSettings, seed: int) -> LambdaMARTModel:
     """Fit LambdaMART, gradient-boosted trees that optimise nDCG (Burges 2010); the gain of label l is 2^l - 1."""
     import lightgbm  # needs libgomp
 
@@ -106,7 +106,7 @@ def lambdamart(labelled: Labelled, settings: LambdaMART, seed: int) -> Trees:
         "objective": "lambdarank",
         "label_gain": (np.exp2(values) - 1).tolist(),
         "num_leaves": settings.leaves,
-        "min_data_in_leaf": settings.least,
+        "min_data_in_leaf": settings.min_leaf_documents,
         "learning_rate": settings.learning_rate,
         "seed": seed,
         "deterministic": True,
@@ -115,4 +115,4 @@ def lambdamart(labelled: Labelled, settings: LambdaMART, seed: int) -> Trees:
         "verbosity": -1,
     }
     documents = lightgbm.Dataset(labelled.features[order], grades[order], group=sizes)
-    return Trees(lightgbm.train(parameters, documents, settings.trees))
+    return LambdaMARTModel(lightgbm.train(parameters, documents, settings.trees))

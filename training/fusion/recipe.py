@@ -11,78 +11,82 @@ import msgspec
 from msgspec import Meta
 
 from submission import __version__
-from submission.errors import UsageError, nearest, short
-from submission.fusion.linear import LARGE, LENGTH, Length, Linear, Member
-from submission.rankings import DEEPEST
-from submission.systems.catalogue import MEMBERS, SYSTEMS
+from submission.errors import UsageError, abbreviate, suggest
+from submission.fusion.linear import LENGTH_FEATURE, UPPER_BOUND, LengthFeature, LinearFusion, LinearMember
+from submission.rankings import MAX_DEPTH
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.fusion import MadeWith
 from training.paths import FUSIONS
 
-Above0 = Annotated[float, Meta(gt=0, lt=LARGE)]
-Number = Annotated[int, Meta(ge=1, le=10_000)]
-DIGITS = 6  # further digits differ between machines and library versions
+PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
+PositiveInt = Annotated[int, Meta(ge=1, le=10_000)]
+WEIGHT_DIGITS = 6  # further digits differ between machines and library versions
 RIDGE = "ridge"  # the checkpoint's model
 
 
-class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the ridge regression and its labels."""
 
-    alpha: Above0 = 1.0  # ridge penalty
-    unjudged: Annotated[int, Meta(ge=0)] = 20  # unjudged pool documents per topic, sampled and labelled 0
-    share: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if given
+    alpha: PositiveFloat = 1.0  # ridge penalty
+    unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20  # unjudged pool documents per topic, sampled and labelled 0
+    second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if given
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
 
-class LambdaMART(msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True):
+class LambdaMARTSettings(msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True):
     """Settings of LambdaMART."""
 
-    trees: Number = 100
+    trees: PositiveInt = 100
     leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # maximum leaves per tree
-    least: Number = 20  # minimum documents per leaf
-    learning_rate: Above0 = 0.05
+    min_leaf_documents: PositiveInt = 20  # minimum documents per leaf
+    learning_rate: PositiveFloat = 0.05
 
 
-class RankNet(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
+class RankNetSettings(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
     """Settings of RankNet."""
 
-    hidden: Annotated[int, Meta(ge=0, le=1000)] = 8  # hidden units; 0: linear model
-    steps: Number = 300  # full-batch Adam steps
-    learning_rate: Above0 = 0.01
-    decay: Annotated[float, Meta(ge=0, lt=LARGE)] = 0.001  # L2 penalty of Adam
+    hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # hidden units; 0: linear model
+    steps: PositiveInt = 300  # full-batch Adam steps
+    learning_rate: PositiveFloat = 0.01
+    weight_decay: Annotated[float, Meta(ge=0, lt=UPPER_BOUND)] = 0.001  # L2 penalty of Adam
 
 
-class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The recipe of a learned fusion."""
 
-    members: dict[str, Annotated[int, Meta(ge=0, le=DEEPEST)]]  # member: pool depth per topic
+    members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # member: pool depth per topic
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # baseline systems
-    tried: tuple[str, ...] = ()  # candidate members: evaluated one at a time, scoring only
-    length: Above0 | None = None  # cap of the log-length feature; None: no such feature
-    fit: Fit = Fit()
-    compared: dict[str, LambdaMART | RankNet] = {}  # further learners, on the same folds
+    candidates: tuple[str, ...] = ()  # candidate members: evaluated one at a time, scoring only
+    max_log_length: PositiveFloat | None = None  # cap of the log-length feature; None: no such feature
+    fit: FitSettings = FitSettings()
+    comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # further learners, on the same folds
 
-    def model(self, made_with: MadeWith, weights: Mapping[str, float], intercept: float) -> Linear:
+    def build_model(self, fingerprints: MadeWith, weights: Mapping[str, float], intercept: float) -> LinearFusion:
         """Build the model from weights, features sorted by name; features without a weight are omitted.
 
         Raises:
             ValueError: If no remaining member contributes candidates.
         """
-        rounded = {name: round(float(weight), DIGITS) for name, weight in weights.items()}
+        rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
-            Member(name, dict(made_with[name]), pool_depth, rounded[name])
-            for name, pool_depth in sorted((dict.fromkeys(self.tried, 0) | self.members).items())
+            LinearMember(name, dict(fingerprints[name]), pool_depth, rounded[name])
+            for name, pool_depth in sorted((dict.fromkeys(self.candidates, 0) | self.members).items())
             if name in rounded
         )
-        length = Length(self.length, rounded[LENGTH]) if self.length and LENGTH in rounded else None
-        return Linear(__version__, round(float(intercept), DIGITS), members, length)
+        length = (
+            LengthFeature(self.max_log_length, rounded[LENGTH_FEATURE])
+            if self.max_log_length and LENGTH_FEATURE in rounded
+            else None
+        )
+        return LinearFusion(__version__, round(float(intercept), WEIGHT_DIGITS), members, length)
 
     @property
-    def features(self) -> list[str]:
+    def feature_names(self) -> list[str]:
         """Sorted feature names."""
-        return sorted(self.members) + [LENGTH] * (self.length is not None)
+        return sorted(self.members) + [LENGTH_FEATURE] * (self.max_log_length is not None)
 
 
-def read_recipe(name: str) -> Recipe:
+def read_recipe(name: str) -> FusionRecipe:
     """Load a recipe by its name in training/configs/fusions or from a .toml file.
 
     Raises:
@@ -90,21 +94,21 @@ def read_recipe(name: str) -> Recipe:
     """
     file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
     try:
-        recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Recipe)
-        recipe.model({name: {} for name in recipe.members}, dict.fromkeys(recipe.features, 0.0), 0.0)
-        if RIDGE in recipe.compared:
+        recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)
+        recipe.build_model({name: {} for name in recipe.members}, dict.fromkeys(recipe.feature_names, 0.0), 0.0)
+        if RIDGE in recipe.comparison:
             raise ValueError(f"compared.{RIDGE}: this name is reserved for the checkpoint's model; choose another name")
-        if len({*recipe.members, *recipe.tried}) < len(recipe.members) + len(recipe.tried):
-            raise ValueError(f"tried {', '.join(recipe.tried)}: names must be unique and differ from the members")
+        if len({*recipe.members, *recipe.candidates}) < len(recipe.members) + len(recipe.candidates):
+            raise ValueError(f"tried {', '.join(recipe.candidates)}: names must be unique and differ from the members")
     except FileNotFoundError:
         available = (path.stem for path in FUSIONS.glob("*.toml"))
-        raise UsageError(f"unknown fusion '{short(name)}'; {nearest(name, available)}") from None
+        raise UsageError(f"unknown fusion '{abbreviate(name)}'; {suggest(name, available)}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: not a valid fusion recipe ({error}); see training/configs/fusions for examples") from None
     for kind, valid, names in (
-        ("member", set(MEMBERS), [*recipe.members, *recipe.tried]),
+        ("member", set(FUSION_CANDIDATES), [*recipe.members, *recipe.candidates]),
         ("baseline", set(SYSTEMS), [*recipe.baselines]),
     ):
         for unknown in (name for name in names if name not in valid):
-            raise UsageError(f"{file}: unknown {kind} '{short(unknown)}'; {nearest(unknown, valid)}")
+            raise UsageError(f"{file}: unknown {kind} '{abbreviate(unknown)}'; {suggest(unknown, valid)}")
     return recipe

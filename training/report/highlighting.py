@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from submission.models.enricher import Word
+from submission.models.enricher import TokenAnnotation
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.explanation import Piece
-from submission.systems.lexical import Lexical
-from submission.text.index_terms import Terms
+from submission.systems.lexical import LexicalStage
+from submission.text.index_terms import TermAnalyser
 
-LEVELS = 9
+SHADE_LEVELS = 9
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedDocument:
     """A document's indexed text, segmented into claims, premises and other text."""
 
     system: str
     docno: str
-    pieces: list[Piece]
+    segments: list[Piece]
 
 
 class Span(NamedTuple):
@@ -36,41 +36,49 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shaded:
+class ShadedDocument:
     """A document's spans without and with enrichment."""
 
     system: str
     docno: str
-    before: list[Span]
-    after: list[Span]
+    original: list[Span]
+    enriched: list[Span]
 
 
-def marked(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Marked:
+def mark_components(
+    system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str
+) -> MarkedDocument:
     """Segment a document by the enrichment's claims and premises."""
     fields = stage.opened(execution.checkpoints).index.fields
-    return Marked(system, docno, enrichment.marked(execution, fields, execution.documents.texts({docno})))
+    return MarkedDocument(
+        system, docno, enrichment.get_component_spans(execution, fields, execution.documents.read_texts({docno}))
+    )
 
 
-def shaded(system: str, stage: Lexical, enrichment: Enrichment, execution: Execution, docno: str) -> Shaded:
+def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str) -> ShadedDocument:
     """Shade a document's words by index term frequency, without and with enrichment."""
     settings = stage.opened(execution.checkpoints).index
-    passages = enrichment.read(execution, settings.fields, execution.documents.texts({docno}))
-    terms = Terms(settings.stemmer)
-    frequencies = enrichment.opened(execution.checkpoints).enricher.frequencies([words for _, words in passages])
-    original = Counter(chain.from_iterable(terms.of(text[word.start : word.end]) for text, words in passages for word in words))
+    passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
+    terms = TermAnalyser(settings.stemmer)
+    frequencies = enrichment.opened(execution.checkpoints).enricher.compute_term_frequencies([words for _, words in passages])
+    original = Counter(
+        chain.from_iterable(terms.analyse(text[word.start : word.end]) for text, words in passages for word in words)
+    )
     enriched: Counter[str] = Counter()
     for token, frequency in frequencies.items():
-        enriched.update(dict.fromkeys(terms.of(token), frequency))
-    return Shaded(system, docno, _spans(passages, original, terms), _spans(passages, enriched, terms))
+        enriched.update(dict.fromkeys(terms.analyse(token), frequency))
+    return ShadedDocument(system, docno, _spans(passages, original, terms), _spans(passages, enriched, terms))
 
 
-def _spans(passages: Sequence[tuple[str, Sequence[Word]]], counts: Counter[str], terms_of: Terms) -> list[Span]:
+def _spans(
+    passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], tokenise_terms: TermAnalyser
+) -> list[Span]:
     max_frequency, spans = max(counts.values(), default=1), []
     for text, words in passages:
         end = 0
         for word in words:
-            frequency = sum(counts[term] for term in terms_of.of(text[word.start : word.end]))
-            level = min(LEVELS, -(-LEVELS * frequency // max_frequency))
+            frequency = sum(counts[term] for term in tokenise_terms.analyse(text[word.start : word.end]))
+            level = min(SHADE_LEVELS, -(-SHADE_LEVELS * frequency // max_frequency))
             spans.append(Span(text[end : word.start], 0, 0))
             spans.append(Span(text[word.start : word.end], frequency, level))
             end = word.end

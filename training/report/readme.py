@@ -9,22 +9,22 @@ from typing import Any
 import pandas as pd
 
 from submission.errors import InputError
-from submission.paths import CHECKPOINTS, ROOT
-from submission.storage.atomic_files import write_whole
+from submission.paths import CHECKPOINT_DIR, PROJECT_DIR
+from submission.storage.atomic_files import write_atomic
 from submission.storage.checkpoint_directory import METRICS
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.execution import walk
-from training.evaluation.evaluate import HEADLINES
-from training.evaluation.similarity import system as system_of
-from training.evaluation.tables import JUDGED
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import iter_components
+from training.evaluation.evaluate import HEADLINE_MEASURES
+from training.evaluation.similarity import system_name as system_of
+from training.evaluation.tables import ALL_TOPICS
 from training.formatting import CROSS_VALIDATED
 from training.paths import MEASURED
 
 CROSS_VALIDATED_RUN = f"{PRIMARY_SYSTEM} (cross-validated)"
-MEASURES_SHOWN = (*HEADLINES, "nDCG@10 all", "MAP all", "judged@5")
-BEST = 8  # systems in the main README
-PLACES = {  # file of each generated section
+TABLE_MEASURES = (*HEADLINE_MEASURES, "nDCG@10 all", "MAP all", "judged@5")
+N_BEST = 8  # systems in the main README
+SECTION_FILES = {  # file of each generated section
     "best": "README.md",
     "commands": "submission/README.md",
     "systems": "submission/systems/README.md",
@@ -32,7 +32,7 @@ PLACES = {  # file of each generated section
 }
 
 
-def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, root: Path = ROOT) -> None:
+def update_readmes(means_csv: Path = MEASURED, checkpoints: Path = CHECKPOINT_DIR, root: Path = PROJECT_DIR) -> None:
     """Update all generated sections of the READMEs below `root`.
 
     Raises:
@@ -40,57 +40,57 @@ def update(measured: Path = MEASURED, checkpoints: Path = CHECKPOINTS, root: Pat
         OutputError: If a README cannot be written.
     """
     contents = {
-        "best": best_table(measured, checkpoints),
-        "commands": commands(checkpoints),
-        "systems": systems(),
-        "results": results_table(measured, checkpoints),
+        "best": best_table(means_csv, checkpoints),
+        "commands": tira_commands(checkpoints),
+        "systems": systems_table(),
+        "results": results_table(means_csv, checkpoints),
     }
     for name, content in contents.items():
-        write_section(root / PLACES[name], name, content)
+        replace_section(root / SECTION_FILES[name], name, content)
 
 
-def write_section(readme: Path, name: str, content: str) -> None:
+def replace_section(readme: Path, name: str, content: str) -> None:
     """Replace the text between a section's markers."""
     text, begin, end = readme.read_text(encoding="utf-8"), f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise InputError(f"{readme}: expected each of the markers {begin} and {end} exactly once")
     before, rest = text.split(begin)
-    write_whole(readme, f"{before}{begin}\n\n{content}\n{end}{rest.split(end)[1]}")
+    write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{rest.split(end)[1]}")
 
 
-def commands(checkpoints: Path) -> str:
+def tira_commands(checkpoints: Path) -> str:
     """List TIRA's command of every system with checkpoints."""
-    available = [name for name, system in SYSTEMS.items() if not system.missing(Checkpoints(checkpoints))]
+    available = [name for name, system in SYSTEMS.items() if not system.find_missing_checkpoints(CheckpointStore(checkpoints))]
     lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in available]
     return "\n".join(["```", *lines, "```"]) + "\n"
 
 
-def systems() -> str:
+def systems_table() -> str:
     """Format the systems as a Markdown table."""
     lines = ["| system | description | checkpoints |", "|---|---|---|"]
     for system in SYSTEMS.values():
-        checkpoints = dict.fromkeys(part.checkpoint for part in walk(system.stage) if part.checkpoint)
-        lines.append(f"| {system.name} | {system.about} | {', '.join(checkpoints)} |")
+        checkpoints = dict.fromkeys(part.checkpoint for part in iter_components(system.stage) if part.checkpoint)
+        lines.append(f"| {system.name} | {system.description} | {', '.join(checkpoints)} |")
     return "\n".join(lines) + "\n"
 
 
 def best_table(measured: Path, checkpoints: Path) -> str:
     """Format the best systems by Touché's nDCG@5 as a Markdown table, with cross-validated means if available."""
-    means = _means(measured)
+    means = _load_means(measured)
     rows: list[tuple[list[float], str, str]] = []
     for run, values in means.iterrows():
         name = PRIMARY_SYSTEM if run == CROSS_VALIDATED_RUN else system_of(str(run))
-        scores = [float(values["mean", measure]) for measure in HEADLINES]
-        interval = f" ({values['low', HEADLINES[0]]:.2f}–{values['high', HEADLINES[0]]:.2f})"  # noqa: RUF001 a range
-        tuned = _metrics(checkpoints, name).get(CROSS_VALIDATED, {})
-        if all(measure in tuned for measure in HEADLINES):
-            scores, interval = [tuned[measure] for measure in HEADLINES], ""
+        scores = [float(values["mean", measure]) for measure in HEADLINE_MEASURES]
+        interval = f" ({values['low', HEADLINE_MEASURES[0]]:.2f}–{values['high', HEADLINE_MEASURES[0]]:.2f})"  # noqa: RUF001 a range
+        tuned = _load_metrics(checkpoints, name).get(CROSS_VALIDATED, {})
+        if all(measure in tuned for measure in HEADLINE_MEASURES):
+            scores, interval = [tuned[measure] for measure in HEADLINE_MEASURES], ""
         if name != PRIMARY_SYSTEM or run == CROSS_VALIDATED_RUN:
             rows.append((scores, name, interval))
-    lines = [f"| system | description | {' | '.join(HEADLINES)} |", "|---" * (2 + len(HEADLINES)) + "|"]
-    for scores, name, interval in sorted(rows, reverse=True)[:BEST]:
+    lines = [f"| system | description | {' | '.join(HEADLINE_MEASURES)} |", "|---" * (2 + len(HEADLINE_MEASURES)) + "|"]
+    for scores, name, interval in sorted(rows, reverse=True)[:N_BEST]:
         touche_ndcg, *remaining = (f"{score:.3f}" for score in scores)
-        lines.append(f"| {name} | {SYSTEMS[name].about} | {touche_ndcg}{interval} | {' | '.join(remaining)} |")
+        lines.append(f"| {name} | {SYSTEMS[name].description} | {touche_ndcg}{interval} | {' | '.join(remaining)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -99,8 +99,8 @@ REMARKS = {"gru": "query-independent ranking"}
 
 def results_table(measured: Path, checkpoints: Path) -> str:
     """Format the means of all systems as a Markdown table, best first."""
-    means = _means(measured)
-    first, *remaining = MEASURES_SHOWN
+    means = _load_means(measured)
+    first, *remaining = TABLE_MEASURES
     header = ["system", "validation MAP@20", first, "topics", *remaining]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for run, values in means.iterrows():
@@ -109,24 +109,24 @@ def results_table(measured: Path, checkpoints: Path) -> str:
         cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['topics', first]:.0f}"]
         cells += [f"{values['mean', measure]:.3f}" for measure in remaining]
         remark = f" ({REMARKS[name]})" if name in REMARKS else ""
-        lines.append(f"| {name}{remark} | {_validation(checkpoints, name)} | {' | '.join(cells)} |")
+        lines.append(f"| {name}{remark} | {_validation_map(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _means(measured: Path) -> pd.DataFrame:
+def _load_means(measured: Path) -> pd.DataFrame:
     """Load means with intervals, one row per run, best first; raise InputError if they are missing or malformed."""
     try:
-        rows = pd.concat([pd.read_csv(measured), *_cross_validated(measured.parent)])
-        rows = rows[rows["over"] == JUDGED]
+        rows = pd.concat([pd.read_csv(measured), *_load_cross_validated(measured.parent)])
+        rows = rows[rows["over"] == ALL_TOPICS]
         means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high", "topics"])
-        return means.sort_values(("mean", MEASURES_SHOWN[0]), ascending=False)
+        return means.sort_values(("mean", TABLE_MEASURES[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{measured}: cannot read means ({error}); create them with `python -m training evaluate -o`"
         ) from None
 
 
-def _cross_validated(directory: Path) -> list[pd.DataFrame]:
+def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:
     """Load the primary system's cross-validated means, if available."""
     file = directory / f"{PRIMARY_SYSTEM}.csv"
     if not file.exists():
@@ -136,12 +136,12 @@ def _cross_validated(directory: Path) -> list[pd.DataFrame]:
     return [means.assign(run=CROSS_VALIDATED_RUN)]
 
 
-def _validation(checkpoints: Path, name: str) -> str:
-    value = _metrics(checkpoints, name).get("validation", {}).get("MAP@20")
+def _validation_map(checkpoints: Path, name: str) -> str:
+    value = _load_metrics(checkpoints, name).get("validation", {}).get("MAP@20")
     return "" if value is None else f"{value:.1f}"
 
 
-def _metrics(checkpoints: Path, name: str) -> dict[str, Any]:
+def _load_metrics(checkpoints: Path, name: str) -> dict[str, Any]:
     """Load a checkpoint's metrics; empty if missing."""
     checkpoint = SYSTEMS[name].stage.checkpoint if name in SYSTEMS else None
     file = checkpoints / (checkpoint or name) / METRICS

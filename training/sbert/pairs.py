@@ -11,38 +11,38 @@ import numpy as np
 import pandas as pd
 
 from submission.retrieval.lexical import BM25
-from submission.retrieval.term_index import Settings
-from submission.storage.artifact_store import Kept
-from submission.text.normalisation import drop_urls
-from submission.text.tokenisers import PieceTokeniser
+from submission.retrieval.term_index import IndexSettings
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.normalisation import remove_urls
+from submission.text.tokenisers import WordPieceTokeniser
 from training.data.distant_supervision import answers
 from training.data.work_directory import table_rows
 
 
-def arguments(work: Path, split: str, tokeniser: PieceTokeniser) -> pd.DataFrame:
+def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
     """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`.
 
     Raises:
         InputError: If `prepare pairs` has not been run.
     """
-    table = pd.DataFrame(table_rows(work / f"{split}.pieces.parquet", None))
-    truncated = {text: tokeniser.cut(drop_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()}
+    table = pd.DataFrame(table_rows(work_dir / f"{split}.pieces.parquet", None))
+    truncated = {text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()}
     return table.assign(conclusion=table["conclusion"].map(truncated))
 
 
-def gold(train: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Sample at most `number` arguments and pair each conclusion with its premise (label 1) and a negative premise (label 0).
+def gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Sample at most `n` arguments and pair each conclusion with its premise (label 1) and a negative premise (label 0).
 
     Returns:
         Pairs `first second label`, the positives first.
     """
-    selected = train.iloc[thinned(np.arange(len(train)), number, rng)]
+    selected = train.iloc[thinned(np.arange(len(train)), n, rng)]
     negatives = train.set_index("docno")["premise"].loc[[docnos[0] for docnos in selected["unrelated_docnos"]]]
     positives = pd.DataFrame({"first": selected["conclusion"], "second": selected["premise"], "label": 1.0})
     return pd.concat([positives, positives.assign(second=negatives.to_numpy(), label=0.0)], ignore_index=True)
 
 
-def sampled(train: pd.DataFrame, labelled: pd.DataFrame, k: int, kept: Kept) -> pd.DataFrame:
+def unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
     """Pair each conclusion with its top `k` BM25 premises of other conclusions, excluding labelled pairs.
 
     Distant supervision has no label for these pairs `first second`.
@@ -51,11 +51,11 @@ def sampled(train: pd.DataFrame, labelled: pd.DataFrame, k: int, kept: Kept) -> 
         train: Training arguments from `arguments`.
         labelled: Labelled pairs `first second`.
         k: Maximum premises per conclusion.
-        kept: Cache of these arguments; stores the premise index.
+        cache: Cache of these arguments; stores the premise index.
     """
     rows = [
         (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])
-        for group, hits in answers(train, Settings(fields="premise"), BM25(), k, kept)
+        for group, hits in answers(train, IndexSettings(fields="premise"), BM25(), k, cache)
         for row in hits
     ]
     pairs = pd.DataFrame(rows, columns=["first", "second"]).drop_duplicates(ignore_index=True)

@@ -25,84 +25,84 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss, MultipleNegativesRankingLoss
 from transformers import PrinterCallback, TrainerCallback
 
-from training.fitting.frozen_layer_cache import FrozenLayers
-from training.sbert.networks import Model, Training, built, restore, trained
+from training.fitting.frozen_layer_cache import FrozenLayerCache
+from training.sbert.networks import Network, TrainingConfig, build_network, load_trainable_state, trainable_state
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
-POSITIVE = 0.5  # pairs at or above are the positives of `multiple_negatives`
+POSITIVE_THRESHOLD = 0.5  # pairs at or above are the positives of `multiple_negatives`
 WEIGHTS = "model.safetensors"
-STATE = (WEIGHTS, "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")  # files of an interrupted run
-TOGETHER = 64  # batches are drawn from length-sorted buckets of this many batches
+STATE_FILES = (WEIGHTS, "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")  # files of an interrupted run
+BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this many batches
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """A training run without its seed."""
 
     encoder: Path  # local directory in Hugging Face format
-    training: Training
+    training: TrainingConfig
     pairs: pd.DataFrame  # first second label
     device: torch.device
-    lowest: FrozenLayers | None = None  # shared by bi-encoders
+    frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
-    def start(self, seed: int) -> Model:
+    def initial_network(self, seed: int) -> Network:
         """Build the initial network."""
-        return built(self.encoder, self.training, seed, self.device, self.lowest)
+        return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
     @property
     def steps(self) -> int:
         """Number of optimiser steps of the full run."""
-        return self.training.epochs * -(-len(self._dataset()) // self.training.batch)
+        return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
-    def part(self, seed: int, steps: int, scratch: Path, state: dict[str, Path]) -> Model:
+    def train_steps(self, seed: int, steps: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
         """Train the first steps of the full run; return the network and move the state files.
 
         Args:
             seed: Seed of head, data order and dropout.
             steps: Number of steps.
-            scratch: Temporary directory; created and removed.
-            state: Destination of each file of STATE.
+            scratch_dir: Temporary directory; created and removed.
+            state_files: Destination of each file of STATE.
         """
-        model = self.start(seed)
-        trainer = self._trainer(model, seed, scratch)
-        trainer.add_callback(_Stop(steps))
-        _train(trainer)
-        for name, path in state.items():
-            (scratch / f"checkpoint-{steps}" / name).replace(path)
-        shutil.rmtree(scratch)
+        model = self.initial_network(seed)
+        trainer = self._build_trainer(model, seed, scratch_dir)
+        trainer.add_callback(_StopAfter(steps))
+        _run_trainer(trainer)
+        for name, path in state_files.items():
+            (scratch_dir / f"checkpoint-{steps}" / name).replace(path)
+        shutil.rmtree(scratch_dir)
         return model
 
-    def whole(self, seed: int, scratch: Path) -> Model:
+    def train(self, seed: int, scratch_dir: Path) -> Network:
         """Train the full run; nothing is written to the scratch directory."""
-        model = self.start(seed)
-        _train(self._trainer(model, seed, scratch))
+        model = self.initial_network(seed)
+        _run_trainer(self._build_trainer(model, seed, scratch_dir))
         return model
 
-    def rest(self, seed: int, state: Path, scratch: Path) -> Model:
+    def resume(self, seed: int, state_files: Path, scratch_dir: Path) -> Network:
         """Resume a run from a state directory and train it to the end."""
-        model = self.start(seed)
-        _train(self._trainer(model, seed, scratch), resume_from_checkpoint=str(state))
+        model = self.initial_network(seed)
+        _run_trainer(self._build_trainer(model, seed, scratch_dir), resume_from_checkpoint=str(state_files))
         return model
 
     def _dataset(self) -> Dataset:
         pairs = self.pairs[["first", "second", "label"]]
         if self.training.loss == "multiple_negatives":
-            pairs = pairs.loc[pairs["label"] >= POSITIVE, ["first", "second"]]
-        if self.training.both_orders:
+            pairs = pairs.loc[pairs["label"] >= POSITIVE_THRESHOLD, ["first", "second"]]
+        if self.training.swap_pairs:
             swapped = pairs.rename(columns={"first": "second", "second": "first"})
             pairs = pd.concat([pairs, swapped[pairs.columns]])
         return Dataset.from_pandas(pairs, preserve_index=False)
 
-    def _trainer(self, model: Model, seed: int, scratch: Path) -> Any:
+    def _build_trainer(self, model: Network, seed: int, scratch_dir: Path) -> Any:
         """Build a silent trainer that saves only on request."""
         uses_in_batch_negatives = self.training.loss == "multiple_negatives"  # a duplicate would be a false negative
         kwargs: dict[str, Any] = {
-            "output_dir": str(scratch),
+            "output_dir": str(scratch_dir),
             "num_train_epochs": self.training.epochs,
-            "per_device_train_batch_size": self.training.batch,
+            "per_device_train_batch_size": self.training.batch_size,
             "learning_rate": self.training.learning_rate,
-            "warmup_steps": self.training.warm_up,
-            "batch_sampler": BatchSamplers.NO_DUPLICATES if uses_in_batch_negatives else ByLength,
+            "warmup_steps": self.training.warmup_ratio,
+            "batch_sampler": BatchSamplers.NO_DUPLICATES if uses_in_batch_negatives else LengthBucketSampler,
             "bf16": self.training.bfloat16,
             "seed": seed,
             "use_cpu": self.device.type == "cpu",
@@ -124,13 +124,13 @@ class Run:
         return trainer
 
 
-def _train(trainer: Any, **kwargs: Any) -> None:
+def _run_trainer(trainer: Any, **kwargs: Any) -> None:
     """Train and restore float32 inference."""
     trainer.train(**kwargs)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
 
-class ByLength(DefaultBatchSampler):
+class LengthBucketSampler(DefaultBatchSampler):
     """Batch sampler that groups pairs of similar length; random batches would be half padding."""
 
     def __init__(self, dataset: Dataset, *args: Any, **kwargs: Any) -> None:
@@ -144,15 +144,15 @@ class ByLength(DefaultBatchSampler):
         rng = np.random.default_rng([self.seed, self.epoch])
         order = rng.permutation(len(self._lengths))
         batches: list[list[int]] = []
-        for start in range(0, len(order), TOGETHER * self.batch_size):
-            group = order[start : start + TOGETHER * self.batch_size]
+        for start in range(0, len(order), BATCHES_PER_BUCKET * self.batch_size):
+            group = order[start : start + BATCHES_PER_BUCKET * self.batch_size]
             bucket = group[self._lengths[group].argsort(kind="stable")].tolist()
             batches += [bucket[first : first + self.batch_size] for first in range(0, len(bucket), self.batch_size)]
         for index in rng.permutation(len(batches)):
             yield batches[index]
 
 
-class _Stop(TrainerCallback):
+class _StopAfter(TrainerCallback):
     """Callback that saves and stops training after a number of steps."""
 
     def __init__(self, step: int) -> None:
@@ -163,7 +163,7 @@ class _Stop(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
 
-class _Lean(BaseTrainer):
+class _MinimalTrainer(BaseTrainer):
     """Trainer that saves trainable weights only and writes no model card (the library's card queries the Hub)."""
 
     model: Any
@@ -174,15 +174,15 @@ class _Lean(BaseTrainer):
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         checkpoint_dir = Path(str(output_dir))
         checkpoint_dir.mkdir(parents=True, exist_ok=True)
-        (checkpoint_dir / WEIGHTS).write_bytes(trained(self.model))
+        (checkpoint_dir / WEIGHTS).write_bytes(trainable_state(self.model))
 
     def _load_from_checkpoint(self, checkpoint: str) -> None:  # type: ignore[override]  # the library's signature
-        restore(self.model, (Path(checkpoint) / WEIGHTS).read_bytes())
+        load_trainable_state(self.model, (Path(checkpoint) / WEIGHTS).read_bytes())
 
 
-class _CrossEncoderTrainer(_Lean, CrossEncoderTrainer):
+class _CrossEncoderTrainer(_MinimalTrainer, CrossEncoderTrainer):
     """Trainer of cross-encoders (teachers)."""
 
 
-class _BiEncoderTrainer(_Lean, SentenceTransformerTrainer):
+class _BiEncoderTrainer(_MinimalTrainer, SentenceTransformerTrainer):
     """Trainer of bi-encoders (students)."""

@@ -12,28 +12,28 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 from sentence_transformers.util import cos_sim
 
-from submission.text.tokenisers import PieceTokeniser
-from training.data.pair_tables import Queries, load_validation
-from training.fitting.validation import validate
-from training.sbert.networks import Model, scores
+from submission.text.tokenisers import WordPieceTokeniser
+from training.data.pair_tables import ValidationQueries, load_validation_queries
+from training.fitting.validation import validate_candidates
+from training.sbert.networks import Network, score_pairs
 
-AT_ONCE = 8  # premises per batch; small batches fit the CPU cache
-MEASURES = {
+BATCH_SIZE = 8  # premises per batch; small batches fit the CPU cache
+LIBRARY_METRICS = {
     "recall@100": ("recall@k", 100),
     "MRR@10": ("mrr@k", 10),
     "nDCG@10": ("ndcg@k", 10),
 }  # result name: (sentence-transformers' metric, cut-off)
 
 
-class Dev:
+class ConclusionValidator:
     """Validation conclusions with their five relevant premises each."""
 
-    def __init__(self, train: pd.DataFrame, validation: pd.DataFrame, work: Path, tokeniser: PieceTokeniser) -> None:
+    def __init__(self, train: pd.DataFrame, validation: pd.DataFrame, work: Path, tokeniser: WordPieceTokeniser) -> None:
         """Build the validator from the training and validation arguments of a working directory (see `arguments`)."""
         self._conclusions = validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
         relevant_docnos = validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
         self._premises = validation["premise"].to_numpy()
-        self._queries = load_validation(work, "pieces", tokeniser)
+        self._queries = load_validation_queries(work, "pieces", tokeniser)
         collection = pd.concat([train, validation])
         self._collection = dict(zip(collection["docno"], collection["premise"], strict=True))
         self._evaluator = InformationRetrievalEvaluator(
@@ -41,25 +41,25 @@ class Dev:
             self._collection,
             dict(zip(map(str, range(len(relevant_docnos))), relevant_docnos, strict=True)),
             mrr_at_k=[10], ndcg_at_k=[10], accuracy_at_k=[1], precision_recall_at_k=[100], map_at_k=[100],
-            batch_size=AT_ONCE, write_csv=False, score_functions={"cosine": cos_sim},
+            batch_size=BATCH_SIZE, write_csv=False, score_functions={"cosine": cos_sim},
         )  # fmt: skip
 
-    def found(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
+    def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
         """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises, which `bfloat16` encodes in half precision."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
-            vectors = model.encode(texts, batch_size=AT_ONCE, convert_to_tensor=True, show_progress_bar=False)
+            vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)
         values: Any = self._evaluator.compute_all_metrics(model, corpus_embeddings=vectors.float())["cosine"]
-        return {name: 100 * float(values[measure][k]) for name, (measure, k) in MEASURES.items()}
+        return {name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()}
 
-    def validated(self, model: Model, bfloat16: bool) -> float:
+    def map_at_20(self, model: Network, bfloat16: bool) -> float:
         """Return MAP@20 (percent) over each conclusion's 105 candidates."""
 
-        def score(queries: Queries, rows: np.ndarray) -> np.ndarray:
+        def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
             candidates = queries.candidates[rows]
             first = np.repeat(np.array(self._conclusions, dtype=object)[rows], candidates.shape[1])
             pairs = pd.DataFrame({"first": first, "second": self._premises[candidates.ravel()]})
             with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
-                return scores(model, pairs).reshape(candidates.shape)
+                return score_pairs(model, pairs).reshape(candidates.shape)
 
-        return validate(self._queries, np.arange(len(self._conclusions)), score)[0]["MAP@20"]
+        return validate_candidates(self._queries, np.arange(len(self._conclusions)), score)[0]["MAP@20"]

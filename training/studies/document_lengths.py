@@ -12,10 +12,10 @@ from submission.retrieval.fields import Fields, texts_of
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 
-PLAIN = "args.me"
+ORIGINAL = "args.me"
 COLUMNS = ["max", "min", "mean", "median", "deviation"]
-THESIS = {  # by our corresponding tagger; all of args.me, premises only, fastText and dependency vectors
-    PLAIN: (16_751, 1, 317, 140, 406),
+THESIS_LENGTHS = {  # by our corresponding tagger; all of args.me, premises only, fastText and dependency vectors
+    ORIGINAL: (16_751, 1, 317, 140, 406),
     "targer_essays": (10_393, 0, 173, 71, 237),
     "targer_essays_fasttext": (15_154, 0, 219, 94, 294),
     "targer_webd": (15_252, 0, 30, 0, 77),
@@ -24,7 +24,7 @@ THESIS = {  # by our corresponding tagger; all of args.me, premises only, fastTe
 }
 
 
-def lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
+def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
     """Build the table of document lengths; completed indexes are reused.
 
     Args:
@@ -40,23 +40,23 @@ def lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
         InputError, OutputError: the collection cannot be read or cached.
     """
     # Load all checkpoints first, so that a bad one fails at once.
-    tagger_fields = {name: Enrichment(name).opened(execution.checkpoints).enricher.fields for name in taggers}
-    texts = texts_of(execution.documents.texts(execution.documents.collection), "conclusion premise")
-    rows = [_row(PLAIN, [len(text.split()) for text in texts])]
-    rows += [_row(name, _reduced(name, fields, execution)) for name, fields in tagger_fields.items()]
+    tagger_fields = {name: Enrichment(name).opened(execution.checkpoints).enricher.input_fields for name in taggers}
+    texts = texts_of(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
+    rows = [_row(ORIGINAL, [len(text.split()) for text in texts])]
+    rows += [_row(name, _reduced_lengths(name, fields, execution)) for name, fields in tagger_fields.items()]
     return pd.DataFrame(rows)
 
 
-def _reduced(name: str, fields: Fields, execution: Execution) -> list[int]:
+def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[int]:
     """Count the remaining words of each document."""
-    collection = execution.documents.collection
-    enriched = Enrichment(name).collection(execution, fields, collection)
-    batches = (enriched.between(start, start + TOGETHER) for start in range(0, len(collection), TOGETHER))
+    collection = execution.documents.searchable_docnos
+    enriched = Enrichment(name).enrich_collection(execution, fields, collection)
+    batches = (enriched.get_word_frequencies(start, start + TOGETHER) for start in range(0, len(collection), TOGETHER))
     return [sum(frequencies.values()) for batch in batches for frequencies in batch]
 
 
 def _row(name: str, sizes: Sequence[int]) -> dict[str, object]:
     values = np.array(sizes)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
-    thesis = dict(zip((f"thesis {column}" for column in COLUMNS), THESIS.get(name, ()), strict=False))
+    thesis = dict(zip((f"thesis {column}" for column in COLUMNS), THESIS_LENGTHS.get(name, ()), strict=False))
     return {"corpus": name, **dict(zip(COLUMNS, figures, strict=True)), "empty": 100 * (values == 0).mean(), **thesis}

@@ -9,21 +9,33 @@ import msgspec
 import pandas as pd
 
 from submission.errors import UsageError
-from submission.retrieval.term_index import Settings
+from submission.retrieval.term_index import IndexSettings
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
-from training.evaluation.evaluate import BPREF, HEADLINES
-from training.evaluation.significance import against_baseline, holm, intervals
-from training.tuning.grid import COLUMNS, Grid, cross_validated, deciding, judgments, read_grid, values_of
+from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
+from training.evaluation.significance import bootstrap_intervals, holm_correction, test_against_baseline
+from training.tuning.grid import (
+    STORED_MEASURES,
+    Grid,
+    cross_validate,
+    evaluate_grid,
+    load_grid,
+    load_judged_topics,
+    selection_columns,
+)
 
 PLAIN = "plain"  # no enrichment
-INDEX = Settings(stemmer="porter")  # shared, so that only the enrichment differs
-MODELS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
-MEASURES = (*HEADLINES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
+INDEX_SETTINGS = IndexSettings(stemmer="porter")  # shared, so that only the enrichment differs
+MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
+MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
 
 
-def compare(
-    enrichments: Sequence[str], models: Sequence[str], qrels_files: Mapping[str, Path], execution: Execution, measure: str
+def compare_enrichments(
+    enrichments: Sequence[str],
+    models: Sequence[str],
+    qrels_files: Mapping[str, Path],
+    execution: Execution,
+    selection_measure: str,
 ) -> pd.DataFrame:
     """Tune every retrieval model on every enrichment and on unenriched documents, using the same grid; results are cached.
 
@@ -32,7 +44,7 @@ def compare(
         models: Grid names or files; their index settings are ignored.
         qrels_files: Qrels files by name. One file: five folds over its topics; several: one fold per file.
         execution: Execution on the judged input.
-        measure: Measure whose mean selects a grid point.
+        selection_measure: Measure whose mean selects a grid point.
 
     Returns:
         One row per enrichment, model and measure: `mean low high` over topics, each topic scored at the grid point selected on
@@ -48,30 +60,35 @@ def compare(
     """
     # Load all checkpoints first: fail before hours of tuning.
     loaded = {name: Enrichment(name).opened(execution.checkpoints) for name in enrichments}
-    judged = judgments(qrels_files, execution)
+    judged = load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
-    fields = {name: enrichment.enricher.fields for name, enrichment in loaded.items()}
-    field_controls = {f"{PLAIN} {field}": field for field in fields.values() if field != INDEX.fields}
-    for enrichment, indexed in ({PLAIN: INDEX.fields} | field_controls | fields).items():
-        index = msgspec.structs.replace(INDEX, fields=indexed)
+    fields = {name: enrichment.enricher.input_fields for name, enrichment in loaded.items()}
+    field_controls = {f"{PLAIN} {field}": field for field in fields.values() if field != INDEX_SETTINGS.fields}
+    for enrichment, indexed in ({PLAIN: INDEX_SETTINGS.fields} | field_controls | fields).items():
+        index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed)
         for model in models:
-            cell, grid = (enrichment, Path(model).stem), _grid(model, index, enrichment if enrichment in loaded else None)
-            values = values_of("-".join(cell), grid, judged, execution)
-            _, held_out = cross_validated(values, judged.fold_of, deciding(measure))
-            values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(COLUMNS))
-    rows = [_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
-    return corrected(pd.DataFrame(rows), enrichments)
+            cell, grid = (
+                (enrichment, Path(model).stem),
+                _grid_with_index(model, index, enrichment if enrichment in loaded else None),
+            )
+            values = evaluate_grid("-".join(cell), grid, judged, execution)
+            _, held_out = cross_validate(values, judged.fold_of, selection_columns(selection_measure))
+            values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(STORED_MEASURES))
+    rows = [_result_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
+    return add_holm_correction(pd.DataFrame(rows), enrichments)
 
 
-def corrected(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
+def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
     """Add Holm-corrected p values per measure over the enrichment rows; leave the other rows empty."""
     tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
-    columns = {f"{test} (Holm)": tested[test].transform(lambda p: holm(p.to_numpy())) for test in ("t", "randomisation")}
+    columns = {
+        f"{test} (Holm)": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in ("t", "randomisation")
+    }
     return table.assign(**columns)
 
 
-def _grid(model: str, index: Settings, enrichment: str | None) -> Grid:
-    grid = read_grid(model)
+def _grid_with_index(model: str, index: IndexSettings, enrichment: str | None) -> Grid:
+    grid = load_grid(model)
     if any(axis.startswith("index.") for axis in grid.axes):
         raise UsageError(
             f"{model}: the grid varies index settings, which must be identical for all enrichments; "
@@ -80,12 +97,18 @@ def _grid(model: str, index: Settings, enrichment: str | None) -> Grid:
     return Grid(grid.axes, [msgspec.structs.replace(point, index=index, enrichment=enrichment) for point in grid.points])
 
 
-def _row(name: str, model: str, measure: str, found: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
-    enriched, unenriched = found[name, model][[measure]], found[PLAIN, model][[measure]]
-    mean = intervals(enriched).loc[measure].to_dict()
-    row: dict[Hashable, object] = {"enrichment": name, "model": model, "measure": measure} | mean
+def _result_row(
+    name: str, model: str, selection_measure: str, values: dict[tuple[str, str], pd.DataFrame]
+) -> dict[Hashable, object]:
+    enriched, unenriched = values[name, model][[selection_measure]], values[PLAIN, model][[selection_measure]]
+    mean = bootstrap_intervals(enriched).loc[selection_measure].to_dict()
+    row: dict[Hashable, object] = {"enrichment": name, "model": model, "measure": selection_measure} | mean
     if name == PLAIN:
         return row
-    difference = intervals(enriched - unenriched).rename(columns={"mean": "difference", "low": "least", "high": "most"})
-    tests = against_baseline({PLAIN: unenriched[measure], name: enriched[measure]}, PLAIN)[["t", "randomisation"]]
-    return row | difference.loc[measure].to_dict() | tests.loc[name].to_dict()
+    difference = bootstrap_intervals(enriched - unenriched).rename(
+        columns={"mean": "difference", "low": "least", "high": "most"}
+    )
+    tests = test_against_baseline({PLAIN: unenriched[selection_measure], name: enriched[selection_measure]}, PLAIN)[
+        ["t", "randomisation"]
+    ]
+    return row | difference.loc[selection_measure].to_dict() | tests.loc[name].to_dict()

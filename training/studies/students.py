@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from training.experiment import run
+from training.experiment import run_experiment
 from training.fitting.recipe import Recipe
 from training.sbert.networks import Loss
-from training.sbert.students import BOTH, GOLD, SILVER, TEACHER, UNTRAINED, Network, Pairs, Students
+from training.sbert.students import BOTH, GOLD, SILVER, TEACHER, UNTRAINED, PairSettings, StudentExperiment, Variant
 
 LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
-NETWORKS = (UNTRAINED, TEACHER, *(Network(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in LOSSES))
+NETWORKS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in LOSSES))
 
 
-def evaluate_students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.device) -> pd.DataFrame:
+def evaluate_students(work: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> pd.DataFrame:
     """Train and evaluate all networks; results are cached.
 
     Args:
@@ -33,11 +33,11 @@ def evaluate_students(work: Path, recipe: Recipe, pairs: Pairs, device: torch.de
         CheckpointError: If an encoder is missing.
         OutputError: If a file cannot be written.
     """
-    results = run(Students(work, recipe, pairs, device), NETWORKS, work)
+    results = run_experiment(StudentExperiment(work, recipe, pairs, device), NETWORKS, work)
     return pd.DataFrame(
         {
-            "loss": network.loss or "", "pairs": network.pairs, "trained on": result.trained_on,
-            "MAP@20": result.map, **result.found, "seconds": result.seconds,
+            "loss": network.loss or "", "pairs": network.pairs, "trained on": result.n_pairs,
+            "MAP@20": result.map_at_20, **result.retrieval, "seconds": result.seconds,
         }
         for network, result in results.items()
     )  # fmt: skip

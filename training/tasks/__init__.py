@@ -9,38 +9,38 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from submission.errors import UsageError, nearest
+from submission.errors import UsageError, suggest
 from submission.models.bert import BERTNetwork
 from submission.models.bert_config import QUERY_LENGTH
 from submission.models.enricher import Enricher
-from submission.registry import class_in, names_in
-from submission.text.tokenisers import Lengths
-from training.fitting.hyperparameters import PretrainedEncoder
-from training.fitting.recipe import Recipe, Settings, TaskSpec
+from submission.registry import load_class, module_names
+from submission.text.tokenisers import MaxLengths
+from training.fitting.hyperparameters import EncoderSettings
+from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
 from training.paths import RECIPES
 
-DEFAULT = "pairs"  # for recipes without a task table
-GIVEN = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # Config fields set from data, vocabulary or encoder
+DEFAULT_TASK = "pairs"  # for recipes without a task table
+DERIVED_FIELDS = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # Config fields set from data, vocabulary or encoder
 
 
-def names() -> list[str]:
+def task_names() -> list[str]:
     """Return the names of all tasks, sorted."""
-    return names_in(__path__)
+    return module_names(__path__)
 
 
-def task_of(recipe: Collection[str]) -> type[TaskSpec]:
+def find_task_spec(recipe: Collection[str]) -> type[TaskSpec]:
     """Find the task of a recipe, or of a recipe in a provenance, by its keys.
 
     Raises:
         ValueError: the recipe has two task tables.
     """
-    tables = [name for name in names() if name in recipe]
+    tables = [name for name in task_names() if name in recipe]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove the others")
-    return class_in(__name__, tables[0] if tables else DEFAULT, TaskSpec)
+    return load_class(__name__, tables[0] if tables else DEFAULT_TASK, TaskSpec)
 
 
-def read_recipe(name: str) -> Recipe:
+def load_recipe(name: str) -> Recipe:
     """Load a recipe by its name in training/configs/recipes or by path.
 
     Raises:
@@ -50,56 +50,56 @@ def read_recipe(name: str) -> Recipe:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError:
-        raise UsageError(f"unknown recipe {name!r}; {nearest(name, (file.stem for file in RECIPES.glob('*.toml')))}") from None
+        raise UsageError(f"unknown recipe {name!r}; {suggest(name, (file.stem for file in RECIPES.glob('*.toml')))}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: malformed TOML ({error})") from None
     try:
-        spec = task_of(values)
-        table = values.pop(spec.table(), {})
-        _refuse_unknown("", values, Settings, {*names()})
-        _refuse_unknown(f"{spec.table()}.", table, spec)
-        settings = msgspec.convert(values, Settings)
-        recipe = Recipe(**msgspec.structs.asdict(settings), task=_converted(table, spec))
-        recipe.task.check(settings)
-        _check_network(recipe)
+        spec = find_task_spec(values)
+        table = values.pop(spec.table_name(), {})
+        _check_keys("", values, BaseRecipe, {*task_names()})
+        _check_keys(f"{spec.table_name()}.", table, spec)
+        settings = msgspec.convert(values, BaseRecipe)
+        recipe = Recipe(**msgspec.structs.asdict(settings), task=_convert_table(table, spec))
+        recipe.task.validate_recipe(settings)
+        _check_network_settings(recipe)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     return recipe
 
 
-def _converted(table: object, spec: type[TaskSpec]) -> TaskSpec:
+def _convert_table(table: object, spec: type[TaskSpec]) -> TaskSpec:
     """Convert a task table to its spec. Raises ValueError."""
     try:
         return msgspec.convert(table, spec)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error).replace("`$", f"`$.{spec.table()}")) from None
+        raise ValueError(str(error).replace("`$", f"`$.{spec.table_name()}")) from None
 
 
-def _refuse_unknown(place: str, values: object, kind: Any, others: Collection[str] = ()) -> None:
+def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
     """Raise ValueError with the nearest valid key if a table or nested table has an unknown key."""
     if not isinstance(values, Mapping):
-        raise ValueError(f"{place.rstrip('.')} must be a table")
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in _fields(kind)}
+        raise ValueError(f"{prefix.rstrip('.')} must be a table")
+    hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _field_names(struct)}
     for key, value in values.items():
         if key not in hints:
-            raise ValueError(f"unknown key {place}{key}; {nearest(key, {*hints, *others})}")
+            raise ValueError(f"unknown key {prefix}{key}; {suggest(key, {*hints, *extra_keys})}")
         for table in get_args(hints[key]) or (hints[key],):  # optional table
-            if _fields(table):
-                _refuse_unknown(f"{place}{key}.", value, table)
+            if _field_names(table):
+                _check_keys(f"{prefix}{key}.", value, table)
 
 
-def _fields(kind: Any) -> tuple[str, ...]:
+def _field_names(struct: Any) -> tuple[str, ...]:
     """Return the field names of a struct or dataclass, else nothing."""
-    return getattr(kind, "__struct_fields__", ()) or tuple(getattr(kind, "__dataclass_fields__", ()))
+    return getattr(struct, "__struct_fields__", ()) or tuple(getattr(struct, "__dataclass_fields__", ()))
 
 
-def _check_network(recipe: Recipe) -> None:
+def _check_network_settings(recipe: Recipe) -> None:
     """Raise ValueError if network sizes, lengths or encoder do not fit the network."""
     network_class = recipe.network_class
-    hints = {name: hint for name, hint in get_type_hints(network_class.Config).items() if name not in GIVEN}
+    hints = {name: hint for name, hint in get_type_hints(network_class.Config).items() if name not in DERIVED_FIELDS}
     for key, value in recipe.network.items():
         if key not in hints:
-            raise ValueError(f"unknown key network.{key}; {nearest(key, hints)}")
+            raise ValueError(f"unknown key network.{key}; {suggest(key, hints)}")
         try:
             msgspec.convert(value, hints[key])
         except msgspec.ValidationError as error:
@@ -112,9 +112,9 @@ def _check_network(recipe: Recipe) -> None:
         raise ValueError(
             f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH} word pieces of a query"
         )
-    if is_bert and recipe.terms:
-        raise ValueError(f"{network_class.name()} takes its vocabulary from its tokenizer; remove terms")
-    if not is_bert and recipe.encoder != PretrainedEncoder():
-        raise ValueError(f"{network_class.name()} has no pretrained encoder; remove [encoder]")
-    if issubclass(network_class, Enricher) and recipe.lengths != Lengths():
+    if is_bert and recipe.max_terms:
+        raise ValueError(f"{network_class.get_name()} takes its vocabulary from its tokenizer; remove terms")
+    if not is_bert and recipe.encoder != EncoderSettings():
+        raise ValueError(f"{network_class.get_name()} has no pretrained encoder; remove [encoder]")
+    if issubclass(network_class, Enricher) and recipe.lengths != MaxLengths():
         raise ValueError("[lengths] is for rankers; set an enricher's lengths in [network]")

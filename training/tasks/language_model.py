@@ -13,126 +13,135 @@ import torch
 from torch import Tensor
 
 from submission.errors import InputError
-from submission.inference.batching import batches
-from submission.text.surface_tokens import WrittenPassage, WrittenReader
-from submission.text.token_ids import UNKNOWN
+from submission.inference.batching import batch_by_length
+from submission.text.surface_tokens import SurfacePassage, SurfaceReader
+from submission.text.token_ids import UNKNOWN_ID
 from training.data.split import hold_out
 from training.data.word_vectors import VectorSettings
-from training.data.work_directory import made
-from training.fitting.hyperparameters import Count
-from training.fitting.initialisation import fill, made_of, vectors_of
-from training.fitting.language_model import LANGUAGE, LanguageModel
-from training.fitting.learning_curve import Curve
-from training.fitting.recipe import Recipe, Settings, TaskSpec
-from training.fitting.task import Task, diverged
-from training.fitting.trainable import Trainee
-from training.fitting.validation import evaluating
+from training.data.work_directory import read_table_record
+from training.fitting.hyperparameters import PositiveInt
+from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
+from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
+from training.fitting.learning_curve import LearningCurve
+from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
+from training.fitting.task import Task, divergence_error
+from training.fitting.trainable import TrainableNetwork
+from training.fitting.validation import evaluation_mode
 
-HELD_OUT = 100
-VALIDATING = 150
-TOGETHER = 8  # passages per validation batch: each word is compared with the whole vocabulary
+HOLD_OUT_ONE_IN = 100
+MAX_VALIDATION_PREMISES = 150
+VALIDATION_BATCH_SIZE = 8  # passages per validation batch: each word is compared with the whole vocabulary
 
 
-class Language(TaskSpec, frozen=True):
+class LanguageModelSpec(TaskSpec, frozen=True):
     """Settings of the language model. An example is a group of passages of similar length."""
 
-    curve: ClassVar = Curve(
+    curve: ClassVar = LearningCurve(
         "negative log-likelihood per word", ("ahead", "back", "both"), "both", "% of words predicted correctly", "passages"
     )
-    networks: ClassVar = ("targer",)
+    supported_networks: ClassVar = ("targer",)
     vectors: Literal["word2vec", "fasttext"] = "word2vec"
-    passages: Count = 30_000  # training passages, at most
-    together: Count = 16  # passages of similar length per example
-    sampled: Count = 1_000  # sampled-softmax negatives
+    max_passages: PositiveInt = 30_000  # training passages, at most
+    passages_per_example: PositiveInt = 16  # passages of similar length per example
+    negative_samples: PositiveInt = 1_000  # sampled-softmax negatives
 
     @property
-    def written(self) -> Literal["word2vec", "fasttext"]:
+    def surface_vectors(self) -> Literal["word2vec", "fasttext"]:
         """Return the method of the surface-token vectors."""
         return self.vectors
 
-    def network_class(self, recipe: Settings) -> type[LanguageModel]:
+    def resolve_network_class(self, recipe: BaseRecipe) -> type[LanguageModel]:
         """Return the language model's class."""
         return LanguageModel
 
-    def build(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainee[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
         """Build a language model whose output vectors start as the word vectors."""
-        vocabulary, word_table, source = vectors_of(recipe, vectors)
-        model = made_of(recipe, {"vocabulary": len(vocabulary), "tags": ()})
+        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
+        model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
         assert isinstance(model, LanguageModel)
-        fill(model, word_table)
-        model.guess_by(model.embedding.weight)
-        return Trainee(LANGUAGE, model, WrittenReader(vocabulary, model.config.longest), None, source)
+        copy_word_vectors(model, word_table)
+        model.initialise_output(model.embedding.weight)
+        return TrainableNetwork(LANGUAGE_MODEL_FORMAT, model, SurfaceReader(vocabulary, model.config.longest), None, source)
 
-    def task(self, recipe: Recipe, trainee: Trainee[Any, Any], work: Path, device: torch.device) -> LanguageModelling:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device
+    ) -> LanguageModelTask:
         """Load the passages. Raises InputError: the tables are missing."""
-        return LanguageModelling.of(self, recipe.seed, trainee, work)
+        return LanguageModelTask.of(self, recipe.seed, trainee, work)
 
 
-class LanguageModelling(Task[LanguageModel]):
+class LanguageModelTask(Task[LanguageModel]):
     """Passages for next- and previous-word prediction, and held-out passages."""
 
-    measured = "Percent of words of held-out premises predicted correctly, from the preceding and from the following words."
+    metrics_description = (
+        "Percent of words of held-out premises predicted correctly, from the preceding and from the following words."
+    )
 
     def __init__(
-        self, learned: Sequence[WrittenPassage], held: Sequence[WrittenPassage], language: Language, vocabulary: int
+        self, learned: Sequence[SurfacePassage], held: Sequence[SurfacePassage], language: LanguageModelSpec, vocabulary: int
     ) -> None:
         """Store training and validation passages and the vocabulary size. Raises InputError: no passages of either."""
         if not learned or not held:
             raise InputError(f"{len(learned)} training and {len(held)} validation passages; both must be at least 1")
-        self._learned, self._held, self._sampled = learned, held, language.sampled
-        self._groups = batches([len(passage) for passage in learned], language.together)
-        self.size, self.number = len(self._groups), len(held)
+        self._learned, self._held, self._sampled = learned, held, language.negative_samples
+        self._groups = batch_by_length([len(passage) for passage in learned], language.passages_per_example)
+        self.train_size, self.validation_size = len(self._groups), len(held)
         self._frequencies = np.zeros(vocabulary)
         for passage in learned:
-            np.add.at(self._frequencies, passage.ids, 1)
-        self._frequencies[: UNKNOWN + 1] = 0
+            np.add.at(self._frequencies, passage.token_ids, 1)
+        self._frequencies[: UNKNOWN_ID + 1] = 0
         weights = torch.from_numpy(self._frequencies**0.75)  # word2vec's sampling distribution
-        self._share = (weights / weights.sum()).float()
-        self._expected = (self._share * language.sampled).log()
+        self._sampling_distribution = (weights / weights.sum()).float()
+        self._log_expected_counts = (self._sampling_distribution * language.negative_samples).log()
 
     @classmethod
-    def of(cls, language: Language, seed: int, trainee: Trainee[LanguageModel, WrittenReader], work: Path) -> Self:
+    def of(
+        cls, language: LanguageModelSpec, seed: int, trainee: TrainableNetwork[LanguageModel, SurfaceReader], work: Path
+    ) -> Self:
         """Load the premises and split them into passages. Raises InputError: the tables are missing."""
-        record, table = made(work), VectorSettings(written=language.vectors).table
+        record, table = read_table_record(work), VectorSettings(surface_method=language.vectors).premise_table
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
-        held_out, others = hold_out(len(premises), min(VALIDATING, len(premises) // HELD_OUT), seed)
-        validation = [text for row in held_out for text in trainee.reader.passages(premises[row].as_py())]
-        training: list[WrittenPassage] = []
+        held_out, others = hold_out(len(premises), min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN), seed)
+        validation = [text for row in held_out for text in trainee.reader.split(premises[row].as_py())]
+        training: list[SurfacePassage] = []
         for row in others:
-            training += trainee.reader.passages(premises[row].as_py())
-            if len(training) >= language.passages:
+            training += trainee.reader.split(premises[row].as_py())
+            if len(training) >= language.max_passages:
                 break
-        task = cls(training[: language.passages], validation, language, trainee.network.terms())
-        task.data = "args.me arguments (Webis, CC BY 4.0), unlabelled"
-        task.decided_by, task.files = record.decided_by, {table: record.files[table].xxh3}
+        task = cls(training[: language.max_passages], validation, language, trainee.network.get_vocabulary_size())
+        task.data_description = "args.me arguments (Webis, CC BY 4.0), unlabelled"
+        task.training_data, task.file_hashes = record.inputs, {table: record.files[table].xxh3}
         return task
 
     def loss(self, network: LanguageModel, part: np.ndarray, rows: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the mean over groups and directions."""
-        device = network.word.weight.device
-        sampling_distribution, log_expected_counts = self._share.to(device), self._expected.to(device)
+        device = network.output_embedding.weight.device
+        sampling_distribution, log_expected_counts = (
+            self._sampling_distribution.to(device),
+            self._log_expected_counts.to(device),
+        )
         losses = []
         for group in part:
             sample = torch.multinomial(sampling_distribution, self._sampled, replacement=True)
-            for predicted, targets in network.guesses([self._learned[row] for row in self._groups[group]]):
+            for predicted, targets in network.predictions([self._learned[row] for row in self._groups[group]]):
                 if len(targets):
-                    losses.append(network.sampled_loss(predicted, targets, sample, log_expected_counts))
-        return torch.stack(losses).sum() / (2 * len(rows)) if losses else network.word.weight.sum() * 0
+                    losses.append(network.sampled_softmax_loss(predicted, targets, sample, log_expected_counts))
+        return torch.stack(losses).sum() / (2 * len(rows)) if losses else network.output_embedding.weight.sum() * 0
 
-    def baselines(self) -> dict[str, dict[str, float]]:
+    def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the most frequent word."""
         most_frequent = int(self._frequencies.argmax())
-        counts = Counter(word for passage in self._held for word in passage.ids if word > UNKNOWN)
+        counts = Counter(word for passage in self._held for word in passage.token_ids if word > UNKNOWN_ID)
         return {"most frequent word": {"both": _percent(counts[most_frequent], counts.total())}}
 
-    def validated(self, network: LanguageModel, step: int) -> dict[str, float]:
+    def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
         """Measure accuracy: `ahead` (next word), `back` (previous word) and `both` (their mean)."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
-            raise diverged(step, "a weight is not finite")
+            raise divergence_error(step, "a weight is not finite")
         correct, total = np.zeros(2), np.zeros(2)
-        with evaluating(network), torch.inference_mode():
-            for rows in batches([len(passage) for passage in self._held], TOGETHER):
-                for direction, (predicted, targets) in enumerate(network.guesses([self._held[row] for row in rows])):
+        with evaluation_mode(network), torch.inference_mode():
+            for rows in batch_by_length([len(passage) for passage in self._held], VALIDATION_BATCH_SIZE):
+                for direction, (predicted, targets) in enumerate(network.predictions([self._held[row] for row in rows])):
                     correct[direction] += (network.scores(predicted).argmax(1) == targets).sum().item()
                     total[direction] += len(targets)
         ahead, back = map(_percent, correct, total)

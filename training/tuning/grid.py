@@ -16,31 +16,31 @@ import pandas as pd
 
 from submission import __version__
 from submission.data.qrels import read_qrels
-from submission.errors import InputError, UsageError, nearest, short
-from submission.rankings import DEPTH, of_rows, rows_of
-from submission.rankings import Row as RankingRow
-from submission.retrieval.lexical import asked, search
-from submission.retrieval.parameters import Parameters
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, write_with_provenance
+from submission.errors import InputError, UsageError, abbreviate, suggest
+from submission.rankings import DEFAULT_DEPTH, ranking_rows, rankings_from_rows
+from submission.rankings import RankingRow as RankingRow
+from submission.retrieval.lexical import parse_query, search
+from submission.retrieval.parameters import LexicalParameters
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.storage.hashing import hashes_by_name
+from submission.storage.hashing import hash_named_files
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
-from submission.systems.lexical import index_of
-from training.cards import JUDGED, card
-from training.evaluation.evaluate import BPREF, HEADLINES, evaluate, judged_topics
-from training.evaluation.folds import few, folds
-from training.evaluation.overlap import require_overlap
-from training.evaluation.plots import grid_plot
-from training.experiment import Experiment, run
-from training.formatting import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
+from submission.systems.lexical import load_or_build_index
+from training.cards import JUDGED_CREDIT, render_card
+from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run, topics_with_relevant
+from training.evaluation.folds import assign_folds, few_topics_warning
+from training.evaluation.overlap import check_overlap
+from training.evaluation.plots import plot_grid
+from training.experiment import Experiment, run_experiment
+from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.paths import GRIDS
 
 log = logging.getLogger(__name__)
 
-MEASURES = (*HEADLINES, "MAP all")  # one of them selects the grid point
-COLUMNS = (*MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # stored per grid point and topic
-TIES = "MAP all"  # breaks ties; remaining ties go to the earlier point
+SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # one of them selects the grid point
+STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # stored per grid point and topic
+TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Grid:
     """A parameter grid; the last axis varies fastest."""
 
     axes: dict[str, list[Any]]  # by name, e.g. model.mu
-    points: list[Parameters]
+    points: list[LexicalParameters]
 
 
-def read_grid(name: str) -> Grid:
+def load_grid(name: str) -> Grid:
     """Load a grid by its name in training/configs/grids or from a .toml file.
 
     Raises:
@@ -67,23 +67,23 @@ def read_grid(name: str) -> Grid:
         ]
     except FileNotFoundError:
         raise UsageError(
-            f"unknown grid '{short(name)}'; {nearest(name, (path.stem for path in GRIDS.glob('*.toml')))}"
+            f"unknown grid '{abbreviate(name)}'; {suggest(name, (path.stem for path in GRIDS.glob('*.toml')))}"
         ) from None
     except (OSError, AttributeError, ValueError) as error:
         raise UsageError(f"{file}: not a valid grid ({error}); see training/configs/grids for examples") from None
     return Grid(axes, points)
 
 
-def _point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]) -> Parameters:
+def _point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]) -> LexicalParameters:
     settings = {
         section: {key: values.get(f"{section}.{key}", value) for key, value in table.items()}
         for section, table in tables.items()
     }
-    return msgspec.convert({"expansion": None, **settings, "enrichment": enrichment, "version": __version__}, Parameters)
+    return msgspec.convert({"expansion": None, **settings, "enrichment": enrichment, "version": __version__}, LexicalParameters)
 
 
-def tune(
-    name: str, grid: Grid, qrels_files: Mapping[str, Path], execution: Execution, output: Path, measure: str
+def tune_grid(
+    name: str, grid: Grid, qrels_files: Mapping[str, Path], execution: Execution, output: Path, selection_measure: str
 ) -> pd.DataFrame:
     """Evaluate all grid points and save the best one as a checkpoint, with the full grid as grid.csv and grid.png.
 
@@ -95,7 +95,7 @@ def tune(
         qrels_files: Qrels files by name. One file: five folds over its topics; several: one fold per file.
         execution: Execution on the judged input.
         output: Checkpoint directory.
-        measure: One of MEASURES, whose mean selects the grid point.
+        selection_measure: One of MEASURES, whose mean selects the grid point.
 
     Returns:
         The grid: one row per point with means over all topics.
@@ -104,59 +104,66 @@ def tune(
         InputError: If a file is malformed or two files judge the same document.
         OutputError: If a file cannot be written.
     """
-    judged = judgments(qrels_files, execution)
-    values = values_of(name, grid, judged, execution)[:, :, : len(MEASURES)]
-    selection_columns = deciding(measure)
-    best = best_of(values[:, :, selection_columns])
-    selected, held_out = cross_validated(values, judged.fold_of, selection_columns)
+    judged = load_judged_topics(qrels_files, execution)
+    values = evaluate_grid(name, grid, judged, execution)[:, :, : len(SELECTION_MEASURES)]
+    columns = selection_columns(selection_measure)
+    best = best_point(values[:, :, columns])
+    selected, held_out = cross_validate(values, judged.fold_of, columns)
     metrics: dict[str, Any] = {
         "topics": len(judged.topics),
         "points": len(grid.points),
-        "decided by": measure,
-        **({CROSS_VALIDATED: rounded(MEASURES, defined_mean(held_out, 0))} if selected else {}),
-        "folds": [_axes(grid, point) for point in selected],
-        CHOSEN_ON: rounded(MEASURES, defined_mean(values[best], 0)),
+        "decided by": selection_measure,
+        **({CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out, 0))} if selected else {}),
+        "folds": [_axis_values(grid, point) for point in selected],
+        IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best], 0)),
     }
-    table = pd.DataFrame([_axes(grid, point) for point in range(len(grid.points))])
-    table[list(MEASURES)] = defined_mean(values, 1)
-    provenance: dict[str, Any] = {"trained on": {"input": execution.input.hashes | judged.hashes}, "grid": grid.axes}
-    enrichment = enrichment_of(grid.points[best])
+    table = pd.DataFrame([_axis_values(grid, point) for point in range(len(grid.points))])
+    table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
+    provenance: dict[str, Any] = {"trained on": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
+    enrichment = enrichment_at(grid.points[best])
     if enrichment:
         provenance["enrichment"] = {enrichment.checkpoint: enrichment.opened(execution.checkpoints).fingerprint}
     write_with_provenance(output, _contents(name, grid, grid.points[best], table, metrics, provenance), provenance)
-    log.info("%s: %s", output, grid.points[best].formula())
-    cross_validated_mean = f"{metrics[CROSS_VALIDATED][measure]:.3f} cross-validated" if selected else "not cross-validated"
-    log.info("%s: %s, %.3f in-sample", measure, cross_validated_mean, table[measure][best])
+    log.info("%s: %s", output, grid.points[best].describe())
+    cross_validated_mean = (
+        f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected else "not cross-validated"
+    )
+    log.info("%s: %s, %.3f in-sample", selection_measure, cross_validated_mean, table[selection_measure][best])
     return table
 
 
 def _contents(
-    name: str, grid: Grid, point: Parameters, table: pd.DataFrame, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
+    name: str,
+    grid: Grid,
+    point: LexicalParameters,
+    table: pd.DataFrame,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> dict[str, bytes]:
     """Return the files of the checkpoint."""
-    readme = card(
-        "grid", name=name, formula=point.formula(), metrics=metrics, measures=MEASURES, data=JUDGED,
-        evaluations=(CROSS_VALIDATED, CHOSEN_ON), provenance=provenance,
+    readme = render_card(
+        "grid", name=name, formula=point.describe(), metrics=metrics, measures=SELECTION_MEASURES, data=JUDGED_CREDIT,
+        evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
     )  # fmt: skip
     contents = {
-        CONFIG: dump_json(msgspec.to_builtins(point)),
-        METRICS: dump_json(metrics),
+        CONFIG: encode_json(msgspec.to_builtins(point)),
+        METRICS: encode_json(metrics),
         CARD: readme.encode(),
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
     }
     if grid.axes:
-        contents["grid.png"] = grid_plot(table, list(grid.axes), metrics["decided by"])
+        contents["grid.png"] = plot_grid(table, list(grid.axes), metrics["decided by"])
     return contents
 
 
-def _axes(grid: Grid, point: int) -> dict[str, Any]:
+def _axis_values(grid: Grid, point: int) -> dict[str, Any]:
     """Return a point's value on each axis."""
     indices = np.unravel_index(point, [len(values) for values in grid.axes.values()])
     return {name: values[index] for (name, values), index in zip(grid.axes.items(), indices, strict=True)}
 
 
 @dataclass(frozen=True)
-class Judgments:
+class JudgedTopics:
     """Judged topics, each in a fold."""
 
     qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
@@ -165,7 +172,7 @@ class Judgments:
     fold_of: np.ndarray  # (topics,)
 
 
-def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
+def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
     """Load the judgments of an execution's documents and assign topics to folds: five for one file, else one per file.
 
     Raises:
@@ -178,20 +185,20 @@ def judgments(files: Mapping[str, Path], execution: Execution) -> Judgments:
         raise InputError(
             f"{[*files.values()][-1]}: judges documents that another qrels file also judges; remove the duplicates"
         )
-    topics = judged_topics(qrels).tolist()
+    topics = topics_with_relevant(qrels).tolist()
     for name, frame in judged.items():
-        require_overlap(execution.input, frame, name)
+        check_overlap(execution.input, frame, name)
     fold_of = _folds(topics, {name: set(frame["qid"]) for name, frame in judged.items()})
-    return Judgments(qrels, hashes_by_name(files), topics, fold_of)
+    return JudgedTopics(qrels, hash_named_files(files), topics, fold_of)
 
 
 @dataclass(frozen=True)
-class Points(Experiment[Parameters, np.ndarray]):
+class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
     """Experiment over grid points; a result has shape (topics, COLUMNS)."""
 
-    unit, result = "points", np.ndarray
+    unit, result_type = "points", np.ndarray
     grid: str
-    judged: Judgments
+    judged: JudgedTopics
     execution: Execution
 
     @property
@@ -199,64 +206,64 @@ class Points(Experiment[Parameters, np.ndarray]):
         """Name of the cache directory."""
         return f"tune-{self.grid}"
 
-    def key(self, point: Parameters) -> object:
+    def cache_key(self, point: LexicalParameters) -> object:
         """Return the cache key of a grid point."""
-        enrichment = enrichment_of(point)
-        enrichment_key = enrichment.decided_by(self.execution) if enrichment else []
+        enrichment = enrichment_at(point)
+        enrichment_key = enrichment.key_parts(self.execution) if enrichment else []
         input_key = self.execution.input.fingerprint
         return (
             sorted(self.judged.hashes.items()),
             input_key,
             code_fingerprint(__name__),
-            DEPTH,
+            DEFAULT_DEPTH,
             enrichment_key,
             point.fingerprint,
         )
 
-    def compute(self, point: Parameters) -> np.ndarray:
+    def compute(self, point: LexicalParameters) -> np.ndarray:
         """Retrieve with a point's parameters and evaluate the run per topic."""
-        return evaluate(run_of(point, self.execution), self.judged.qrels)[list(COLUMNS)].to_numpy()
+        return evaluate_run(rank_at_point(point, self.execution), self.judged.qrels)[list(STORED_MEASURES)].to_numpy()
 
 
-def values_of(name: str, grid: Grid, judged: Judgments, execution: Execution) -> np.ndarray:
+def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
     """Evaluate all points: (points, topics, COLUMNS). Results are cached under `name`."""
-    points = run(Points(name, judged, execution), grid.points, execution.work.directory)
+    points = run_experiment(GridExperiment(name, judged, execution), grid.points, execution.working_directory.directory)
     return np.stack(list(points.values()))
 
 
-def deciding(measure: str) -> list[int]:
+def selection_columns(selection_measure: str) -> list[int]:
     """Return the column indices of the selection measure and of the tie breaker."""
-    return [COLUMNS.index(measure), COLUMNS.index(TIES)]
+    return [STORED_MEASURES.index(selection_measure), STORED_MEASURES.index(TIE_BREAKER)]
 
 
-def cross_validated(values: np.ndarray, fold_of: np.ndarray, decisive: Sequence[int]) -> tuple[list[int], np.ndarray]:
+def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: Sequence[int]) -> tuple[list[int], np.ndarray]:
     """Select the best point per fold on the other folds and return each topic's values at its fold's point.
 
     Args:
         values: Array of shape (points, topics, columns).
         fold_of: Fold index per topic.
-        decisive: Indices of the selection columns.
+        selection_columns: Indices of the selection columns.
 
     Returns:
         Selected points and values (topics, columns); with a single fold, no points and NaN.
     """
     if len(set(fold_of.tolist())) < 2:
         return [], np.full(values.shape[1:], np.nan)
-    selected = [best_of(values[:, fold_of != fold][:, :, decisive]) for fold in range(fold_of.max() + 1)]
+    selected = [best_point(values[:, fold_of != fold][:, :, selection_columns]) for fold in range(fold_of.max() + 1)]
     return selected, values[np.array(selected)[fold_of], np.arange(len(fold_of))]
 
 
-def run_of(point: Parameters, execution: Execution) -> pd.DataFrame:
+def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
     """Rank all topics with a point's parameters."""
-    index, docnos = index_of(execution, point.index, enrichment_of(point)), execution.documents.collection
+    index, docnos = load_or_build_index(execution, point.index, enrichment_at(point)), execution.documents.searchable_docnos
     rows: list[RankingRow] = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-        hits = search(index, asked(index, text, point.model, point.expansion), point.model, DEPTH)
-        rows += rows_of(qid, (docnos[position] for position in hits.documents.tolist()), hits.scores)
-    return of_rows(rows)
+        hits = search(index, parse_query(index, text, point.model, point.expansion), point.model, DEFAULT_DEPTH)
+        rows += ranking_rows(qid, (docnos[position] for position in hits.documents.tolist()), hits.scores)
+    return rankings_from_rows(rows)
 
 
-def enrichment_of(point: Parameters) -> Enrichment | None:
+def enrichment_at(point: LexicalParameters) -> Enrichment | None:
     """Return the enrichment of a point's index, if any."""
     return None if point.enrichment is None else Enrichment(point.enrichment)
 
@@ -265,12 +272,12 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
     """Return the fold index of each topic."""
     if len(files) > 1:
         return np.array([next(fold for fold, judged in enumerate(files.values()) if topic in judged) for topic in topics])
-    if warning := few(len(topics)):
+    if warning := few_topics_warning(len(topics)):
         log.warning("%s", warning)
-    return folds(len(topics))
+    return assign_folds(len(topics))
 
 
-def best_of(values: np.ndarray) -> int:
+def best_point(values: np.ndarray) -> int:
     """Return the point with the highest mean measure in (points, topics, 2); ties by the second measure, then by order."""
-    means = defined_mean(values, 1).round(9)
+    means = nan_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

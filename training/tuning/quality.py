@@ -16,33 +16,33 @@ import pandas as pd
 
 from submission.data.qrels import read_qrels
 from submission.errors import UsageError
-from submission.inference.ranker_checkpoint import Checkpoint
-from submission.progress import progress
-from submission.rankings import DEPTH, cut
-from submission.storage.atomic_files import sha256
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, write_with_provenance
+from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.progress import track
+from submission.rankings import DEFAULT_DEPTH, truncate_rankings
+from submission.storage.atomic_files import sha256_file
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from submission.systems.quality_reranking import QualityReranking
+from submission.systems.quality_reranking import QualityRerankingStage
 from submission.text.normalisation import normalise
-from training.cards import card
-from training.data.quality import judgments, published
-from training.evaluation.evaluate import HEADLINES, evaluate
-from training.evaluation.overlap import require_overlap
-from training.evaluation.plots import grid_plot
-from training.evaluation.significance import intervals
-from training.formatting import CHOSEN_ON, CROSS_VALIDATED, defined_mean, rounded
-from training.studies.argument_quality.folds import folds
+from training.cards import render_card
+from training.data.quality import load_webis_judgments, source_hashes
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.folds import split_folds
+from training.evaluation.overlap import check_overlap
+from training.evaluation.plots import plot_grid
+from training.evaluation.significance import bootstrap_intervals
+from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.tuning import quality_grid
-from training.tuning.quality_grid import ALONE, FOLDS, GIVEN, HELD, POINTS, RAISED
+from training.tuning.quality_grid import CONSTRAINT, N_FOLDS, OBJECTIVE, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 
 log = logging.getLogger(__name__)
 
-MEASURES = (*HEADLINES, "MAP all")  # of the judged topics
-DECIDES = MEASURES.index("nDCG@5 all")
-WEBIS = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
-AXES = ["documents", "weight"]
-GIVEN_ORDER = "given order"
+SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # of the judged topics
+RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
+WEBIS_MEASURES = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
+PARAMETERS = ["documents", "weight"]
+ORIGINAL_ORDER = "given order"
 
 
 def tune_quality(system: System, qrels_file: Path, execution: Execution, output: Path) -> pd.DataFrame:
@@ -64,31 +64,31 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         OutputError: If a file cannot be written.
     """
     stage = system.stage
-    if not isinstance(stage, QualityReranking):
+    if not isinstance(stage, QualityRerankingStage):
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
-    work = execution.work.directory
-    judged = judgments(work)
+    work = execution.working_directory.directory
+    judged = load_webis_judgments(work)
     network = stage.quality.opened(execution.checkpoints)
-    assert isinstance(network, Checkpoint)
-    quality = network.scores(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
-    webis_values = quality_grid.values(judged, quality)[:, :ALONE]
+    assert isinstance(network, RankerCheckpoint)
+    quality = network.score(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
+    webis_values = quality_grid.evaluate_grid(judged, quality)[:, :QUALITY_ONLY]
     qrels = read_qrels(qrels_file, execution.documents.all_docnos())
-    require_overlap(execution.input, qrels, qrels_file.name)
-    touche_values, qids = _on_topics(stage, qrels, execution)
+    check_overlap(execution.input, qrels, qrels_file.name)
+    touche_values, qids = _evaluate_touche_topics(stage, qrels, execution)
 
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     touche_questions = np.array([normalise(texts[qid]) for qid in qids])
     webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judged.groupby("qid")])
-    best = _chosen(touche_values, webis_values)
+    best = _select_point(touche_values, webis_values)
     metrics = {
         "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
         **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
-        CHOSEN_ON: _means(touche_values[:, best], webis_values[:, best]),
+        IN_SAMPLE: _rounded_means(touche_values[:, best], webis_values[:, best]),
     }
-    table = pd.DataFrame([_axes(point) for point in range(ALONE)])
-    table[[*MEASURES, *WEBIS]] = np.hstack([defined_mean(touche_values, 0), webis_values.mean(axis=0)])
-    inputs = {qrels_file.name: sha256(qrels_file), **published(work, "webis")}
-    provenance = {"trained on": {"input": execution.input.hashes | inputs}, "quality": network.fingerprint}
+    table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
+    table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
+    inputs = {qrels_file.name: sha256_file(qrels_file), **source_hashes(work, "webis")}
+    provenance = {"trained on": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
     _save(output, system.name, best, metrics, table, provenance)
     log.info("%s: %s", output, POINTS[best].formula())
     return table
@@ -98,17 +98,17 @@ def _save(
     output: Path, system: str, best: int, metrics: dict[str, Any], table: pd.DataFrame, provenance: dict[str, Any]
 ) -> None:
     """Save the best grid point as a checkpoint, with the grid as a table and a plot."""
-    readme = card(
+    readme = render_card(
         "quality", name=output.name, system=system, formula=POINTS[best].formula(), points=len(POINTS), metrics=metrics,
-        max_loss=quality_grid.LOSS, constrained_measures=(MEASURES[DECIDES], WEBIS[HELD]),
-        evaluations=(GIVEN_ORDER, CROSS_VALIDATED, CHOSEN_ON),
+        max_loss=quality_grid.MAX_RELEVANCE_LOSS, constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
+        evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
     )  # fmt: skip
     contents = {
-        CONFIG: dump_json(msgspec.to_builtins(POINTS[best])),
-        METRICS: dump_json(metrics),
+        CONFIG: encode_json(msgspec.to_builtins(POINTS[best])),
+        METRICS: encode_json(metrics),
         CARD: readme.encode(),
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
-        "grid.png": grid_plot(table, AXES, WEBIS[RAISED]),
+        "grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE]),
     }
     write_with_provenance(output, contents, provenance)
 
@@ -119,58 +119,64 @@ def _cross_validate(
     """Return the metrics of the original order and, cross-validated over questions, of re-ranking."""
     held_out = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
     points = []
-    for fold in folds(sorted({*touche_questions, *webis_questions}), FOLDS, 0, 0):
+    for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
         test_masks = [np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)]
-        point = _chosen(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
+        point = _select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
         for measured, values, mask in zip(held_out, (touche_values, webis_values), test_masks, strict=True):
             measured[mask] = values[mask, point]
         points.append(point)
-    original = touche_values[:, GIVEN], webis_values[:, GIVEN]
+    original = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
     return {
-        GIVEN_ORDER: _means(*original),
-        CROSS_VALIDATED: _means(*held_out),
-        "gained": _gained(held_out[0] - original[0], held_out[1] - original[1]),
-        "folds": [_axes(point) for point in points],
+        ORIGINAL_ORDER: _rounded_means(*original),
+        CROSS_VALIDATED: _rounded_means(*held_out),
+        "gained": _gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
+        "folds": [_point_settings(point) for point in points],
     }
 
 
-def _on_topics(stage: QualityReranking, qrels: pd.DataFrame, execution: Execution) -> tuple[np.ndarray, list[str]]:
+def _evaluate_touche_topics(
+    stage: QualityRerankingStage, qrels: pd.DataFrame, execution: Execution
+) -> tuple[np.ndarray, list[str]]:
     """Evaluate the judged topics at all grid points: (topics, points, MEASURES), and the qids."""
-    ranking = cut(execution.lists(stage.relevance), DEPTH).reset_index(drop=True)
+    ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
     top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
     quality = pd.Series(stage.quality.scores(execution, top[["qid", "docno"]]), index=top.index)
     frames = []
-    for point in progress(POINTS, "re-ranking", "points"):
+    for point in track(POINTS, "re-ranking", "points"):
         scores = pd.Series(0.0, index=ranking.index)
         for _, rows in ranking.groupby("qid", sort=False):
-            first = rows.index[: point.documents]
-            scores[rows.index] = point.scores(rows["score"].to_numpy(), quality[first].to_numpy())
+            first = rows.index[: point.depth]
+            scores[rows.index] = point.score(rows["score"].to_numpy(), quality[first].to_numpy())
         ordered = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
         run = ordered.assign(rank=ordered.groupby("qid").cumcount() + 1)
-        frames.append(evaluate(run, qrels)[list(MEASURES)])
+        frames.append(evaluate_run(run, qrels)[list(SELECTION_MEASURES)])
     return np.stack([frame.to_numpy() for frame in frames], axis=1), frames[0].index.tolist()
 
 
-def _chosen(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
+def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
     """Select the point with the best quality that keeps relevance on both collections."""
-    touche_means, webis_means = defined_mean(touche_values, 0), webis_values.mean(axis=0)
-    return quality_grid.chosen(webis_means[:, RAISED], webis_means[:, HELD], touche_means[:, DECIDES])
+    touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
+    return quality_grid.select_point(
+        webis_means[:, OBJECTIVE], webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
+    )
 
 
-def _axes(point: int) -> dict[str, Any]:
-    return {name: getattr(POINTS[point], name) for name in AXES}
+def _point_settings(point: int) -> dict[str, Any]:
+    return dict(zip(PARAMETERS, (POINTS[point].depth, POINTS[point].weight), strict=True))
 
 
-def _means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
+def _rounded_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
     """Average and round values (topics, MEASURES) and (topics, WEBIS)."""
-    return rounded((*MEASURES, *WEBIS), np.concatenate([defined_mean(touche_values, 0), webis_values.mean(axis=0)]))
+    return round_means(
+        (*SELECTION_MEASURES, *WEBIS_MEASURES), np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
+    )
 
 
-def _gained(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, dict[str, float]]:
+def _gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, dict[str, float]]:
     """Compute means and intervals of the gains."""
     summary: dict[str, dict[str, float]] = {}
-    for values, names in ((touche_gains, MEASURES), (webis_gains, WEBIS)):
-        bounds = intervals(pd.DataFrame(values, columns=list(names))).round(4)
+    for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
+        bounds = bootstrap_intervals(pd.DataFrame(values, columns=list(names))).round(4)
         rows = zip(names, bounds[["mean", "low", "high"]].to_numpy().tolist(), strict=True)
         summary |= {name: dict(zip(("mean", "low", "high"), row, strict=True)) for name, row in rows}
     return summary

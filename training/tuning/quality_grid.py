@@ -11,23 +11,23 @@ import numpy as np
 import pandas as pd
 
 from submission import __version__
-from submission.fusion.quality import Reordering
+from submission.fusion.quality import QualityInterpolation
 from training.data.datasets.webis_argquality import MODELS
+from training.evaluation.folds import split_folds
 from training.fitting.listwise import dense_ranks
-from training.studies.argument_quality.folds import folds
 
 DEPTHS = (10, 20, 30, 50)  # re-ranking depths
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of quality; relevance has 1
-POINTS = tuple(Reordering(__version__, depth, weight) for depth, weight in itertools.product(DEPTHS, WEIGHTS))
-GIVEN, ALONE = WEIGHTS.index(0.0), len(POINTS)  # weight 0; extra index: ranked by quality only
-GAINS = ("relevance", "score")  # columns of judgments: relevance, combined quality
+POINTS = tuple(QualityInterpolation(__version__, depth, weight) for depth, weight in itertools.product(DEPTHS, WEIGHTS))
+RELEVANCE_ONLY, QUALITY_ONLY = WEIGHTS.index(0.0), len(POINTS)  # weight 0; extra index: ranked by quality only
+GAIN_COLUMNS = ("relevance", "score")  # columns of judgments: relevance, combined quality
 MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 quality")
-HELD, RAISED = MEASURES.index("nDCG@5 relevance"), MEASURES.index("nDCG@5 quality")
-LOSS = 0.01  # allowed loss in relevance on the selection topics
-FOLDS = 5
+CONSTRAINT, OBJECTIVE = MEASURES.index("nDCG@5 relevance"), MEASURES.index("nDCG@5 quality")
+MAX_RELEVANCE_LOSS = 0.01  # allowed loss in relevance on the selection topics
+N_FOLDS = 5
 
 
-def values(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
+def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """Evaluate all grid points, and ranking by quality only: (topics, points + 1, MEASURES).
 
     Args:
@@ -39,18 +39,20 @@ def values(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     have no scores.
     """
     texts = judged.assign(quality=quality)
-    for name in GAINS:
+    for name in GAIN_COLUMNS:
         texts[name] = texts.groupby("qid")[name].transform(lambda grades: dense_ranks(grades.to_numpy()) - 1.0)
-    return np.stack([np.mean([_of_list(group, model) for model in MODELS], axis=0) for _, group in texts.groupby("qid")])
+    return np.stack(
+        [np.mean([_evaluate_ranking(group, model) for model in MODELS], axis=0) for _, group in texts.groupby("qid")]
+    )
 
 
-def _of_list(texts: pd.DataFrame, model: str) -> np.ndarray:
+def _evaluate_ranking(texts: pd.DataFrame, system: str) -> np.ndarray:
     """Evaluate all grid points on one retrieval model's ranking: (points + 1, MEASURES)."""
-    ranking = texts[texts[model].notna()].sort_values(model)
-    relevance, quality = -np.log(ranking[model].to_numpy()), ranking["quality"].to_numpy()
-    scores = [*(point.scores(relevance, quality[: point.documents]) for point in POINTS), quality]
+    ranking = texts[texts[system].notna()].sort_values(system)
+    relevance, quality = -np.log(ranking[system].to_numpy()), ranking["quality"].to_numpy()
+    scores = [*(point.score(relevance, quality[: point.depth]) for point in POINTS), quality]
     orders = np.argsort(-np.stack(scores), axis=1, kind="stable")
-    return np.stack([_ndcg(ranking[gain].to_numpy()[orders], depth) for gain in GAINS for depth in (5, 10)], axis=1)
+    return np.stack([_ndcg(ranking[gain].to_numpy()[orders], depth) for gain in GAIN_COLUMNS for depth in (5, 10)], axis=1)
 
 
 def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
@@ -61,18 +63,18 @@ def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
     return ndcg
 
 
-def chosen(quality: np.ndarray, *relevance: np.ndarray) -> int:
+def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
     """Select the point with the best mean quality among those that lose at most LOSS in each mean relevance (points,)."""
-    is_feasible = np.all([means >= means[GIVEN] - LOSS for means in relevance], axis=0)
+    is_feasible = np.all([means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0)
     return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
 
 
-def cross_validated(grid_values: np.ndarray) -> np.ndarray:
+def cross_validate(grid_values: np.ndarray) -> np.ndarray:
     """Evaluate each topic at the point selected on the other folds: (topics, MEASURES)."""
     held_out = np.empty_like(grid_values[:, 0])
     topic_names = [str(topic) for topic in range(len(grid_values))]
-    for fold in folds(topic_names, FOLDS, 0, 0):
+    for fold in split_folds(topic_names, N_FOLDS, 0, 0):
         test = np.isin(topic_names, list(fold.test))
-        means = grid_values[~test, :ALONE].mean(axis=0)
-        held_out[test] = grid_values[test, chosen(means[:, RAISED], means[:, HELD])]
+        means = grid_values[~test, :QUALITY_ONLY].mean(axis=0)
+        held_out[test] = grid_values[test, select_point(means[:, OBJECTIVE], means[:, CONSTRAINT])]
     return held_out

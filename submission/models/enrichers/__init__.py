@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from submission.models.enricher import Enricher
-from submission.registry import find_class, names_in
+from submission.registry import find_class, module_names
 
 SHARED = {"base", "checkpoint", "enriched", "crf", "marked"}
 
 
 def names() -> list[str]:
     """Return the sorted names of all enrichers."""
-    return names_in(__path__, SHARED)
+    return module_names(__path__, SHARED)
 
 
 def find(name: str) -> type[Enricher[Any]]:

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from submission.inference.batching import pad
 from submission.models.bert import BERTNetwork, TextEncoder
 from submission.models.bert_config import EncoderConfig
-from submission.models.enricher import Enricher, Word
+from submission.models.enricher import Enricher, TokenAnnotation
+from submission.models.padding import pad
 from submission.text.passages import Passage, PassageReader
 
-DEVIATION = 0.02  # standard deviation of the initial weights
+INIT_STD = 0.02  # standard deviation of the initial weights
 
 
 class DeepCT(BERTNetwork, Enricher[Passage]):
     """A linear layer over the BERT vector of each word's first word piece, without activation."""
 
-    Reader = PassageReader
-    value = "weight"
+    tokeniser_class = PassageReader
+    output_name = "weight"
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
@@ -45,7 +45,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         self.encoder = TextEncoder(config)
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear(self.encoder.bert.config.hidden_size, 1)
-        nn.init.trunc_normal_(self.linear.weight, std=DEVIATION, a=-2 * DEVIATION, b=2 * DEVIATION)
+        nn.init.trunc_normal_(self.linear.weight, std=INIT_STD, a=-2 * INIT_STD, b=2 * INIT_STD)
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -54,30 +54,32 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         weights: Tensor = self.linear(self.dropout(vectors[:, 1:-1])).squeeze(-1)
         return weights
 
-    def words(self, passages: Sequence[Passage]) -> list[list[Word]]:
+    def annotate(self, passages: Sequence[Passage]) -> list[list[TokenAnnotation]]:
         """Annotate each word with its first word piece's weight."""
         device = self.linear.weight.device
-        weights = self(*(tensor.to(device) for tensor in pad([passage.ids for passage in passages]))).cpu()  # (B, T)
+        weights = self(*(tensor.to(device) for tensor in pad([passage.piece_ids for passage in passages]))).cpu()  # (B, T)
         return [
             [
-                Word(text, *span, weight)
-                for text, span, weight in zip(passage.words, passage.spans, piece_weights[passage.places].tolist(), strict=True)
+                TokenAnnotation(text, *span, weight)
+                for text, span, weight in zip(
+                    passage.words, passage.spans, piece_weights[passage.first_pieces].tolist(), strict=True
+                )
             ]
             for passage, piece_weights in zip(passages, weights, strict=True)
         ]
 
-    def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         """Sum the term frequencies over passages."""
         frequencies: Counter[str] = Counter()
         for passage in passages:
-            frequencies.update(term_frequencies(passage, self.config.scale))
+            frequencies.update(compute_passage_frequencies(passage, self.config.scale))
         return frequencies
 
 
-def term_frequencies(passage: Sequence[Word], scale: int) -> dict[str, int]:
+def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
     """Compute the term frequency of each word: its largest weight times the scale, rounded half to even, at least 1."""
     largest: dict[str, float] = {}
     for word in passage:
-        largest[word.text] = max(word.weight, largest.get(word.text, 0.0))
+        largest[word.surface] = max(word.weight, largest.get(word.surface, 0.0))
     counts = {word: round(scale * weight) for word, weight in largest.items() if word}
     return {word: count for word, count in counts.items() if count >= 1}

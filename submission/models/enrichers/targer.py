@@ -18,32 +18,42 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.inference.batching import pad
 from submission.models.crf import CRF
-from submission.models.enricher import Enricher, Word
-from submission.models.layers import read_both_ways, taken
-from submission.text.surface_tokens import SLOTS, SPELLING_IDS, WrittenPassage, WrittenReader, spelling
-from submission.text.token_ids import PADDING
+from submission.models.enricher import Enricher, TokenAnnotation
+from submission.models.layers import gather_positions, run_bidirectional
+from submission.models.padding import pad
+from submission.text.surface_tokens import (
+    CHARACTER_ID_COUNT,
+    CHARACTERS_PER_TOKEN,
+    SurfacePassage,
+    SurfaceReader,
+    encode_characters,
+)
+from submission.text.token_ids import PADDING_ID
 
-KEPT = {"P": "premise", "C": "claim", "MC": "claim"}  # components whose tokens are indexed; MC: an essay's major claim
-CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
-WORDS_AT_A_TIME = 32  # words per character-CNN batch; small batches stay in the CPU cache
+INDEXED_COMPONENTS = {
+    "P": "premise",
+    "C": "claim",
+    "MC": "claim",
+}  # components whose tokens are indexed; MC: an essay's major claim
+RNN_CLASSES = {"lstm": nn.LSTM, "gru": nn.GRU}
+CHARACTER_CNN_BATCH = 32  # words per character-CNN batch; small batches stay in the CPU cache
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class TARGER(Enricher[WrittenPassage]):
+class TARGER(Enricher[SurfacePassage]):
     """Word and character-CNN vectors, a bidirectional RNN, and a CRF.
 
     Character dropout is the same for all occurrences of a word in a batch, because each distinct word is encoded once.
     """
 
-    Reader = WrittenReader
-    value = "kept"
-    fields = "conclusion premise"  # all fields that are searched without enrichment
-    parts = ("claim", "premise")
-    together = 16_384  # RNN time depends on passage length, not on the number of passages
-    stored_in_half = ("embedding.", "ahead.", "back.")
+    tokeniser_class = SurfaceReader
+    output_name = "kept"
+    input_fields = "conclusion premise"  # all fields that are searched without enrichment
+    component_types = ("claim", "premise")
+    min_batch_tokens = 16_384  # RNN time depends on passage length, not on the number of passages
+    half_precision_prefixes = ("embedding.", "ahead.", "back.")
 
     @dataclass(frozen=True)
     class Config:
@@ -51,7 +61,7 @@ class TARGER(Enricher[WrittenPassage]):
 
         vocabulary: int
         tags: tuple[str, ...]  # O, and B- and I- per component; the first has id 1
-        letters: int = SPELLING_IDS
+        letters: int = CHARACTER_ID_COUNT
         dimensions: int = 100
         letter_dimensions: int = 25
         filters: int = 30  # per character dimension
@@ -65,56 +75,58 @@ class TARGER(Enricher[WrittenPassage]):
     def __init__(self, config: Config) -> None:
         """Build the network. Raises ValueError if the window exceeds a word's slots or passages are empty."""
         super().__init__(config)
-        if not 0 < config.window <= SLOTS or config.longest < 1:
+        if not 0 < config.window <= CHARACTERS_PER_TOKEN or config.longest < 1:
             raise ValueError(
-                f"window is {config.window} (expected 1 to {SLOTS}), longest is {config.longest} (expected at least 1)"
+                f"window is {config.window} (expected 1 to {CHARACTERS_PER_TOKEN}), longest is {config.longest} (expected at least 1)"
             )
-        self.embedding = _embedding(config.vocabulary, config.dimensions)
-        self.letters = _embedding(config.letters, config.letter_dimensions)
+        self.embedding = _create_embedding(config.vocabulary, config.dimensions)
+        self.letters = _create_embedding(config.letters, config.letter_dimensions)
         character_width = config.letter_dimensions * config.filters
         self.convolution = nn.Conv1d(config.letter_dimensions, character_width, config.window, groups=config.letter_dimensions)
-        rnn_class, width = CELLS[config.cell], config.dimensions + character_width
+        rnn_class, width = RNN_CLASSES[config.cell], config.dimensions + character_width
         self.ahead, self.back = (rnn_class(width, config.hidden, batch_first=True) for _ in range(2))
         self.emission = nn.Linear(2 * config.hidden, len(config.tags) + 2)
         self.crf = CRF(len(config.tags))
         self.dropout, self.output_dropout = nn.Dropout(config.dropout), nn.Dropout(config.output_dropout)
 
-    def words(self, passages: Sequence[WrittenPassage]) -> list[list[Word]]:
+    def annotate(self, passages: Sequence[SurfacePassage]) -> list[list[TokenAnnotation]]:
         """Annotate tokens with their best tags; weight 1 for indexed tokens, 0 for others."""
-        batch = self.batch(passages)
-        best_tags = self.crf.best(self(*batch), batch[-1]).tolist()
+        batch = self.collate(passages)
+        best_tags = self.crf.decode(self(*batch), batch[-1]).tolist()
         labels = ["", *self.config.tags]
         return [
             [
-                Word(word, start, end, float(kind(labels[tag]) in KEPT), labels[tag])
-                for word, (start, end), tag in zip(passage.words, passage.places, tags, strict=False)
+                TokenAnnotation(word, start, end, float(parse_component_code(labels[tag]) in INDEXED_COMPONENTS), labels[tag])
+                for word, (start, end), tag in zip(passage.tokens, passage.spans, tags, strict=False)
             ]
             for passage, tags in zip(passages, best_tags, strict=True)
         ]
 
-    def part(self, word: Word) -> str:
+    def get_component_type(self, word: TokenAnnotation) -> str:
         """Return claim, premise or ""."""
-        return KEPT.get(kind(word.label), "")
+        return INDEXED_COMPONENTS.get(parse_component_code(word.label), "")
 
-    def frequencies(self, passages: Sequence[Sequence[Word]]) -> Counter[str]:
+    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Counter[str]:
         """Count the indexed tokens; adjacent ones without whitespace between them form one term."""
-        return Counter(text for passage in passages for text in joined(passage))
+        return Counter(text for passage in passages for text in join_adjacent(passage))
 
-    def batch(self, passages: Sequence[WrittenPassage]) -> Batch:
+    def collate(self, passages: Sequence[SurfacePassage]) -> Batch:
         """Build `forward`'s input tensors, on the network's device."""
-        vocabulary = {word: token_id for passage in passages for word, token_id in zip(passage.words, passage.ids, strict=True)}
+        vocabulary = {
+            word: token_id for passage in passages for word, token_id in zip(passage.tokens, passage.token_ids, strict=True)
+        }
         indices = {word: index for index, word in enumerate(vocabulary)}
-        words, mask = pad([[indices[word] for word in passage.words] for passage in passages])
-        ids, letters = torch.tensor(list(vocabulary.values())), torch.tensor([spelling(word) for word in vocabulary])
+        words, mask = pad([[indices[word] for word in passage.tokens] for passage in passages])
+        ids, letters = torch.tensor(list(vocabulary.values())), torch.tensor([encode_characters(word) for word in vocabulary])
         device = self.embedding.weight.device
         return ids.to(device), letters.to(device), words.to(device), mask.to(device)
 
     def forward(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> Tensor:
         """Compute emissions (B, L, S); arguments as for `states`."""
-        emissions: Tensor = self.emission(self.output_dropout(torch.cat(self.states(ids, letters, words, mask), dim=2)))
+        emissions: Tensor = self.emission(self.output_dropout(torch.cat(self.encode(ids, letters, words, mask), dim=2)))
         return emissions
 
-    def states(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the RNN states of each direction.
 
         Args:
@@ -127,44 +139,44 @@ class TARGER(Enricher[WrittenPassage]):
             forward and backward states (B, L, H).
         """
         word_vectors = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
-        character_features = functional.embedding(words, self.spelt(letters))  # (B, L, F · K)
+        character_features = functional.embedding(words, self.encode_characters(letters))  # (B, L, F · K)
         inputs = torch.cat([word_vectors, character_features], dim=2)
-        ahead, back, reversal = read_both_ways(self.ahead, self.back, inputs, mask)
-        return ahead, taken(back, reversal)
+        ahead, back, reversal = run_bidirectional(self.ahead, self.back, inputs, mask)
+        return ahead, gather_positions(back, reversal)
 
-    def spelt(self, letters: Tensor) -> Tensor:
+    def encode_characters(self, letters: Tensor) -> Tensor:
         """Compute character features (W, F · K) of words given as letters (W, 20): each filter's maximum over positions."""
         vectors = self.dropout(self.letters(letters))  # (W, 20, F)
         weight = self.convolution.weight.view(vectors.shape[2], -1, self.config.window)  # (F, K, window)
         windows = vectors.unfold(1, self.config.window, 1)  # (W, positions, F, window)
         # nn.Conv1d is four times slower with one group per dimension.
-        features = [torch.einsum("wpfh,fkh->wpfk", batch, weight).max(1).values for batch in windows.split(WORDS_AT_A_TIME)]
+        features = [torch.einsum("wpfh,fkh->wpfk", batch, weight).max(1).values for batch in windows.split(CHARACTER_CNN_BATCH)]
         return torch.cat(features).flatten(1) + self.convolution.bias  # type: ignore[operator]
 
 
-def kind(tag: str) -> str:
+def parse_component_code(tag: str) -> str:
     """Return the component code of a tag; "" for O."""
     return tag.partition("-")[2]
 
 
-def joined(words: Sequence[Word]) -> list[str]:
+def join_adjacent(words: Sequence[TokenAnnotation]) -> list[str]:
     """Join adjacent indexed tokens that no whitespace separates."""
     terms: list[str] = []
     end = -1
     for word in words:
         if word.weight:
             if word.start == end:
-                terms[-1] += word.text
+                terms[-1] += word.surface
             else:
-                terms.append(word.text)
+                terms.append(word.surface)
             end = word.end
     return terms
 
 
-def _embedding(rows: int, dimensions: int) -> nn.Embedding:
+def _create_embedding(rows: int, dimensions: int) -> nn.Embedding:
     """Create vectors as in Ma and Hovy: uniform with variance 1 / dimensions, zero for padding."""
-    table = nn.Embedding(rows, dimensions, padding_idx=PADDING)
+    table = nn.Embedding(rows, dimensions, padding_idx=PADDING_ID)
     bound = (3 / dimensions) ** 0.5
     with torch.no_grad():
-        table.weight[PADDING + 1 :].uniform_(-bound, bound)
+        table.weight[PADDING_ID + 1 :].uniform_(-bound, bound)
     return table

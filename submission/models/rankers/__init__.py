@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from submission.models.ranker import Ranker
-from submission.registry import find_class, names_in
+from submission.registry import find_class, module_names
 
 SHARED = {"network", "base", "layers", "bert", "bert_config"}
 
 
 def names() -> list[str]:
     """Return the sorted names of all rankers."""
-    return names_in(__path__, SHARED)
+    return module_names(__path__, SHARED)
 
 
 def find(name: str) -> type[Ranker]:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.bert import ENCODER_REMARK, BERTRanker
+from submission.models.bert import ENCODER_CAVEAT, BERTRanker
 from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.models.layers import cosine, log_histogram
-from submission.models.ranker import Explanation, Part
+from submission.models.ranker import Contribution, NetworkExplanation
 
 BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
 
@@ -41,16 +41,16 @@ class CEDRDRMM(BERTRanker):
         """Score pairs (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
         return self.shares(query, query_mask, document, document_mask).sum(1)
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by query word piece; empty positions are summed."""
         contributions = self.shares(query, query_mask, document, document_mask)[0]
         length = int(query_mask.sum())
-        parts = [Part("query word piece", contributions[position].item(), position) for position in range(length)]
-        empty = Part(f"{QUERY_LENGTH - length} empty query positions", contributions[length:].sum().item())
+        parts = [Contribution("query word piece", contributions[position].item(), position) for position in range(length)]
+        empty = Contribution(f"{QUERY_LENGTH - length} empty query positions", contributions[length:].sum().item())
         remark = (
-            "each position's contribution is a feed-forward network's output for its histograms and [CLS]; " + ENCODER_REMARK
+            "each position's contribution is a feed-forward network's output for its histograms and [CLS]; " + ENCODER_CAVEAT
         )
-        return Explanation([*parts, empty], remark=remark, by_omission=True)
+        return NetworkExplanation([*parts, empty], caveat=remark, use_occlusion=True)
 
     def shares(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the contribution of each of the 20 query positions, (B, 20)."""

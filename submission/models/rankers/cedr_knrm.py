@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from submission.models.bert import ENCODER_REMARK, BERTRanker, Encoded
+from submission.models.bert import ENCODER_CAVEAT, BERTRanker, EncodedPairs
 from submission.models.bert_config import EncoderConfig
-from submission.models.layers import Kernels, cosine, kernel_parts
-from submission.models.ranker import Explanation, Part
+from submission.models.layers import Kernels, cosine, explain_kernels
+from submission.models.ranker import Contribution, NetworkExplanation
 
 MUS = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 SIGMAS = (*[0.1] * 10, 0.001)
@@ -40,26 +40,28 @@ class CEDRKNRM(BERTRanker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,): w · [features, kernel by kernel; CLS] + b."""
         encoded = self.encoder(query, query_mask, document, document_mask)
-        pooled = self.shares(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
+        pooled = self.compute_kernel_features(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
         features = torch.cat([pooled.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1)
 
-    def shares(self, encoded: Encoded, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor]:
+    def compute_kernel_features(
+        self, encoded: EncodedPairs, query_mask: Tensor, document_mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Compute similarities (B, L, Q, D) and each query position's kernel features (B, L, Q, K)."""
         similarity = cosine(encoded.query, encoded.document)
         matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
         match_mask = query_mask & document_mask.any(1, keepdim=True)  # as in the authors' code: rows with some similarity
         return similarity, (matches + 1e-6).log() * match_mask[:, None, :, None]
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
         encoded = self.encoder(query, query_mask, document, document_mask)
-        similarity, features = (tensors[0] for tensors in self.shares(encoded, query_mask, document_mask))
+        similarity, features = (tensors[0] for tensors in self.compute_kernel_features(encoded, query_mask, document_mask))
         weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(features), encoded.cls.shape[-1]])
-        parts = [Part("bias", self.linear.bias.item()), Part("[CLS]", (cls @ encoded.cls[0, -1]).item())]
+        parts = [Contribution("bias", self.linear.bias.item()), Contribution("[CLS]", (cls @ encoded.cls[0, -1]).item())]
         similarity = similarity.masked_fill(~document_mask[0], -torch.inf)
         for layer, kernel_weights in enumerate(weights.reshape(len(MUS), -1).T):
             values = features[layer] * kernel_weights
-            parts += kernel_parts(self.kernels, similarity[layer], values, f"layer {layer}, similarity")
-        return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)
+            parts += explain_kernels(self.kernels, similarity[layer], values, f"layer {layer}, similarity")
+        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import KernelPooling, convolve, cosine, distinct, known
-from submission.models.ranker import Explanation, Part, TopicRanker
+from submission.models.layers import KernelPooling, convolve_unique, cosine, find_unique_tokens, get_known_mask
+from submission.models.ranker import Contribution, NetworkExplanation, TopicRanker
 
 WINDOWS = (1, 2, 3)
-DOCUMENTS_AT_A_TIME = 32  # documents per batch
+DOCUMENT_BATCH = 32  # documents per batch
 # n-gram lengths of query and document, in the authors' order
-PAIRINGS = ((1, 1), (1, 3), (1, 2), (2, 1), (3, 1), (2, 2), (2, 3), (3, 2), (3, 3))
+NGRAM_PAIRS = ((1, 1), (1, 3), (1, 2), (2, 1), (3, 1), (2, 2), (2, 3), (3, 2), (3, 3))
 
 
 class ConvKNRM(TopicRanker):
@@ -41,59 +41,59 @@ class ConvKNRM(TopicRanker):
         self.convolutions = nn.ModuleList(nn.Conv1d(config.dimensions, config.channels, window) for window in WINDOWS)
         self.pooling = KernelPooling(config.kernels)
         self.dropout = nn.Dropout(config.dropout)
-        self.linear = nn.Linear(len(PAIRINGS) * config.kernels, 1)
+        self.linear = nn.Linear(len(NGRAM_PAIRS) * config.kernels, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi of the nine n-gram pairs."""
         queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
         features = [
-            self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in PAIRINGS
+            self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in NGRAM_PAIRS
         ]  # 9 of (B, K)
-        return self.score(features)
+        return self.score_features(features)
 
-    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Return `of_topic`; queries share no work."""
-        return self.of_topic
+        return self.score_topic
 
-    def of_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+    def score_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score documents (B, D) for one query (1, Q), convolving each distinct word once and stacking the query's n-grams."""
         queries = self.ngrams(query, query_mask)
         query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         padding = max(0, WINDOWS[-1] - document.shape[1])
-        is_known = functional.pad(known(document, document_mask), (0, padding))
-        token_ids, index = distinct(functional.pad(document, (0, padding)) * is_known, self.config.vocabulary)
+        is_known = functional.pad(get_known_mask(document, document_mask), (0, padding))
+        token_ids, index = find_unique_tokens(functional.pad(document, (0, padding)) * is_known, self.config.vocabulary)
         vectors = self.embedding(token_ids)
         sizes = [queries[window][0].shape[1] for window in WINDOWS]
         matches = {}
         for window, convolution in zip(WINDOWS, self.convolutions, strict=True):
             weight, bias = convolution.parameters()
-            masks = torch.split(is_known.unfold(1, window, 1).all(-1), DOCUMENTS_AT_A_TIME)
+            masks = torch.split(is_known.unfold(1, window, 1).all(-1), DOCUMENT_BATCH)
             counts = [
                 self.pooling(cosine(query_ngrams, (batch + bias).relu() + 1e-9), mask)
-                for batch, mask in zip(convolve(vectors, index, weight, DOCUMENTS_AT_A_TIME), masks, strict=True)
+                for batch, mask in zip(convolve_unique(vectors, index, weight, DOCUMENT_BATCH), masks, strict=True)
             ]
             matches[window] = dict(zip(WINDOWS, torch.split(torch.cat(counts), sizes, dim=1), strict=True))  # (B, Q, K) each
-        return self.score([self.pooling.logs(matches[d][q], queries[q][1]).sum(1) for q, d in PAIRINGS])
+        return self.score_features([self.pooling.take_logs(matches[d][q], queries[q][1]).sum(1) for q, d in NGRAM_PAIRS])
 
-    def score(self, features: list[Tensor]) -> Tensor:
+    def score_features(self, features: list[Tensor]) -> Tensor:
         """Score pairs (B,) from the features (B, K) of the nine n-gram pairs."""
         score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
         return score.squeeze(-1).tanh()
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score before tanh down by n-gram pair, kernel and query n-gram, plus bias; positions are of first words."""
         queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
-        parts = [Part("bias", self.linear.bias.item())]
-        for (q, d), weights in zip(PAIRINGS, self.linear.weight[0].chunk(len(PAIRINGS)), strict=True):
+        parts = [Contribution("bias", self.linear.bias.item())]
+        for (q, d), weights in zip(NGRAM_PAIRS, self.linear.weight[0].chunk(len(NGRAM_PAIRS)), strict=True):
             similarity = cosine(queries[q][0], documents[d][0])
             name = f"{q}-gram × {d}-gram, similarity"
             parts += self.pooling.explain(similarity, queries[q][1], documents[d][1], weights, name)
-        return Explanation(parts, Tensor.tanh)
+        return NetworkExplanation(parts, Tensor.tanh)
 
     def ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
         """Compute n-gram vectors (B, L-h+1, C) per window h, and the mask of n-grams of known words inside the text."""
         padding = max(0, WINDOWS[-1] - ids.shape[1])
-        ids, is_known = functional.pad(ids, (0, padding)), functional.pad(known(ids, mask), (0, padding))
+        ids, is_known = functional.pad(ids, (0, padding)), functional.pad(get_known_mask(ids, mask), (0, padding))
         vectors = self.embedding(ids).transpose(1, 2)  # (B, E, L)
         by_window = {}
         for window, convolution in zip(WINDOWS, self.convolutions, strict=True):

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import WORDS_AT_A_TIME, FrozenTable, bins_of, cosine, known, log_histogram
-from submission.models.ranker import Explanation, Part, TopicRanker, best
-from submission.text.token_ids import PADDING, UNKNOWN
+from submission.models.layers import VOCABULARY_BATCH, FrozenTable, compute_bins, cosine, get_known_mask, log_histogram
+from submission.models.ranker import Contribution, NetworkExplanation, TopicRanker, find_top_positions
+from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 
-RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "≥ 0.5"), (0.3, 0.5, "≥ 0.3"), (0, 0.3, "≥ 0"), (-1.1, 0, "< 0"))
+SIMILARITY_RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "≥ 0.5"), (0.3, 0.5, "≥ 0.3"), (0, 0.3, "≥ 0"), (-1.1, 0, "< 0"))
 
 
 class DRMM(TopicRanker):
@@ -51,10 +51,10 @@ class DRMM(TopicRanker):
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,) in (-1, 1): the sum over query terms of gate times match (Entezari 2020, eq. 3.7 and 3.6)."""
-        gate, match, _ = self.shares(query, query_mask, document, document_mask)
+        gate, match, _ = self.compute_gates_and_matches(query, query_mask, document, document_mask)
         return (gate * match).sum(-1)
 
-    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Precompute the bins of all query terms' similarities to the vocabulary; each document looks them up.
 
         At most D of the 1024 bins are non-empty, so the first layer sums the rows of those instead of a full product. A
@@ -62,9 +62,9 @@ class DRMM(TopicRanker):
         """
         bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight
         words = torch.unique(queries)
-        batches = torch.split(torch.arange(self.config.vocabulary, device=words.device), WORDS_AT_A_TIME)
-        bins = torch.cat([bins_of(self.similarity(words, batch), bin_count).int() for batch in batches], dim=1)  # (W, V)
-        bins[:, [PADDING, UNKNOWN]] = bin_count  # counted in an extra bin of weight 0
+        batches = torch.split(torch.arange(self.config.vocabulary, device=words.device), VOCABULARY_BATCH)
+        bins = torch.cat([compute_bins(self.similarity(words, batch), bin_count).int() for batch in batches], dim=1)  # (W, V)
+        bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # counted in an extra bin of weight 0
         rows = functional.pad(weight.t(), (0, 0, 0, 1))  # (bins + 1, ·)
         empty = self.first.bias + log(smoothing) * weight.sum(1)  # first-layer output of an empty histogram
 
@@ -76,19 +76,19 @@ class DRMM(TopicRanker):
             counts = rows.new_zeros(len(index), bin_count + 1).scatter_add_(1, index, ones).gather(1, index)
             weights = ((counts + smoothing).log() - log(smoothing)) / counts
             hidden = functional.embedding_bag(index, rows, mode="sum", per_sample_weights=weights)
-            match = self.matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
-            return (self.gates(query, query_mask) * match).sum(-1)
+            match = self.compute_matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
+            return (self.compute_gates(query, query_mask) * match).sum(-1)
 
         return score
 
-    def shares(
+    def compute_gates_and_matches(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute gates (B, Q), 0 outside the query; match scores (B, Q); and the counted similarities (B, Q, D)."""
         similarity = self.similarity(query, document)
-        is_known, config = known(document, document_mask)[:, None], self.config
+        is_known, config = get_known_mask(document, document_mask)[:, None], self.config
         histogram = log_histogram(similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype)
-        return self.gates(query, query_mask), self.matches(self.first(histogram)), similarity
+        return self.compute_gates(query, query_mask), self.compute_matches(self.first(histogram)), similarity
 
     def similarity(self, query: Tensor, document: Tensor) -> Tensor:
         """Compute cosine similarities (…, Q, D) of words (…, Q) and (…, D) in float64.
@@ -97,30 +97,35 @@ class DRMM(TopicRanker):
         """
         return cosine(self.embedding(query).double(), self.embedding(document).double())
 
-    def matches(self, hidden: Tensor) -> Tensor:
+    def compute_matches(self, hidden: Tensor) -> Tensor:
         """Compute match scores (…) from the first layer's output (…, ·)."""
         hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, computed twice as fast
         match: Tensor = self.second(hidden).tanh()
         match = self.third(self.dropout(match)).squeeze(-1)
         return match.tanh()
 
-    def gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
+    def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
         """Compute the gates (B, Q) of query terms."""
-        vectors, is_known = self.embedding(query), known(query, query_mask)
+        vectors, is_known = self.embedding(query), get_known_mask(query, query_mask)
         gate: Tensor = self.gate(vectors).squeeze(-1).masked_fill(~is_known, torch.finfo(vectors.dtype).min).softmax(-1)
         return gate * is_known
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by query term; a term's match score is not additive over its histogram."""
-        gate, match, similarity = (tensors[0] for tensors in self.shares(query, query_mask, document, document_mask))
-        similarity = similarity.masked_fill(~known(document, document_mask)[0], -torch.inf)
+        gate, match, similarity = (
+            tensors[0] for tensors in self.compute_gates_and_matches(query, query_mask, document, document_mask)
+        )
+        similarity = similarity.masked_fill(~get_known_mask(document, document_mask)[0], -torch.inf)
         parts = []
         for position in gate.nonzero().flatten().tolist():
             similarities = similarity[position]
-            counts = [f"{int(((similarities >= low) & (similarities < high)).sum())} {label}" for low, high, label in RANGES]
+            counts = [
+                f"{int(((similarities >= low) & (similarities < high)).sum())} {label}"
+                for low, high, label in SIMILARITY_RANGES
+            ]
             note = f"gate {gate[position]:.3f} × match {match[position]:+.3f}; similarities: {', '.join(counts)}"
             value = (gate[position] * match[position]).item()
-            parts.append(Part("query term", value, position, best(similarities, 0.3), note))
-        return Explanation(
-            parts, remark="a term's match score is a feed-forward network's output for its histogram and not a sum over bins"
+            parts.append(Contribution("query term", value, position, find_top_positions(similarities, 0.3), note))
+        return NetworkExplanation(
+            parts, caveat="a term's match score is a feed-forward network's output for its histogram and not a sum over bins"
         )

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import known, read_both_ways
-from submission.models.ranker import Explanation, Part, SiameseRanker
+from submission.models.layers import get_known_mask, run_bidirectional
+from submission.models.ranker import Contribution, NetworkExplanation, SiameseRanker
 
 
 class GRU(SiameseRanker):
     """A linear layer over the mean states of a shared bidirectional GRU."""
 
-    stored_in_half = ("embedding.", "ahead.", "back.")
+    half_precision_prefixes = ("embedding.", "ahead.", "back.")
 
     @dataclass(frozen=True)
     class Config:
@@ -49,20 +49,23 @@ class GRU(SiameseRanker):
             for weights, value in zip(self.linear.weight.data.chunk(4, dim=1), (0.0, 0.0, -1.0, 1.0), strict=True):
                 weights.fill_(value)
 
-    def match(self, query: Tensor, document: Tensor) -> Tensor:
+    def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
         """Score vectors (B,): w · [document; query] + b, with `interaction` w · [document; query; |d - q|; d · q] + b."""
         score: Tensor = self.linear(self.dropout(torch.cat([*self._features(query, document).values()], dim=1)))  # (B, 1)
         return score.squeeze(-1)
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down into document, query, joint features (with `interaction`) and bias."""
-        features = self._features(self.represent(query, query_mask), self.represent(document, document_mask))
+        features = self._features(self.encode(query, query_mask), self.encode(document, document_mask))
         weights = self.linear.weight[0].chunk(len(features))
         parts = [
-            Part(name, (feature[0] @ weight).item()) for (name, feature), weight in zip(features.items(), weights, strict=True)
+            Contribution(name, (feature[0] @ weight).item())
+            for (name, feature), weight in zip(features.items(), weights, strict=True)
         ]
         remark = "document and query contribute independently: the topic does not affect the ranking"
-        return Explanation([*parts, Part("bias", self.linear.bias.item())], remark="" if self.config.interaction else remark)
+        return NetworkExplanation(
+            [*parts, Contribution("bias", self.linear.bias.item())], caveat="" if self.config.interaction else remark
+        )
 
     def _features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
         """Return the features that the linear layer reads, each (B, 2H), by name."""
@@ -71,10 +74,10 @@ class GRU(SiameseRanker):
             features |= {"difference": (document - query).abs(), "product": document * query}
         return features
 
-    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts as mean states (B, 2H) over known words; zero if there are none."""
-        is_known = known(ids, mask)  # (B, L)
+        is_known = get_known_mask(ids, mask)  # (B, L)
         vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * is_known.unsqueeze(-1)  # (B, L, E)
-        ahead, back, reversal = read_both_ways(self.ahead, self.back, vectors, mask)  # (B, L, H)
+        ahead, back, reversal = run_bidirectional(self.ahead, self.back, vectors, mask)  # (B, L, H)
         total = (ahead * is_known.unsqueeze(-1)).sum(1), (back * (is_known.gather(1, reversal) & mask).unsqueeze(-1)).sum(1)
         return torch.cat(total, dim=1) / is_known.sum(1, keepdim=True).clamp(min=1)

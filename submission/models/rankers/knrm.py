@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import WORDS_AT_A_TIME, KernelPooling, cosine, distinct, known
-from submission.models.ranker import Explanation, Part, TopicRanker
+from submission.models.layers import VOCABULARY_BATCH, KernelPooling, cosine, find_unique_tokens, get_known_mask
+from submission.models.ranker import Contribution, NetworkExplanation, TopicRanker
 
 
 class KNRM(TopicRanker):
@@ -39,25 +39,29 @@ class KNRM(TopicRanker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
-        features = self.pooling.pool(similarity, known(query, query_mask), known(document, document_mask))  # (B, K)
+        features = self.pooling.pool(
+            similarity, get_known_mask(query, query_mask), get_known_mask(document, document_mask)
+        )  # (B, K)
         return self.score(features)
 
-    def prepare(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Precompute the similarities of all query words to the vocabulary; documents look them up.
 
         Kernel values are computed once per distinct word of a topic's documents and summed per document.
         """
         words = torch.unique(queries)
-        vectors, batches = self.embedding(words), torch.split(self.embedding.weight, WORDS_AT_A_TIME)
+        vectors, batches = self.embedding(words), torch.split(self.embedding.weight, VOCABULARY_BATCH)
         similarity = torch.cat([cosine(vectors, batch) for batch in batches], dim=1)  # (W, vocabulary)
 
         def score(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-            terms, index = distinct(document * known(document, document_mask), self.config.vocabulary)
+            terms, index = find_unique_tokens(document * get_known_mask(document, document_mask), self.config.vocabulary)
             rows = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
-            kernels = self.pooling.values(rows.t().contiguous())  # (T, Q, K); contiguous per word, summed as one row
+            kernels = self.pooling.evaluate(rows.t().contiguous())  # (T, Q, K); contiguous per word, summed as one row
             kernels[0] = 0  # padding
             matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum")
-            return self.score(self.pooling.logs(matches.reshape(-1, *kernels.shape[1:]), known(query, query_mask)).sum(1))
+            return self.score(
+                self.pooling.take_logs(matches.reshape(-1, *kernels.shape[1:]), get_known_mask(query, query_mask)).sum(1)
+            )
 
         return score
 
@@ -66,9 +70,9 @@ class KNRM(TopicRanker):
         score: Tensor = self.linear(self.dropout(features))  # (B, 1)
         return score.squeeze(-1).tanh()
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score before tanh down by kernel and query term, plus bias."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (1, Q, D)
-        masks = known(query, query_mask), known(document, document_mask)
+        masks = get_known_mask(query, query_mask), get_known_mask(document, document_mask)
         parts = self.pooling.explain(similarity, *masks, self.linear.weight[0], "similarity")
-        return Explanation([*parts, Part("bias", self.linear.bias.item())], Tensor.tanh)
+        return NetworkExplanation([*parts, Contribution("bias", self.linear.bias.item())], Tensor.tanh)

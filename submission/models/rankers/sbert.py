@@ -14,13 +14,13 @@ from torch.nn import functional
 
 from submission.models.bert import BERTRanker, Encoder, TextEncoder
 from submission.models.bert_config import EncoderConfig
-from submission.models.ranker import DenseRanker, Explanation, Part
+from submission.models.ranker import Contribution, DenseRanker, NetworkExplanation
 
 
 class SBERT(BERTRanker, DenseRanker):
     """Cosine similarity of mean-pooled [CLS] text [SEP] vectors."""
 
-    batch = 8  # documents per batch; activations stay in the CPU cache
+    cpu_batch_size = 8  # documents per batch; activations stay in the CPU cache
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
@@ -28,20 +28,20 @@ class SBERT(BERTRanker, DenseRanker):
 
         scope: Literal["premises", "conclusions"] = "conclusions"
 
-    def encoder_of(self, config: Any) -> Encoder:
+    def build_encoder(self, config: Any) -> Encoder:
         """Build a single-text encoder."""
         return TextEncoder(config)
 
-    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts as unit vectors (B, E)."""
         vectors, token_mask = self.encoder(ids, mask)
         return functional.normalize((vectors * token_mask.unsqueeze(-1)).sum(1), dim=1)
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the cosine similarity down by word piece of the document."""
-        query_vector = self.represent(query, query_mask)[0]
+        query_vector = self.encode(query, query_mask)[0]
         vectors, token_mask = self.encoder(document, document_mask)
         vectors = vectors[token_mask]  # (T, E)
         cls, *values, sep = (vectors @ query_vector / vectors.sum(0).norm()).tolist()
-        parts = [Part("word piece", value, document=(position,)) for position, value in enumerate(values)]
-        return Explanation([*parts, Part("[CLS]", cls), Part("[SEP]", sep)])
+        parts = [Contribution("word piece", value, document_positions=(position,)) for position, value in enumerate(values)]
+        return NetworkExplanation([*parts, Contribution("[CLS]", cls), Contribution("[SEP]", sep)])

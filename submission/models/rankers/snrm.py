@@ -15,19 +15,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import convolve, distinct, known
-from submission.models.ranker import Explanation, LatentRanker, Part, best
+from submission.models.layers import convolve_unique, find_unique_tokens, get_known_mask
+from submission.models.ranker import Contribution, LatentRanker, NetworkExplanation, find_top_positions
 
 WINDOW = 5
-BESIDE = WINDOW // 2  # words on each side of a window's centre
-TEXTS_AT_A_TIME = 8  # texts per batch
-TERMS_AT_A_TIME = 250  # latent terms per batch at inference; for 12,000 words a batch takes 60 MB
+HALF_WINDOW = WINDOW // 2  # words on each side of a window's centre
+TEXT_BATCH = 8  # texts per batch
+LATENT_TERM_BATCH = 250  # latent terms per batch at inference; for 12,000 words a batch takes 60 MB
 
 
 class SNRM(LatentRanker):
     """Feed-forward ReLU network over a text's 5-grams, summed and normalised by their number."""
 
-    stored_in_half = ("embedding.", "layers.")
+    half_precision_prefixes = ("embedding.", "layers.")
 
     @dataclass(frozen=True)
     class Config:
@@ -55,32 +55,32 @@ class SNRM(LatentRanker):
             for depth, (size, next_size) in enumerate(pairwise(sizes))
         )
 
-    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts as latent vectors (B, latent): the sum over windows, divided by a power of their number.
 
         Without `padded`, a text of fewer than 5 words is zero-padded to one window; an empty text gives zero.
         """
         total = self.activations(ids, mask).sum(2)
-        divided: Tensor = total / self._windows(mask).to(total.dtype) ** self.config.length
+        divided: Tensor = total / self._count_windows(mask).to(total.dtype) ** self.config.length
         return divided
 
-    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode a batch, convolving each distinct word once; gradients equal those of `represent`."""
         first, *hidden = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
-        token_ids, index = distinct(self._framed(ids * known(ids, mask)), self.config.vocabulary)
-        windows = self._windows(mask)  # (B, 1)
+        token_ids, index = find_unique_tokens(self._pad_for_windows(ids * get_known_mask(ids, mask)), self.config.vocabulary)
+        windows = self._count_windows(mask)  # (B, 1)
         vectors = self.embedding(token_ids)
         is_window = (torch.arange(index.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
         weights = is_window / windows.to(vectors.dtype) ** self.config.length
         if not hidden:
             rows = index.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
-            totals, size = [], len(first) if torch.is_grad_enabled() else TERMS_AT_A_TIME
+            totals, size = [], len(first) if torch.is_grad_enabled() else LATENT_TERM_BATCH
             for terms in torch.split(first, size):
                 products = torch.cat([vectors @ terms[:, :, offset].t() for offset in range(WINDOW)])  # (5 · T, c)
-                totals.append(_SumOfActivations.apply(products, rows, weights))  # type: ignore[no-untyped-call]
+                totals.append(_WeightedActivationSum.apply(products, rows, weights))  # type: ignore[no-untyped-call]
             return torch.cat(totals, dim=1)
         sums = []
-        batches = zip(convolve(vectors, index, first, TEXTS_AT_A_TIME), torch.split(weights, TEXTS_AT_A_TIME), strict=True)
+        batches = zip(convolve_unique(vectors, index, first, TEXT_BATCH), torch.split(weights, TEXT_BATCH), strict=True)
         for activations, batch_weights in batches:
             activations = activations.relu_()  # (b, W, ·)
             for layer in hidden:
@@ -90,42 +90,42 @@ class SNRM(LatentRanker):
 
     def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute the activations (B, latent, W) of each window; 0 past the text's end."""
-        vectors = self.embedding(ids) * known(ids, mask).unsqueeze(-1)  # (B, L, E)
-        values = self._framed(vectors.transpose(1, 2))  # (B, E, ·)
+        vectors = self.embedding(ids) * get_known_mask(ids, mask).unsqueeze(-1)  # (B, L, E)
+        values = self._pad_for_windows(vectors.transpose(1, 2))  # (B, E, ·)
         for layer in self.layers:
             values = layer(values).relu()  # (B, ·, W)
-        is_window = values.new_ones(values.shape[2]).cumsum(0) <= self._windows(mask)  # (B, W)
+        is_window = values.new_ones(values.shape[2]).cumsum(0) <= self._count_windows(mask)  # (B, W)
         return values * is_window.unsqueeze(1)
 
-    def _framed(self, texts: Tensor) -> Tensor:
+    def _pad_for_windows(self, texts: Tensor) -> Tensor:
         """Zero-pad the last axis of texts (…, L): on both sides if `padded`, else at the end to at least one window."""
         if self.config.padded:
-            return functional.pad(texts, (BESIDE, BESIDE))
+            return functional.pad(texts, (HALF_WINDOW, HALF_WINDOW))
         return functional.pad(texts, (0, max(0, WINDOW - texts.shape[-1])))
 
-    def _windows(self, mask: Tensor) -> Tensor:
+    def _count_windows(self, mask: Tensor) -> Tensor:
         """Count the windows of each text, (B, 1); at least one."""
         words = mask.sum(1, keepdim=True)
         return (words if self.config.padded else words - WINDOW + 1).clamp(min=1)
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by latent term; positions: windows of highest activation (centre if `padded`, else start)."""
-        query_vector = self.represent(query, query_mask)[0]  # (latent,)
-        document_vector = self.represent(document, document_mask)[0]
+        query_vector = self.encode(query, query_mask)[0]  # (latent,)
+        document_vector = self.encode(document, document_mask)[0]
         query_windows = self.activations(query, query_mask)[0]  # (latent, W)
         document_windows = self.activations(document, document_mask)[0]
         products = query_vector * document_vector
         parts = [
-            Part(
+            Contribution(
                 f"latent term {term}", products[term].item(), int(query_windows[term].argmax()),
-                best(document_windows[term], 0.0), f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}",
+                find_top_positions(document_windows[term], 0.0), f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}",
             )
             for term in products.nonzero().flatten().tolist()
         ]  # fmt: skip
-        return Explanation(parts)
+        return NetworkExplanation(parts)
 
 
-class _SumOfActivations(torch.autograd.Function):
+class _WeightedActivationSum(torch.autograd.Function):
     """Weighted sum of ReLU activations over each text's windows, in batches of texts.
 
     Few activations are positive, so the backward pass adds up only those; autograd would fill a matrix of the size of the
@@ -143,7 +143,7 @@ class _SumOfActivations(torch.autograd.Function):
             weights: (B, W), each window's weight; 0 past the last.
         """
         sums, active = [], []
-        for batch, batch_weights in _in_parts(rows, weights):
+        for batch, batch_weights in _iter_batches(rows, weights):
             activations = functional.embedding_bag(batch.flatten(0, 1), products, mode="sum").relu_()  # (b · W, C)
             if ctx.needs_input_grad[0]:
                 active.append(activations.nonzero())  # (N, 2)
@@ -157,7 +157,7 @@ class _SumOfActivations(torch.autograd.Function):
         """Compute the gradient (R, C) of `products` from that of the sums (B, C)."""
         [gradient] = gradients
         result = gradient.new_zeros(ctx.size)
-        batches = zip(_in_parts(*ctx.saved_tensors), torch.split(gradient, TEXTS_AT_A_TIME), ctx.active, strict=True)
+        batches = zip(_iter_batches(*ctx.saved_tensors), torch.split(gradient, TEXT_BATCH), ctx.active, strict=True)
         for (batch, weights), batch_gradient, active in batches:
             window, term = active.unbind(1)
             value = batch_gradient[window // weights.shape[1], term] * weights.flatten()[window]
@@ -166,8 +166,8 @@ class _SumOfActivations(torch.autograd.Function):
         return result, None, None
 
 
-def _in_parts(rows: Tensor, weights: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _iter_batches(rows: Tensor, weights: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield batches of rows (b, W, h) and weights (b, W), trimmed to the longest text."""
-    for batch, batch_weights in zip(torch.split(rows, TEXTS_AT_A_TIME), torch.split(weights, TEXTS_AT_A_TIME), strict=True):
+    for batch, batch_weights in zip(torch.split(rows, TEXT_BATCH), torch.split(weights, TEXT_BATCH), strict=True):
         length = max(1, int((batch_weights > 0).sum(1).max()))
         yield batch[:, :length], batch_weights[:, :length]

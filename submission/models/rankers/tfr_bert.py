@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from submission.models.bert import ENCODER_REMARK, BERTRanker
+from submission.models.bert import ENCODER_CAVEAT, BERTRanker
 from submission.models.bert_config import EncoderConfig
-from submission.models.ranker import Explanation, Part
+from submission.models.ranker import Contribution, NetworkExplanation
 
 
 class TFRBERT(BERTRanker):
     """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's chunks."""
 
-    cls_alone, pooled = True, True
+    cls_only, has_pooler = True, True
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
@@ -47,8 +47,8 @@ class TFRBERT(BERTRanker):
         pooled: Tensor = self.pooler(encoded.cls[:, -1]).tanh()
         return pooled
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down into [CLS] and bias."""
         [pooled] = self.pool(query, query_mask, document, document_mask)
-        parts = [Part("[CLS]", (self.linear.weight[0] @ pooled).item()), Part("bias", self.linear.bias.item())]
-        return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)
+        parts = [Contribution("[CLS]", (self.linear.weight[0] @ pooled).item()), Contribution("bias", self.linear.bias.item())]
+        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)

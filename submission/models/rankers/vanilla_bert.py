@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from submission.models.bert import ENCODER_REMARK, BERTRanker
+from submission.models.bert import ENCODER_CAVEAT, BERTRanker
 from submission.models.bert_config import EncoderConfig
-from submission.models.ranker import Explanation, Part
+from submission.models.ranker import Contribution, NetworkExplanation
 
 
 class VanillaBERT(BERTRanker):
     """A linear layer over the mean [CLS] vector of a document's chunks."""
 
-    cls_alone = True
+    cls_only = True
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
@@ -37,8 +37,8 @@ class VanillaBERT(BERTRanker):
         score: Tensor = self.linear(self.dropout(encoded.cls[:, -1]))  # (B, 1)
         return score.squeeze(-1)
 
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Explanation:
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down into [CLS] and bias."""
         cls = self.encoder(query, query_mask, document, document_mask).cls[0, -1]
-        parts = [Part("[CLS]", (self.linear.weight[0] @ cls).item()), Part("bias", self.linear.bias.item())]
-        return Explanation(parts, remark=ENCODER_REMARK, by_omission=True)
+        parts = [Contribution("[CLS]", (self.linear.weight[0] @ cls).item()), Contribution("bias", self.linear.bias.item())]
+        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from submission.data.args_me import corpus_files
-from submission.data.collection import long_enough, refuse_empty
+from submission.data.args_me import find_corpus_files
+from submission.data.collection import select_collection, validate_collection
 from submission.errors import InputError
-from tests.conftest import WORDS, argument, documents_of
+from tests.conftest import PREMISE, argument, load_documents
 
 
 def read(directory: Path, content: str | bytes, name: str = "args-me.json") -> list[dict[str, str]]:
     data = content if isinstance(content, bytes) else content.encode()
     (directory / name).write_bytes(data)
-    return documents_of(directory).to_dict("records")  # type: ignore[return-value]
+    return load_documents(directory).to_dict("records")  # type: ignore[return-value]
 
 
 def corpus(*arguments: dict[str, object]) -> str:
@@ -44,12 +44,12 @@ def test_portals_and_gzip_and_both_id_forms(tmp_path: Path) -> None:
 def test_other_json_files_are_not_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "metadata.json").write_text("{}")
     with pytest.raises(InputError, match=r"no corpus found; expected args-me\*\.json, or debateorg\.json"):
-        corpus_files(tmp_path)
+        find_corpus_files(tmp_path)
 
 
 def test_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="input directory not found"):
-        corpus_files(tmp_path / "absent")
+        find_corpus_files(tmp_path / "absent")
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_a_corpus_without_arguments(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 def test_short_premises_are_not_in_the_collection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    texts = {"a": " ".join(["w"] * 15), "b": " ".join(["w"] * 14), "c": " ", "d": WORDS}
+    texts = {"a": " ".join(["w"] * 15), "b": " ".join(["w"] * 14), "c": " ", "d": PREMISE}
     (tmp_path / "args-me.json").write_text(corpus(*(argument(docno, premise=text) for docno, text in texts.items())))
-    kept = long_enough(documents_of(tmp_path))
+    kept = select_collection(load_documents(tmp_path))
     assert list(kept["docno"]) == ["a", "d"]
     assert "2 of 4 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
 
 
 def test_nothing_long_enough(make_input: Callable[..., Path]) -> None:
     directory = make_input(arguments=[argument("a", premise="short")])
-    documents = documents_of(directory)
+    documents = load_documents(directory)
     with pytest.raises(InputError, match="at least 15 words"):
-        refuse_empty(long_enough(documents), len(documents))
+        validate_collection(select_collection(documents), len(documents))

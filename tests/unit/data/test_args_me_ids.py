@@ -3,8 +3,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from submission.data.args_me_ids import differing, java_hash
-from tests.conftest import REAL, documents_of
+from submission.data.args_me_ids import find_mismatches, java_string_hash
+from tests.conftest import REAL_DATA, load_documents
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from tests.conftest import REAL, documents_of
     [("", 0), ("a", 97), ("hello", 99162322), ("Aa", 2112), ("BB", 2112), ("polygenelubricants", 2**31), ("😀", 1772899)],
 )
 def test_javas_hash(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
+    assert java_string_hash(text) == expected
 
 
 def test_java_hash_by_its_definition() -> None:
@@ -20,19 +20,19 @@ def test_java_hash_by_its_definition() -> None:
     units = text.encode("utf-16-le")
     for low, high in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + low + 256 * high) % 2**32
-    assert java_hash(text) == value
+    assert java_string_hash(text) == value
 
 
 def test_differing_texts_are_named() -> None:
-    own = f"S1-A{(31 * java_hash('they suffer') + java_hash('zoos are cruel')) % 2**32:x}"
+    own = f"S1-A{(31 * java_string_hash('they suffer') + java_string_hash('zoos are cruel')) % 2**32:x}"
     frame = pd.DataFrame({"docno": [own, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
                           "conclusion": "zoos are cruel", "premise": "they suffer"})  # fmt: skip
-    docnos, number = differing(frame)
+    docnos, number = find_mismatches(frame)
     assert (docnos.tolist(), number) == (["S2-Aff"], 2)
-    assert differing(frame.assign(premise="They suffer"))[0].tolist() == [own, "S2-Aff"]
+    assert find_mismatches(frame.assign(premise="They suffer"))[0].tolist() == [own, "S2-Aff"]
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real excerpt is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="the real excerpt is not beside this checkout")
 def test_real_ids_prove_their_texts() -> None:
-    docnos, number = differing(documents_of(REAL / "touche-2020" / "input"))
+    docnos, number = find_mismatches(load_documents(REAL_DATA / "touche-2020" / "input"))
     assert (len(docnos), number) == (0, 20364)

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from submission.data.argument_metadata import ORIGINS, Origin, Origins, open_origins
+from submission.data.argument_metadata import DATABASE_FILE, ArgumentMetadata, MetadataStore, open_metadata
 from submission.errors import OutputError
 from submission.search.corpus import Corpus
-from submission.storage.cache_directory import Work
+from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import SAMPLE, argument
 
 
@@ -21,19 +21,20 @@ def with_stances(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Callable[[dict[str, str]], Origins]:
+def opened(tmp_path: Path) -> Callable[[dict[str, str]], MetadataStore]:
     """Write corpus files and open their metadata."""
 
-    def open_them(contents: dict[str, str]) -> Origins:
+    def open_them(contents: dict[str, str]) -> MetadataStore:
         for name, text in contents.items():
             (tmp_path / name).write_text(text, encoding="utf-8")
-        with Work(tmp_path / "work", tmp_path) as work:
-            return open_origins(Corpus.of_directory(tmp_path), work)
+        with CacheDirectory(tmp_path / "work", tmp_path) as work:
+            corpus = Corpus.from_directory(tmp_path)
+            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work)
 
     return open_them
 
 
-def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], Origins]) -> None:
+def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], MetadataStore]) -> None:
     arguments = [
         with_stances("a", "PRO", sourceDomain="debate.org"),
         with_stances("b", "CON", "CON", sourceDomain="parliament.example.org"),
@@ -43,48 +44,49 @@ def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], Origins
         with_stances("f"),
     ]
     origins = opened({"args-me.json": json.dumps({"arguments": arguments})})
-    assert origins.of(["a", "b", "c", "d", "e", "f", "unknown"]) == {
-        "a": Origin("PRO", "debate.org"), "b": Origin("CON", "parliament.example.org"), "c": Origin(), "d": Origin(),
-        "e": Origin(), "f": Origin(),
+    assert origins.get(["a", "b", "c", "d", "e", "f", "unknown"]) == {
+        "a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "parliament.example.org"), "c": ArgumentMetadata(), "d": ArgumentMetadata(),
+        "e": ArgumentMetadata(), "f": ArgumentMetadata(),
     }  # fmt: skip
 
 
-def test_a_file_of_a_portal_tells_it(opened: Callable[[dict[str, str]], Origins]) -> None:
+def test_a_file_of_a_portal_tells_it(opened: Callable[[dict[str, str]], MetadataStore]) -> None:
     text = "\ufeff" + json.dumps({"arguments": [with_stances("a", "PRO", sourceDomain="www.example.org")]})
-    assert opened({"idebate.json": text}).of(["a"]) == {"a": Origin("PRO", "idebate")}
+    assert opened({"idebate.json": text}).get(["a"]) == {"a": ArgumentMetadata("PRO", "idebate")}
 
 
-def test_an_argument_a_line_has_them_too(opened: Callable[[dict[str, str]], Origins]) -> None:
+def test_an_argument_a_line_has_them_too(opened: Callable[[dict[str, str]], MetadataStore]) -> None:
     """The stance is a field of the premise or, in the copy on a model hub, of the argument."""
     copied = {"id": "b", "conclusion": "c", "argument": "text", "stance": "CON"}
     lines = [with_stances("a", "PRO", sourceDomain="debate.org"), copied]
     origins = opened({"args-me.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
-    assert origins.of(["a", "b"]) == {"a": Origin("PRO", "debate.org"), "b": Origin("CON", "")}
+    assert origins.get(["a", "b"]) == {"a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "")}
 
 
 def test_a_file_with_another_structure_has_no_metadata(
-    opened: Callable[[dict[str, str]], Origins], caplog: pytest.LogCaptureFixture
+    opened: Callable[[dict[str, str]], MetadataStore], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = json.dumps({"arguments": [with_stances("a", "CON")]})
     origins = opened({"idebate.json": good, "debateorg.json": good.replace('"CON"}]', '"CON"}], "x": [')})
-    assert origins.of(["a"]) == {"a": Origin("CON", "idebate")}
+    assert origins.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
     assert "debateorg.json: cannot read stances and portals" in caplog.text
 
 
 def test_metadata_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = Corpus.of_directory(SAMPLE)
-    with Work(tmp_path / "work", tmp_path) as work:
-        first = open_origins(corpus, work).of(["S89c1bfbf-A1536463"])
+    corpus = Corpus.from_directory(SAMPLE)
+    with CacheDirectory(tmp_path / "work", tmp_path) as work:
+        first = open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work).get(["S89c1bfbf-A1536463"])
         monkeypatch.setattr("submission.data.argument_metadata.arguments_as", None)
-        again = open_origins(corpus, work)
-        assert first == again.of(["S89c1bfbf-A1536463"]) == {"S89c1bfbf-A1536463": Origin("CON", "debateorg")}
-        [file] = (tmp_path / "work").rglob(ORIGINS)
+        again = open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work)
+        assert first == again.get(["S89c1bfbf-A1536463"]) == {"S89c1bfbf-A1536463": ArgumentMetadata("CON", "debateorg")}
+        [file] = (tmp_path / "work").rglob(DATABASE_FILE)
         file.write_bytes(b"no database")
         with pytest.raises(OutputError, match="cannot be read"):
-            again.of(["a"])
+            again.get(["a"])
 
 
 def test_other_formats_have_no_metadata(tmp_path: Path) -> None:
     frame = pd.DataFrame({"docno": ["a"], "conclusion": ["b"], "premise": ["c"]})
-    with Work(None, tmp_path) as work:
-        assert open_origins(Corpus.of_frame(frame), work).of(["a"]) == {}
+    with CacheDirectory(None, tmp_path) as work:
+        corpus = Corpus.from_frame(frame)
+        assert open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work).get(["a"]) == {}

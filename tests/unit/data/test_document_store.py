@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from submission.data import document_store as module
-from submission.data.collection import long_enough
-from submission.data.dataset import Input
-from submission.data.document_store import COLUMNS, open_documents
+from submission.data.collection import select_collection
+from submission.data.dataset import Dataset
+from submission.data.document_store import COLUMNS, open_document_store
 from submission.errors import InputError, OutputError
-from submission.storage.artifact_store import Kept
-from submission.storage.cache_directory import Work
-from tests.conftest import WORDS, argument
+from submission.storage.artifact_store import ArtifactStore
+from submission.storage.cache_directory import CacheDirectory
+from tests.conftest import PREMISE, argument
 
 ARGUMENTS = [
-    argument("b", conclusion="Zoos are cruel", premise=f"{WORDS} naïve 東京"),
-    argument("a", conclusion="Cruel zoos", premise=WORDS),
+    argument("b", conclusion="Zoos are cruel", premise=f"{PREMISE} naïve 東京"),
+    argument("a", conclusion="Cruel zoos", premise=PREMISE),
     argument("c", conclusion="golf", premise="short"),
-    argument("d", conclusion="Golf is a sport", premise=WORDS),
+    argument("d", conclusion="Golf is a sport", premise=PREMISE),
 ]
 
 
@@ -34,16 +34,16 @@ def directory(make_input: Callable[..., Path]) -> Path:
 
 def told(directory: Path, kept: Path | None) -> dict[str, object]:
     """All that documents tell."""
-    with Work(kept, directory) as work:
-        found = open_documents(Input(directory), work)
+    with CacheDirectory(kept, directory) as work:
+        found = open_document_store(Dataset(directory), work)
         return {
             "size": found.size,
-            "collection": found.collection,
-            "conclusions": found.conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
-            "texts": found.texts(["c", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
-            "nothing": found.texts(set())[COLUMNS].to_numpy().tolist(),
+            "collection": found.searchable_docnos,
+            "conclusions": found.read_conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
+            "texts": found.read_texts(["c", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
+            "nothing": found.read_texts(set())[COLUMNS].to_numpy().tolist(),
             "all": found.all_docnos(),
-            "unknown": found.unknown(["a", "nowhere", "c", "nowhere"]),
+            "unknown": found.find_unknown(["a", "nowhere", "c", "nowhere"]),
         }
 
 
@@ -51,7 +51,7 @@ EXPECTED = {
     "size": 4,
     "collection": ["a", "b", "d"],
     "conclusions": [["a", "Cruel zoos"], ["b", "Zoos are cruel"], ["d", "Golf is a sport"]],
-    "texts": [["c", "golf", "short"], ["b", "Zoos are cruel", f"{WORDS} naïve 東京"]],
+    "texts": [["c", "golf", "short"], ["b", "Zoos are cruel", f"{PREMISE} naïve 東京"]],
     "nothing": [],
     "all": {"a", "b", "c", "d"},
     "unknown": {"nowhere"},
@@ -63,7 +63,7 @@ def test_documents_are_found_and_a_second_execution_reads_no_corpus(
 ) -> None:
     assert told(directory, None) == EXPECTED
     assert told(directory, tmp_path / "work") == EXPECTED
-    monkeypatch.setattr("submission.data.args_me.read_documents", None)  # calling it fails
+    monkeypatch.setattr("submission.data.args_me.read_arguments", None)  # calling it fails
     monkeypatch.setattr("submission.data.args_me.ArgsMe.parts", None)
     assert told(directory, tmp_path / "work") == EXPECTED
 
@@ -89,21 +89,21 @@ def test_documents_are_read_a_part_at_a_time(
     (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>Zoos?</title></topic></topics>")
     if form.startswith("documents"):
         (tmp_path / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n')
-    source = Input(tmp_path)
+    source = Dataset(tmp_path)
     whole = source.documents[COLUMNS].to_numpy().tolist()
     caplog.set_level(logging.INFO)
-    collection = long_enough(source.documents, source.form.shortest_premise)["docno"].tolist()
+    collection = select_collection(source.documents, source.reader.shortest_premise)["docno"].tolist()
     said = [message for message in caplog.messages if message.startswith("collection: ")]
     caplog.clear()
-    monkeypatch.setattr("submission.data.input_files.TOGETHER", 3)
-    monkeypatch.setattr(type(source.form), "documents", lambda _: pytest.fail("read as a whole"))
-    with Work(None, tmp_path) as work:
-        found = open_documents(Input(tmp_path), work)
-        assert found.docnos == sorted(collection)
-        assert found.texts([row[0] for row in whole]).to_numpy().tolist() == whole
+    monkeypatch.setattr("submission.data.input_files.BATCH_SIZE", 3)
+    monkeypatch.setattr(type(source.reader), "documents", lambda _: pytest.fail("read as a whole"))
+    with CacheDirectory(None, tmp_path) as work:
+        found = open_document_store(Dataset(tmp_path), work)
+        assert found.collection_docnos == sorted(collection)
+        assert found.read_texts([row[0] for row in whole]).to_numpy().tolist() == whole
     assert [message for message in caplog.messages if message.startswith("collection: ")] == said
     assert len(said) == 1
-    assert [len(part) for part in source.form.parts()] == ([2] if form.endswith("no texts") else [3, 1])
+    assert [len(part) for part in source.reader.parts()] == ([2] if form.endswith("no texts") else [3, 1])
 
 
 def test_what_is_refused_or_repeated_is_said_as_it_is_of_the_whole(
@@ -115,7 +115,7 @@ def test_what_is_refused_or_repeated_is_said_as_it_is_of_the_whole(
     others = [argument("b", "golf"), argument("b b"), {"id": "b"}]
     for number, other in enumerate(others):
         directory = make_input(arguments=[*ARGUMENTS, other], name=f"other-{number}")
-        _, [fault, *_] = Input(directory).form.documents()
+        _, [fault, *_] = Dataset(directory).reader.documents()
         with pytest.raises(InputError) as refused:
             told(directory, tmp_path / "work")
         assert str(refused.value) == fault
@@ -147,7 +147,7 @@ def test_killed_before_the_last_file_was_written(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Kept, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(ArtifactStore, "write_run", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             told(directory, tmp_path / "work")
     caplog.set_level(logging.INFO)
@@ -156,6 +156,6 @@ def test_killed_before_the_last_file_was_written(
 
 
 def test_a_disk_that_cannot_be_written(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DOCUMENTS", "absent/documents.sqlite")
+    monkeypatch.setattr(module, "DOCUMENTS_FILE", "absent/documents.sqlite")
     with pytest.raises(OutputError, match=r"cannot be written .*; free disk space or choose another"):
         told(directory, tmp_path / "work")

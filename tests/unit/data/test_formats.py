@@ -12,16 +12,16 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main
-from submission.data.args_me_records import arguments_as
-from submission.data.dataset import Input
+from submission.data.args_me_records import decode_arguments
+from submission.data.dataset import Dataset
 from submission.data.runs import read_run
-from tests.conftest import WORDS, argument, write_tiny
-from training.data.debates import titles_of, topics_of
+from tests.conftest import PREMISE, argument, write_tiny_ranker
+from training.data.debates import read_debate_titles, read_topics
 
 TOPICS = "<topics><topic><number>{}</number><title>zoos</title></topic></topics>"
 QUERIES = '{"qid": 1, "query": "zoos"}\n'
 DOCUMENTS = '{"docno": "d", "text": "zoos are cruel"}\n'
-HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": WORDS}
+HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": PREMISE}
 NAN, INFINITE = math.nan, math.inf
 
 
@@ -109,30 +109,30 @@ READ: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # 
         [["1", "zoos"], ["2", "zoos"]],
         [["d", "zoos"]],
     ),
-    "a model hub's lines": (of_lines(HUB, "", {**HUB, "id": "b"}), [["1", "zoos"]], [["a", WORDS], ["b", WORDS]]),
+    "a model hub's lines": (of_lines(HUB, "", {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
     "the big file's arguments as lines": (
         of_lines({**argument("a"), "premises": [{"text": "one"}, {"text": "two"}]}),
         [["1", "zoos"]],
         [["a", "one two"]],
     ),
-    "both sorts of lines": (of_lines(argument("a"), {**HUB, "id": "b"}), [["1", "zoos"]], [["a", WORDS], ["b", WORDS]]),
+    "both sorts of lines": (of_lines(argument("a"), {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
     "packed lines of a portal": (
         {"topics_xml": TOPICS.format(1), "idebate_jsonl_gz": "\ufeff" + lines(HUB, HUB)},
         [["1", "zoos"]],
-        [["a", WORDS]],
+        [["a", PREMISE]],
     ),
     "lines beside the big file": (
         {**touche(argument("a", "Zoos")), "args__me_jsonl": lines(HUB)},
         [["1", "zoos"]],
-        [["a", WORDS]],
+        [["a", PREMISE]],
     ),
     "args.me beside something called a corpus": (
         {**touche(argument("a")), "corpus_jsonl": '{"_id": "x", "text": "y"}'},
         [["1", "zoos"]],
-        [["a", WORDS]],
+        [["a", PREMISE]],
     ),
     "the word NaN in a text": (touche(argument("a", premise="[NaN, Infinity]")), [["1", "zoos"]], [["a", "[NaN, Infinity]"]]),
-    "# inside a number": ({**touche(argument("a")), "topics_xml": TOPICS.format("1#")}, [["1#", "zoos"]], [["a", WORDS]]),
+    "# inside a number": ({**touche(argument("a")), "topics_xml": TOPICS.format("1#")}, [["1#", "zoos"]], [["a", PREMISE]]),
 }
 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the message has
@@ -324,11 +324,11 @@ NUMBERS: dict[str, tuple[dict[str, str], list[float], list[float]]] = {  # files
 @pytest.mark.parametrize("name", READ)
 def test_what_is_read(name: str, tmp_path: Path) -> None:
     files, topics, documents = READ[name]
-    source = Input(write(tmp_path, **files))
+    source = Dataset(write(tmp_path, **files))
     assert source.topics.to_numpy().tolist() == topics
     assert source.documents[["docno", "premise"]].to_numpy().tolist() == documents
     assert all(type(docno) is str for docno in source.documents["docno"])
-    given = source.given(lambda docnos: set(docnos) - set(source.documents["docno"]))
+    given = source.supplied_ranking(lambda docnos: set(docnos) - set(source.documents["docno"]))
     assert (given is None) == ("rerank_jsonl" not in files)
 
 
@@ -346,7 +346,7 @@ def test_what_is_refused_by_rank_and_check_alike(name: str, tmp_path: Path, caps
 @pytest.mark.parametrize("name", NUMBERS)
 def test_ranks_and_scores_of_a_list(name: str, tmp_path: Path) -> None:
     files, ranks, scores = NUMBERS[name]
-    found = Input(write(tmp_path, **files)).form.listed().drop(columns="line")
+    found = Dataset(write(tmp_path, **files)).reader._sorted_ranking().drop(columns="line")
     expected = pd.DataFrame({"qid": "1", "docno": ["d1", "d2"], "rank": ranks, "score": scores}).astype(
         {"qid": object, "docno": object, "rank": float, "score": float}
     )
@@ -358,7 +358,7 @@ def test_a_long_list_is_read_whole_in_its_order(tmp_path: Path) -> None:
     rows = [
         {"qid": str(topic), "docno": f"d{n * 7 % 150}", "rank": n, "score": 1000 - n} for topic in (2, 1) for n in range(1, 151)
     ]
-    found = Input(write(tmp_path, **listed(*rows))).form.listed().drop(columns="line")
+    found = Dataset(write(tmp_path, **listed(*rows))).reader._sorted_ranking().drop(columns="line")
     assert found is not None
     assert found.to_dict("records") == rows
 
@@ -371,7 +371,7 @@ def test_a_list_without_scores_keeps_its_lines_order(tmp_path: Path) -> None:
 
 
 def test_systems_rank_a_collection_of_few_words(tmp_path: Path, all_checkpoints: Path) -> None:
-    write_tiny(all_checkpoints, "knrm", 1)
+    write_tiny_ranker(all_checkpoints, "knrm", 1)
     (tmp_path / "small").mkdir()
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
     place = write(
@@ -453,6 +453,6 @@ def test_contexts_are_found_in_lines_too(tmp_path: Path) -> None:
     context = {"topic": "zoos", "discussionTitle": "Should zoos be closed?"}
     file = tmp_path / "args-me.jsonl"
     file.write_text(lines({**argument("a"), "context": context}, HUB | {"id": "b"}))
-    assert topics_of([file]) == {"a": "zoos", "b": ""}
-    assert titles_of([file]) == ["Should zoos be closed?"]
-    assert [found["id"] for found in arguments_as(dict, file)] == ["a", "b"]
+    assert read_topics([file]) == {"a": "zoos", "b": ""}
+    assert read_debate_titles([file]) == ["Should zoos be closed?"]
+    assert [found["id"] for found in decode_arguments(dict, file)] == ["a", "b"]

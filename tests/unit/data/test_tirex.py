@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from submission.__main__ import main
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.data.runs import read_run
 from submission.errors import InputError
-from submission.systems.catalogue import CONCLUSIONS
+from submission.systems.catalogue import CONCLUSION_BM25
 from submission.systems.execution import Execution
-from tests.conftest import WORDS
+from tests.conftest import PREMISE
 
 QUERIES = [{"qid": "10", "query": "Is golf a sport?"}, {"qid": "2", "query": "Are zoos cruel?"}]
 DOCUMENTS = [
-    {"docno": "d3", "text": f"Golf is a sport. {WORDS} golf"},
-    {"docno": "d1", "text": f"Zoos are cruel. {WORDS}"},
+    {"docno": "d3", "text": f"Golf is a sport. {PREMISE} golf"},
+    {"docno": "d1", "text": f"Zoos are cruel. {PREMISE}"},
     {"docno": "d2", "text": "golf, short"},
-    {"docno": "d4", "text": f"Taxes. {WORDS}"},
+    {"docno": "d4", "text": f"Taxes. {PREMISE}"},
 ]
 LISTED = [("2", "d1", 3.0), ("2", "d2", 9.5), ("10", "d3", 1.0), ("10", "d4", 1.0), ("10", "d2", -4.0)]
 
@@ -65,24 +65,24 @@ def reranking(tmp_path: Path) -> Path:
 
 
 def candidates(execution: Execution) -> list[tuple[str, str, int]]:
-    return list(execution.lists(CONCLUSIONS)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
+    return list(execution.get_ranking(CONCLUSION_BM25)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
 
 
 def test_bm25_over_the_texts_of_the_collection(full: Path, execute: Callable[..., Execution]) -> None:
-    data = Input(full)
+    data = Dataset(full)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-    assert execute(full).documents.docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
+    assert execute(full).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
     assert ("10", "d3", 1) in candidates(execute(full))
-    assert data.note.endswith("conclusion and premise; each system retrieves from the collection")
+    assert data.description.endswith("conclusion and premise; each system retrieves from the collection")
 
 
 def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, execute: Callable[..., Execution]) -> None:
-    data = Input(reranking)
+    data = Dataset(reranking)
     assert data.topics["qid"].tolist() == ["2", "10"]
     assert data.documents["premise"].tolist() == [d["text"] for d in sorted(DOCUMENTS, key=lambda d: d["docno"])]
     assert candidates(execute(reranking)) == [("2", "d2", 1), ("2", "d1", 2), ("10", "d3", 1), ("10", "d4", 2), ("10", "d2", 3)]
-    assert data.note.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
+    assert data.description.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
 
 
 def test_the_list_beside_queries_and_documents_decides(full: Path, execute: Callable[..., Execution]) -> None:
@@ -97,17 +97,17 @@ def test_a_run_of_an_earlier_stage_decides_over_all(
     run = b"10 Q0 d4 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n"
     (tmp_path / name).write_bytes(gzip.compress(run) if name.endswith("gz") else run)
     for path in (tmp_path, tmp_path / name):
-        data = Input(reranking, path)
+        data = Dataset(reranking, path)
         assert candidates(execute(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
-        assert data.note.endswith(f"re-ranking the documents of {tmp_path / name}")
-    assert data.fingerprint != Input(reranking).fingerprint
-    assert data.corpus_fingerprint == Input(reranking).corpus_fingerprint
+        assert data.description.endswith(f"re-ranking the documents of {tmp_path / name}")
+    assert data.fingerprint != Dataset(reranking).fingerprint
+    assert data.corpus_fingerprint == Dataset(reranking).corpus_fingerprint
 
 
 def test_numbers_as_ids(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"qid": 7, "query": "golf"}\n')
     (tmp_path / "documents.jsonl").write_text(lines(DOCUMENTS))
-    assert Input(tmp_path).topics["qid"].tolist() == ["7"]
+    assert Dataset(tmp_path).topics["qid"].tolist() == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -141,15 +141,15 @@ def test_faults_name_file_and_line_or_id(
     (full / file).write_text(content, errors="surrogateescape")
     execution = execute(full)
     with pytest.raises(InputError, match=message):
-        _ = execution.topics, execution.input.documents, execution.lists(CONCLUSIONS)
+        _ = execution.topics, execution.input.documents, execution.get_ranking(CONCLUSION_BM25)
 
 
 def test_what_is_missing_is_named(full: Path, reranking: Path, tmp_path: Path) -> None:
     (full / "queries.jsonl").unlink()
     with pytest.raises(InputError, match=r"no queries\.jsonl found"):
-        Input(full)
+        Dataset(full)
     with pytest.raises(InputError, match="no run found; expected"):
-        Input(reranking, tmp_path)
+        Dataset(reranking, tmp_path)
 
 
 @pytest.mark.parametrize("form", ["full", "reranking"])

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from submission.data.topics import topic_files
+from submission.data.topics import find_topic_files
 from submission.errors import InputError
-from tests.conftest import REAL, topics_of
+from tests.conftest import REAL_DATA, load_topics
 
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 
@@ -19,7 +19,7 @@ def write(directory: Path, *topics: str, name: str = "topics.xml") -> list[Path]
 
 def test_numbers_sorted_titles_collapsed(tmp_path: Path) -> None:
     files = write(tmp_path, TOPIC.format(10, "B?"), "<topic><num> 9 </num><title>\n Is  <i>A</i>\n right?</title></topic>")
-    assert topics_of(files).to_dict("list") == {"qid": ["9", "10"], "query": ["Is A right?", "B?"]}
+    assert load_topics(files).to_dict("list") == {"qid": ["9", "10"], "query": ["Is A right?", "B?"]}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_numbers_sorted_titles_collapsed(tmp_path: Path) -> None:
 )
 def test_refused(tmp_path: Path, topics: list[str], words: list[str]) -> None:
     with pytest.raises(InputError) as error:
-        topics_of(write(tmp_path, *topics))
+        load_topics(write(tmp_path, *topics))
     assert all(word in str(error.value) for word in words), error.value
 
 
@@ -53,7 +53,7 @@ def test_entities_and_external_references_are_refused(tmp_path: Path, prolog: st
     reference = "&a;" if "ENTITY" in prolog else "x"
     file.write_text(f"{prolog}<topics>{TOPIC.format(1, reference)}</topics>")
     with pytest.raises(InputError, match="document type declaration"):
-        topics_of([file])
+        load_topics([file])
 
 
 def test_exponential_entities_are_refused_quickly(tmp_path: Path) -> None:
@@ -61,28 +61,28 @@ def test_exponential_entities_are_refused_quickly(tmp_path: Path) -> None:
     file = tmp_path / "topics.xml"
     file.write_text(f'<!DOCTYPE t [<!ENTITY e0 "x">{entities}]><topics>{TOPIC.format(1, "&e30;")}</topics>')
     with pytest.raises(InputError):
-        topics_of([file])
+        load_topics([file])
 
 
 def test_non_utf8_says_where(tmp_path: Path) -> None:
     file = tmp_path / "topics.xml"
     file.write_bytes(b"<topics>\n<topic><number>1</number><title>caf\xe9</title></topic></topics>")
     with pytest.raises(InputError, match=r"line 2: malformed XML"):
-        topics_of([file])
+        load_topics([file])
 
 
 def test_no_topics_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a file named topics\*\.xml"):
-        topic_files(tmp_path)
+        find_topic_files(tmp_path)
 
 
 def test_several_files_are_one_list(tmp_path: Path) -> None:
     write(tmp_path, TOPIC.format(2, "B"), name="topics-b.xml")
     write(tmp_path, TOPIC.format(1, "A"), name="topics-a.xml")
-    assert list(topics_of(topic_files(tmp_path))["query"]) == ["A", "B"]
+    assert list(load_topics(find_topic_files(tmp_path))["query"]) == ["A", "B"]
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 @pytest.mark.parametrize(
     ("file", "number", "first"),
     [
@@ -93,5 +93,5 @@ def test_several_files_are_one_list(tmp_path: Path) -> None:
     ],
 )
 def test_real_topics(file: str, number: int, first: str) -> None:
-    topics = topics_of([REAL / file])
+    topics = load_topics([REAL_DATA / file])
     assert (len(topics), topics["query"][0]) == (number, first)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from submission.__main__ import main
-from submission.engine.base import HERE
+from submission.engine.base import LOCAL_ENGINE
 from submission.engine.factory import open_engine
-from submission.engine.ray_engine import place_of
+from submission.engine.ray_engine import gpu_index
 from submission.errors import UsageError
 from submission.inference.device import choose_device
 
@@ -32,10 +32,10 @@ def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 def test_by_default_it_is_this_process() -> None:
     with open_engine(None) as engine:
-        assert engine is HERE
+        assert engine is LOCAL_ENGINE
 
 
-class Engine(type(HERE)):  # type: ignore[misc]
+class Engine(type(LOCAL_ENGINE)):  # type: ignore[misc]
     about = "a cluster"
     has_gpu = True
 
@@ -53,4 +53,4 @@ def test_the_device_is_the_engines() -> None:
     ("gpu", "visible", "place"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
 )
 def test_a_gpu_is_known_by_its_place_among_those_that_are_seen(gpu: int | str, visible: str | None, place: int) -> None:
-    assert place_of(gpu, visible) == place
+    assert gpu_index(gpu, visible) == place

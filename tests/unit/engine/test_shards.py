@@ -11,30 +11,30 @@ from pathlib import Path
 import pytest
 from ray import cloudpickle
 
-from submission.engine.base import CPU, HERE, Here, computed
-from submission.engine.shards import Part, kept_parts
+from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine, run_one
+from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
 from submission.inference import ranker_checkpoint as module
-from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
-from submission.storage.artifact_store import Kept
-from tests.conftest import write_tiny
+from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.storage.artifact_store import ArtifactStore
+from tests.conftest import write_tiny_ranker
 
 
-class Backwards(Here):
+class Backwards(LocalEngine):
     """The last part first."""
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
         return ((number, function(part)) for number, part in list(parts)[::-1])
 
 
-def parts(number: int) -> list[Part[int]]:
+def parts(number: int) -> list[Shard[int]]:
     """Each of its own number."""
-    return [Part(f"{one}.bin", one + 1, lambda one=one: one) for one in range(number)]  # type: ignore[misc]
+    return [Shard(f"{one}.bin", one + 1, lambda one=one: one) for one in range(number)]  # type: ignore[misc]
 
 
-def make(directory: Path, function: Callable[[int], bytes], engine: Here = HERE, number: int = 4) -> list[bytes]:
+def make(directory: Path, function: Callable[[int], bytes], engine: LocalEngine = LOCAL_ENGINE, number: int = 4) -> list[bytes]:
     """The contents of all parts."""
-    content = kept_parts(function, parts(number), Kept(directory, {}), engine, CPU, "numbers", "units")
+    content = compute_shards(function, parts(number), ArtifactStore(directory, {}), engine, CPU, "numbers", "units")
     return [content(one) for one in range(number)]
 
 
@@ -56,10 +56,10 @@ def test_only_what_is_not_there_is_computed(tmp_path: Path) -> None:
     assert len(asked) == 5
 
 
-class Elsewhere(Here):
+class Elsewhere(LocalEngine):
     """Another process on the same disk."""
 
-    shared = True
+    shares_cache = True
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
         for number, part in parts:
@@ -73,18 +73,20 @@ def test_where_a_disk_is_shared_workers_read_and_write_there(tmp_path: Path) -> 
     text = tmp_path / "text"
     text.write_bytes(b"x" * 1000)
 
-    def part(number: int) -> Part[bytes]:
-        return Part(f"{number}.bin", 1, text.read_bytes, travels=number > 0)
+    def part(number: int) -> Shard[bytes]:
+        return Shard(f"{number}.bin", 1, text.read_bytes, can_load_remotely=number > 0)
 
     some, function = [part(number) for number in range(3)], operator.methodcaller("upper")
-    content = kept_parts(function, some, Kept(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
+    content = compute_shards(function, some, ArtifactStore(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
     text.unlink()  # nobody needs it any more
-    again = kept_parts(function, some, Kept(tmp_path / "kept", {}), HERE, CPU, "texts", "texts")
+    again = compute_shards(function, some, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts")
     assert [one(number) for one in (content, again) for number in range(3)] == [b"X" * 1000] * 6
 
 
 def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
-    content = kept_parts(lambda part: b"%d" % part, parts(2), Kept(tmp_path, {}), HERE, CPU, "numbers", "units")
+    content = compute_shards(
+        lambda part: b"%d" % part, parts(2), ArtifactStore(tmp_path, {}), LOCAL_ENGINE, CPU, "numbers", "units"
+    )
     (tmp_path / "1.bin").write_bytes(b"damaged")
     assert [content(0), content(1)] == [b"0", b"1"]
     (tmp_path / "0.bin").write_bytes(b"damaged")
@@ -99,7 +101,7 @@ def test_progress_counts_what_is_computed(tmp_path: Path, caplog: pytest.LogCapt
 
 
 def test_a_single_part() -> None:
-    assert computed(HERE, abs, -3, CPU) == 3
+    assert run_one(LOCAL_ENGINE, abs, -3, CPU) == 3
 
 
 def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +117,7 @@ def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path,
 
 def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:
     pickled = pickle.dumps(open_checkpoint(checkpoints / "knrm"))
-    write_tiny(checkpoints, "knrm", seed=9)
+    write_tiny_ranker(checkpoints, "knrm", seed=9)
     with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy that one here"):
         pickle.loads(pickled)
 
@@ -123,4 +125,4 @@ def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:
 def test_a_checkpoint_that_was_never_written_cannot_travel(checkpoints: Path) -> None:
     opened = open_checkpoint(checkpoints / "knrm")
     with pytest.raises(TypeError, match="not loaded from a directory"):
-        pickle.dumps(Checkpoint(opened.ranker, opened.tokeniser, "a test"))
+        pickle.dumps(RankerCheckpoint(opened.ranker, opened.tokeniser, "a test"))

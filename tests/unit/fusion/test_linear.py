@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.errors import CheckpointError
-from submission.fusion.linear import Length, Linear, Member, log_lengths, standardised
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, dump_json, read_config, write_with_provenance
-from tests.conftest import seal
+from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember, log_lengths, standardise_by_topic
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, read_config, write_with_provenance
+from tests.conftest import update_hash
 
-MODEL = Linear(
-    "1.1.0", 0.5, (Member("dirichlet", {"dirichlet": "d1"}, 200, 0.25), Member("bm25", {}, 0, -0.125)), Length(6.5, 1.0)
+MODEL = LinearFusion(
+    "1.1.0",
+    0.5,
+    (LinearMember("dirichlet", {"dirichlet": "d1"}, 200, 0.25), LinearMember("bm25", {}, 0, -0.125)),
+    LengthFeature(6.5, 1.0),
 )
 
 
@@ -27,8 +30,8 @@ def frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
 
 def test_a_sum_by_hand() -> None:
     features = {"bm25": np.array([2.0, 0.0]), "dirichlet": np.array([1.0, -2.0]), "length": np.array([0.5, 0.25])}
-    assert MODEL.scores(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
-    assert {name: values.tolist() for name, values in MODEL.parts(features).items()} == {
+    assert MODEL.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
+    assert {name: values.tolist() for name, values in MODEL.compute_contributions(features).items()} == {
         "dirichlet": [0.25, -0.5], "bm25": [-0.25, -0.0], "length": [0.5, 0.25],
     }  # fmt: skip
     assert MODEL.formula() == "0.500 +0.250 z(dirichlet) -0.125 z(bm25) +1.000 z(length)"
@@ -39,7 +42,7 @@ def test_standardised_by_hand() -> None:
     pool = frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
     asked = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
     deviation = np.sqrt(8 / 3)
-    found = standardised(asked, pool)["dirichlet"]
+    found = standardise_by_topic(asked, pool)["dirichlet"]
     assert found.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # without a deviation, without a pool: 0
 
 
@@ -47,7 +50,7 @@ def test_standardised_by_hand() -> None:
 def test_the_order_of_a_pool_changes_no_bit(values: list[float], random: Any) -> None:
     pool = frame([("1", str(number), value) for number, value in enumerate(values)])
     other = pool.iloc[random.sample(range(len(pool)), len(pool))]
-    found, again = (standardised(pool, one)["dirichlet"] for one in (pool, other))
+    found, again = (standardise_by_topic(pool, one)["dirichlet"] for one in (pool, other))
     assert found.tolist() == again.tolist()
     assert np.isfinite(found).all()
 
@@ -55,8 +58,8 @@ def test_the_order_of_a_pool_changes_no_bit(values: list[float], random: Any) ->
 @pytest.mark.parametrize("value", [0.1, 1e-300, 1e8 / 3])
 def test_equal_values_have_no_deviation(value: float) -> None:
     pool = frame([("1", str(number), value) for number in range(7)])
-    assert standardised(pool, pool)["dirichlet"].tolist() == [0.0] * 7
-    assert np.isfinite(standardised(pool, pd.concat([pool, frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
+    assert standardise_by_topic(pool, pool)["dirichlet"].tolist() == [0.0] * 7
+    assert np.isfinite(standardise_by_topic(pool, pd.concat([pool, frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
 
 
 def test_lengths() -> None:
@@ -65,12 +68,12 @@ def test_lengths() -> None:
 
 
 def write(directory: Path, config: object) -> None:
-    write_with_provenance(directory, {CONFIG: dump_json(config), METRICS: b"{}", CARD: b""}, {"trained on": {"input": {}}})
+    write_with_provenance(directory, {CONFIG: encode_json(config), METRICS: b"{}", CARD: b""}, {"trained on": {"input": {}}})
 
 
 def test_written_and_read(tmp_path: Path) -> None:
     write(tmp_path / "fusion", msgspec.to_builtins(MODEL))
-    assert read_config(tmp_path / "fusion", Linear) == MODEL
+    assert read_config(tmp_path / "fusion", LinearFusion) == MODEL
     others = [
         msgspec.structs.replace(MODEL, intercept=0.25),
         msgspec.structs.replace(MODEL, length=None),
@@ -104,6 +107,6 @@ def test_faulty_ones(tmp_path: Path, where: tuple[str | int, ...], value: object
         inner = inner[key]
     inner[where[-1]] = value
     (tmp_path / "fusion" / "config.json").write_text(json.dumps(config))
-    seal(tmp_path / "fusion", "config.json")
+    update_hash(tmp_path / "fusion", "config.json")
     with pytest.raises(CheckpointError, match=words):
-        read_config(tmp_path / "fusion", Linear)
+        read_config(tmp_path / "fusion", LinearFusion)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.errors import CheckpointError
-from submission.fusion.quality import Reordering
-from submission.fusion.z_scores import zscores
-from submission.storage.checkpoint_directory import CONFIG, dump_json, read_config, write_with_provenance
+from submission.fusion.quality import QualityInterpolation
+from submission.fusion.z_scores import z_scores
+from submission.storage.checkpoint_directory import CONFIG, encode_json, read_config, write_with_provenance
 
 VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(np.array)
 
 
 def test_scores_by_hand() -> None:
-    found = Reordering("1", 3, 0.5).scores(np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3]))
+    found = QualityInterpolation("1", 3, 0.5).score(np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3]))
     high, low = 3 / np.sqrt(6), np.sqrt(2) / 2  # z of 9 among 9, 6, 3; minus z of 0 among 0, 0, 3
     first = [high - low / 2, -low / 2, -high + low]
     assert found.tolist() == pytest.approx([*first, min(first) - 1.5, min(first) - 3])
@@ -27,7 +27,7 @@ def test_scores_by_hand() -> None:
 def test_what_is_behind_stays_behind_in_its_order(relevance: np.ndarray, quality: np.ndarray, weight: float) -> None:
     relevance = -np.sort(-relevance)
     number = min(len(relevance), len(quality))
-    found = Reordering("1", number, weight).scores(relevance, quality[:number])
+    found = QualityInterpolation("1", number, weight).score(relevance, quality[:number])
     assert len(found) == len(relevance)
     assert np.isfinite(found).all()
     assert (found[number:] <= found[:number].min() - 1).all()
@@ -38,7 +38,7 @@ def test_what_is_behind_stays_behind_in_its_order(relevance: np.ndarray, quality
 
 @given(VALUES)
 def test_standardised(values: np.ndarray) -> None:
-    found = zscores(values, values)
+    found = z_scores(values, values)
     if (values == values[0]).all():
         assert found.tolist() == [0] * len(values)
     else:
@@ -47,14 +47,17 @@ def test_standardised(values: np.ndarray) -> None:
 
 
 def test_a_directory_of_numbers(tmp_path: Path) -> None:
-    one = Reordering("1.1.0", 20, 0.25)
-    write_with_provenance(tmp_path / "quality", {CONFIG: dump_json(msgspec.to_builtins(one))}, {})
-    assert read_config(tmp_path / "quality", Reordering) == one
+    one = QualityInterpolation("1.1.0", 20, 0.25)
+    write_with_provenance(tmp_path / "quality", {CONFIG: encode_json(msgspec.to_builtins(one))}, {})
+    assert read_config(tmp_path / "quality", QualityInterpolation) == one
     assert one.formula() == "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"
-    assert one.fingerprint == Reordering("2", 20, 0.25).fingerprint
-    assert len({one.fingerprint, Reordering("1", 21, 0.25).fingerprint, Reordering("1", 20, 0.5).fingerprint}) == 3
+    assert one.fingerprint == QualityInterpolation("2", 20, 0.25).fingerprint
+    assert (
+        len({one.fingerprint, QualityInterpolation("1", 21, 0.25).fingerprint, QualityInterpolation("1", 20, 0.5).fingerprint})
+        == 3
+    )
     for faulty in ({"documents": 0}, {"weight": -1}, {"depth": 3}):
-        content = {CONFIG: dump_json({**msgspec.to_builtins(one), **faulty})}
+        content = {CONFIG: encode_json({**msgspec.to_builtins(one), **faulty})}
         write_with_provenance(tmp_path / "faulty", content, {})
         with pytest.raises(CheckpointError, match=r"faulty: written by version 1\.1\.0"):
-            read_config(tmp_path / "faulty", Reordering)
+            read_config(tmp_path / "faulty", QualityInterpolation)

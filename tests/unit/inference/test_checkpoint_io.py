@@ -9,10 +9,10 @@ import safetensors.torch
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.batching import pad
 from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.models.padding import pad
 from submission.models.rankers.knrm import KNRM
-from tests.conftest import seal
+from tests.conftest import update_hash
 
 
 def test_opened_as_written(checkpoints: Path) -> None:
@@ -20,7 +20,7 @@ def test_opened_as_written(checkpoints: Path) -> None:
     assert isinstance(checkpoint.ranker, KNRM)
     assert not checkpoint.ranker.training
     assert checkpoint.tokeniser.lengths.premise == 100
-    assert checkpoint.tokeniser.query("Are zoos golf xyz?") == [
+    assert checkpoint.tokeniser.encode_query("Are zoos golf xyz?") == [
         checkpoint.tokeniser.vocabulary.ids([w])[0] for w in ("zoos", "golf", "xyz")
     ]
     stored = safetensors.torch.load_file(checkpoints / "knrm" / "model.safetensors")
@@ -40,16 +40,18 @@ def test_two_texts_and_a_score(checkpoints: Path) -> None:
         ("golf", "zoos"),
         ("", ""),
     ]
-    scores = checkpoint.scores(pairs)
+    scores = checkpoint.score(pairs)
     assert scores.dtype == np.float32
     with torch.no_grad():
         alone = [
-            checkpoint.ranker(*pad([checkpoint.tokeniser.query(query)]), *pad([checkpoint.tokeniser.premise(premise)])).item()
+            checkpoint.ranker(
+                *pad([checkpoint.tokeniser.encode_query(query)]), *pad([checkpoint.tokeniser.encode_premise(premise)])
+            ).item()
             for query, premise in pairs
         ]
     np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
     assert len(set(scores.tolist())) == 4
-    assert checkpoint.scores([]).shape == (0,)
+    assert checkpoint.score([]).shape == (0,)
 
 
 def test_writing_again_gives_the_same_fingerprint(checkpoints: Path) -> None:
@@ -90,7 +92,7 @@ def test_a_config_that_the_code_does_not_know(checkpoints: Path) -> None:
     file = checkpoints / "knrm" / "config.json"
     config = json.loads(file.read_text())
     file.write_text(json.dumps({**config, "config": {**config["config"], "idf": True}}))
-    seal(checkpoints / "knrm", "config.json")
+    update_hash(checkpoints / "knrm", "config.json")
     with pytest.raises(CheckpointError, match=r"written by version 1\.\d+\.\d+, incompatible with"):
         open_checkpoint(checkpoints / "knrm")
 
@@ -100,13 +102,13 @@ def test_weights_that_do_not_fit(checkpoints: Path) -> None:
     tensors = safetensors.torch.load_file(file)
     del tensors["linear.bias"]
     safetensors.torch.save_file(tensors, file)
-    seal(checkpoints / "knrm", "model.safetensors")
+    update_hash(checkpoints / "knrm", "model.safetensors")
     with pytest.raises(CheckpointError, match=r"linear\.bias"):
         open_checkpoint(checkpoints / "knrm")
 
 
 def test_changed_text_processing_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submission.text.normalisation.stop_words", frozenset)
+    monkeypatch.setattr("submission.text.normalisation.load_stop_words", frozenset)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         open_checkpoint(checkpoints / "knrm")
 

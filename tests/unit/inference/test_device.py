@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.device import in_halves, limit_threads
+from submission.inference.device import compute_or_split, limit_threads
 from submission.inference.pair_scoring import score
 from submission.inference.ranker_checkpoint import open_checkpoint
 from submission.models.rankers.knrm import KNRM
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import ROOT
 from tests.unit.inference.test_pair_scoring import CANDIDATES, CPU, TOKENS
 
@@ -42,19 +42,19 @@ def refusing(most: int) -> tuple[list[int], object]:
 
 def test_a_batch_that_is_too_large_is_halved_until_it_fits(caplog: pytest.LogCaptureFixture) -> None:
     sizes, compute = refusing(3)
-    assert in_halves(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
+    assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert sizes == [7, 4, 2, 2, 3]
     assert "out of memory for a batch of 7" in caplog.text
 
 
 def test_a_single_row_that_is_too_large_is_an_error() -> None:
     with pytest.raises(torch.OutOfMemoryError):
-        in_halves(refusing(0)[1], np.arange(4), torch.cat)
+        compute_or_split(refusing(0)[1], np.arange(4), torch.cat)
 
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    expected = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "full", {}))
+    expected = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "full", {}))
     score_features, sizes = KNRM.score, []
 
     def small(self: KNRM, features: Tensor) -> Tensor:
@@ -63,8 +63,8 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
             raise torch.OutOfMemoryError("CUDA out of memory")
         return score_features(self, features)
 
-    monkeypatch.setattr(KNRM, "score", small)
-    halves = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path / "halves", {}))
+    monkeypatch.setattr(KNRM, "score_features", small)
+    halves = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "halves", {}))
     assert sizes == [2, 1, 1, 4, 2, 1, 1, 2, 1, 1]  # batches of two and of four documents
     np.testing.assert_allclose(halves, expected, rtol=0, atol=1e-5)
 

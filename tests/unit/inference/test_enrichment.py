@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.engine.base import Here
+from submission.engine.base import LocalEngine
 from submission.inference import enrichment
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import enrich, enrich_separately, read, words_of
-from submission.models.enricher import Enricher, Word
+from submission.inference.enrichment import enrich_collection, enrich_separately, enrich_texts, read
+from submission.models.enricher import Enricher, TokenAnnotation
 from submission.retrieval import term_index as term_index_module
-from submission.retrieval.term_index import Settings, TermIndex, term_index
-from submission.storage.artifact_store import Kept
-from tests.conftest import contents, texts_in
+from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from submission.storage.artifact_store import ArtifactStore
+from tests.conftest import file_contents, text_lookup
 
 CPU = torch.device("cpu")
 TEXTS = [" ".join(["Zoos", *["cage"] * (index % 4), f"w{index % 7}.", "Running runs", f"x{index}"]) for index in range(50)]
@@ -47,20 +47,22 @@ class Passage:
 class Counting(Enricher[Passage]):
     """Weighs each word by its length; words of one or two letters are not indexed."""
 
-    value = "length"
+    output_name = "length"
 
     def __init__(self) -> None:
         super().__init__(None)
         self.computed: list[list[str]] = []
 
-    def words(self, passages: Sequence[Passage]) -> list[list[Word]]:
+    def annotate(self, passages: Sequence[Passage]) -> list[list[TokenAnnotation]]:
         self.computed.append([passage.text for passage in passages])
-        return [[Word(word.lower(), 0, 0, float(len(word))) for word in passage.text.split()] for passage in passages]
+        return [
+            [TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in passage.text.split()] for passage in passages
+        ]
 
-    def frequencies(self, passages: Sequence[Sequence[Word]]) -> Mapping[str, int]:
+    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for passage in passages:
-            counts.update({word.text: int(word.weight) for word in passage if word.weight > 2})
+            counts.update({word.surface: int(word.weight) for word in passage if word.weight > 2})
         return counts
 
 
@@ -78,18 +80,18 @@ def opened() -> EnricherCheckpoint:
 
 
 def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
-    return enrich(DOCNOS, texts_of, opened, CPU, Kept(directory, {})).between(0, len(TEXTS))
+    return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(directory, {})).get_word_frequencies(0, len(TEXTS))
 
 
 def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
     texts = ["one. two three four. five six", "", "seven eight nine ten eleven"]
     annotations = read(texts, opened, CPU)
-    assert [[[word.text for word in passage] for passage in passages] for passages in annotations] == [
+    assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip
     assert isinstance(opened.enricher, Counting)
     assert opened.enricher.computed == [["seven eight nine ten eleven", " two three four", " five six", "one"]]
-    assert words_of(["a bb ccc dddd. ccc"], opened, CPU) == [{"ccc": 6, "dddd": 4}]
+    assert enrich_texts(["a bb ccc dddd. ccc"], opened, CPU) == [{"ccc": 6, "dddd": 4}]
 
 
 def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,20 +100,20 @@ def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeyp
     for size in (1, 7, 49):
         monkeypatch.setattr(enrichment, "TOGETHER", size)
         assert run(opened, tmp_path / f"{size}") == expected
-        collection = enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / f"{size}", {}))
-        assert collection.between(3, 21) == expected[3:21]
-        assert collection.between(40, 90) == expected[40:]
+        collection = enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / f"{size}", {}))
+        assert collection.get_word_frequencies(3, 21) == expected[3:21]
+        assert collection.get_word_frequencies(40, 90) == expected[40:]
 
 
 def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: EnricherCheckpoint, tmp_path: Path) -> None:
     functions: list[str] = []
 
-    class Backwards(Here):
+    class Backwards(LocalEngine):
         def map(self, function, parts, device):  # type: ignore[no-untyped-def]
             functions.append(getattr(function, "func", function).__name__)
             return ((index, function(part)) for index, part in list(parts)[::-1])
 
-    enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "other", {}), Backwards())
+    enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
     here, other = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
     assert here == other
@@ -123,15 +125,15 @@ def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: Enr
 
 
 def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Four(Here):
-        def workers(self, device: torch.device) -> int:
+    class Four(LocalEngine):
+        def worker_count(self, device: torch.device) -> int:
             return 4
 
     estimates: list[float] = []
     clock = iter([100.0, 100.0 + 20 * 60])
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(enrichment, "_tell", lambda name, documents, minutes, *args: estimates.append(minutes))
-    enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path, {}), Four())
+    monkeypatch.setattr(enrichment, "_log_estimate", lambda name, documents, minutes, *args: estimates.append(minutes))
+    enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path, {}), Four())
     assert estimates == [62.5 / 4]
 
 
@@ -140,7 +142,7 @@ def test_killed_three_times_it_goes_on(
 ) -> None:
     monkeypatch.setattr(enrichment, "TOGETHER", 10)
     run(opened, tmp_path / "whole")
-    words_of, computed = enrichment.words_of, []
+    words_of, computed = enrichment.enrich_texts, []
 
     def interrupt(texts: Sequence[str], *args: Any) -> list[Mapping[str, int]]:
         if len(texts) == 10:
@@ -149,14 +151,14 @@ def test_killed_three_times_it_goes_on(
                 raise KeyboardInterrupt
         return words_of(texts, *args)
 
-    monkeypatch.setattr(enrichment, "words_of", interrupt)
+    monkeypatch.setattr(enrichment, "enrich_texts", interrupt)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             run(opened, tmp_path / "killed")
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path / "killed")
     assert computed == [0, 1, 1, 2, 2, 3, 3, 4]
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert file_contents(tmp_path / "killed") == file_contents(tmp_path / "whole")
     assert ": 20 documents to enrich, about" in caplog.text
     run(opened, tmp_path / "killed")
     assert len(computed) == 8
@@ -171,7 +173,7 @@ def test_time_and_size_are_said_before(
     share: int,
     minutes: float,
 ) -> None:
-    clock, messages, kept_parts = iter([100.0, 100.0 + 20 * 60]), [], enrichment.kept_parts
+    clock, messages, kept_parts = iter([100.0, 100.0 + 20 * 60]), [], enrichment.compute_shards
 
     def record_messages(*args: Any) -> Callable[[int], bytes]:
         messages.extend(caplog.messages)
@@ -180,13 +182,13 @@ def test_time_and_size_are_said_before(
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(enrichment, "kept_parts", record_messages)
     monkeypatch.setattr(enrichment, "TOGETHER", 40)
-    monkeypatch.setattr(enrichment, "SHARE", share)
+    monkeypatch.setattr(enrichment, "SAMPLE_INTERVAL", share)
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path)
     estimate, *warnings = messages
     assert f"50 documents to enrich, about {minutes} minutes and 0.0 MB" in estimate
     assert ["--work DIR to resume after an interruption" in warning for warning in warnings] == [True] * (
-        minutes > enrichment.LONG
+        minutes > enrichment.LONG_MINUTES
     )
 
 
@@ -196,15 +198,15 @@ def test_the_index_has_their_terms_added_up(
     monkeypatch.setattr(term_index_module, "KEPT_TOGETHER", 20)
     monkeypatch.setattr(enrichment, "TOGETHER", 7)
 
-    def enriching() -> enrichment.Enriched:
-        return enrich(DOCNOS, texts_of, opened, CPU, Kept(tmp_path / "parts", {}))
+    def enriching() -> enrichment.EnrichedCollection:
+        return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "parts", {}))
 
-    def build(settings: Settings) -> TermIndex:
-        cache = Kept(tmp_path / settings.stemmer, {})
-        return term_index(COLLECTION["docno"].tolist(), texts_in(COLLECTION), settings, cache, enriching)
+    def build(settings: IndexSettings) -> TermIndex:
+        cache = ArtifactStore(tmp_path / settings.stemmer, {})
+        return load_or_build_term_index(COLLECTION["docno"].tolist(), text_lookup(COLLECTION), settings, cache, enriching)
 
-    index = build(Settings(stemmer="porter"))
-    index_terms, frequencies = index.document(1)
+    index = build(IndexSettings(stemmer="porter"))
+    index_terms, frequencies = index.get_document_terms(1)
     assert dict(zip(index_terms, frequencies.tolist(), strict=True)) == {"zoo": 4, "cage": 4, "run": 11}
     assert index.lengths[[1, 13]].tolist() == [19, 0]
     assert (len(index.lengths), index.statistics(["run"]).df.tolist(), index.statistics(["run"]).cf.tolist()) == (
@@ -213,5 +215,5 @@ def test_the_index_has_their_terms_added_up(
         [539],
     )
     assert 13 not in index.postings("run")[0]
-    assert index.counted_words({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == {"run": 5, "b": 1}
-    assert {"running", "runs"} <= {*build(Settings(stemmer="none")).terms}
+    assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == {"run": 5, "b": 1}
+    assert {"running", "runs"} <= {*build(IndexSettings(stemmer="none")).terms}

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.batching import pad
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import Checkpoint, open_checkpoint
-from submission.inference.token_ids import ReadTokens
+from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.token_ids import TokenCache
+from submission.models.padding import pad
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
-from submission.storage.artifact_store import Kept
-from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from submission.timing import Stopwatch
 
@@ -23,7 +23,7 @@ TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard 
 CORPUS = pd.DataFrame(
     {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
 )
-TOKENS = ReadTokens(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
+TOKENS = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
 CPU = torch.device("cpu")
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 
@@ -32,12 +32,12 @@ def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 3)
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    scores = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
+    scores = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     with torch.no_grad():
         alone = [
             checkpoint.ranker(
-                *pad([checkpoint.tokeniser.query(queries[q])]), *pad([checkpoint.tokeniser.premise(premises[d])])
+                *pad([checkpoint.tokeniser.encode_query(queries[q])]), *pad([checkpoint.tokeniser.encode_premise(premises[d])])
             ).item()
             for q, d in CANDIDATES.to_numpy()
         ]
@@ -49,12 +49,12 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 2)
     checkpoint = open_checkpoint(checkpoints / "knrm")
-    first = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
+    first = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
     (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # damaged on disk: recomputed
     score_features, calls = checkpoint.ranker.score, []
     checkpoint.ranker.score = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
-    again = score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
+    again = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert (again == first).all()
     assert calls == [2]  # batches: two of one topic, one of the other
 
@@ -63,20 +63,20 @@ def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -
     checkpoint = open_checkpoint(checkpoints / "knrm")
     checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(CheckpointError, match="document d for topic 1"):
-        score(CANDIDATES, TOKENS, checkpoint, CPU, Kept(tmp_path, {}))
+        score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
 
 
 def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GRU, "batch", 3)
     torch.manual_seed(1)
-    tokeniser = WordTokeniser(Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"]), Lengths())
+    tokeniser = WordTokeniser(Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"]), MaxLengths())
     ranker = GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)).eval()
-    represent, read = ranker.represent_many, []
-    monkeypatch.setattr(ranker, "represent_many", lambda ids, mask: read.extend(mask.sum(1).tolist()) or represent(ids, mask))
-    scores = score(CANDIDATES, TOKENS, Checkpoint(ranker, tokeniser, "a test"), CPU, Kept(tmp_path, {}))
+    represent, read = ranker.encode_batch, []
+    monkeypatch.setattr(ranker, "encode_batch", lambda ids, mask: read.extend(mask.sum(1).tolist()) or represent(ids, mask))
+    scores = score(CANDIDATES, TOKENS, RankerCheckpoint(ranker, tokeniser, "a test"), CPU, ArtifactStore(tmp_path, {}))
     assert read == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
     pairs = [
-        (tokeniser.query(dict(TOPICS.to_numpy())[q]), tokeniser.premise(dict(CORPUS.to_numpy())[d]))
+        (tokeniser.encode_query(dict(TOPICS.to_numpy())[q]), tokeniser.encode_premise(dict(CORPUS.to_numpy())[d]))
         for q, d in CANDIDATES.to_numpy()
     ]
     with torch.no_grad():
@@ -86,5 +86,5 @@ def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: p
 
 
 def test_no_candidates(checkpoints: Path, tmp_path: Path) -> None:
-    scores = score(CANDIDATES[:0], TOKENS, open_checkpoint(checkpoints / "knrm"), CPU, Kept(tmp_path, {}))
+    scores = score(CANDIDATES[:0], TOKENS, open_checkpoint(checkpoints / "knrm"), CPU, ArtifactStore(tmp_path, {}))
     assert scores.shape == (0,)

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from submission.errors import UsageError
-from submission.inference.batching import pad
 from submission.inference.device import choose_precision
 from submission.inference.ranker_checkpoint import open_checkpoint
-from submission.paths import CHECKPOINTS
-from submission.systems.checkpoint_store import Checkpoints
+from submission.models.padding import pad
+from submission.paths import CHECKPOINT_DIR
+from submission.systems.checkpoint_store import CheckpointStore
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -35,20 +35,20 @@ def test_bfloat16_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
-    checkpoints = Checkpoints(CHECKPOINTS, torch.bfloat16)
-    opened = checkpoints.network("sbert", open_checkpoint)
+    checkpoints = CheckpointStore(CHECKPOINT_DIR, torch.bfloat16)
+    opened = checkpoints.load_network("sbert", open_checkpoint)
     again = pickle.loads(pickle.dumps(opened))
     for checkpoint in opened, again:
-        assert checkpoint.on(CPU).encoder.precision is torch.bfloat16
-    assert again.fingerprint == open_checkpoint(Path(CHECKPOINTS, "sbert")).fingerprint
-    plain = Checkpoints(CHECKPOINTS).network("sbert", open_checkpoint)
+        assert checkpoint.ranker_on(CPU).encoder.precision is torch.bfloat16
+    assert again.fingerprint == open_checkpoint(Path(CHECKPOINT_DIR, "sbert")).fingerprint
+    plain = CheckpointStore(CHECKPOINT_DIR).load_network("sbert", open_checkpoint)
     assert pickle.loads(pickle.dumps(plain)).on(CPU).encoder.precision is None
 
 
 @pytest.mark.parametrize("longest", [5, 63, 64, 65, 96, 100])
 @torch.inference_mode()
 def test_half_precision_is_near_whatever_the_length_and_changes_no_weight(longest: int) -> None:
-    encoder = open_checkpoint(CHECKPOINTS / "sbert").ranker.encoder.eval()
+    encoder = open_checkpoint(CHECKPOINT_DIR / "sbert").ranker.encoder.eval()
     ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
     expected, inside = encoder(ids, mask)
     encoder.round(torch.bfloat16)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pandas as pd
 import pytest
 
-from submission.inference.token_ids import ReadTokens
-from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.inference.token_ids import TokenCache
+from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from submission.timing import Stopwatch
 
@@ -23,21 +23,21 @@ def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         "submission.text.tokenisers.premise_words", lambda text, rule: read.append(text) or text.lower().split()
     )
-    tokens = ReadTokens(TOPICS, texts, Stopwatch())
+    tokens = TokenCache(TOPICS, texts, Stopwatch())
 
     def ids(tokeniser: WordTokeniser, docnos: list[str]) -> dict[str, list[int]]:
-        return {docno: token_ids.tolist() for docno, token_ids in tokens.premises(tokeniser, docnos).items()}
+        return {docno: token_ids.tolist() for docno, token_ids in tokens.get_premise_ids(tokeniser, docnos).items()}
 
-    first, second = WordTokeniser(Vocabulary(["golf"]), Lengths()), WordTokeniser(Vocabulary(["x", "cruel."]), Lengths())
+    first, second = WordTokeniser(Vocabulary(["golf"]), MaxLengths()), WordTokeniser(Vocabulary(["x", "cruel."]), MaxLengths())
     assert ids(first, ["b"]) == {"b": [2]}
     assert ids(second, ["a", "b", "a"]) == {"a": [1, 1, 1, 1, 3], "b": [1]}
     assert read == ["golf", "Zoos, they say, are cruel."]
-    shorter = WordTokeniser(Vocabulary(["golf"]), Lengths(premise=2))
+    shorter = WordTokeniser(Vocabulary(["golf"]), MaxLengths(premise=2))
     assert ids(shorter, ["a"]) == {"a": [1, 1]}
     assert len(read) == 3
 
 
 def test_queries() -> None:
-    assert ReadTokens(TOPICS, texts, Stopwatch()).queries(WordTokeniser(Vocabulary(["cruel", "zoos"]), Lengths())) == {
+    assert TokenCache(TOPICS, texts, Stopwatch()).get_query_ids(WordTokeniser(Vocabulary(["cruel", "zoos"]), MaxLengths())) == {
         "7": [3, 2]
     }

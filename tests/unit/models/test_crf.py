@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.models.crf import CRF, FORBIDDEN, PAD
+from submission.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
 
 TAGS = 4
 LENGTHS = (5, 1, 3)
@@ -43,14 +43,14 @@ def all_ways(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], 
 
 def test_log_partition_score_and_best_are_those_of_all_ways(crf: CRF) -> None:
     emissions, mask = drawn()
-    log_partition, best = crf.log_partition(emissions, mask), crf.best(emissions, mask)
+    log_partition, best = crf.log_partition(emissions, mask), crf.decode(emissions, mask)
     for row, length in enumerate(LENGTHS):
         scores = all_ways(crf, emissions[row], length)
         assert len(scores) == (TAGS + 2) ** length
         expected = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0)
         torch.testing.assert_close(log_partition[row], expected, rtol=0, atol=1e-9)
         assert tuple(best[row, :length].tolist()) == max(scores, key=lambda tags: scores[tags])
-        assert best[row, length:].tolist() == [PAD] * (5 - length)
+        assert best[row, length:].tolist() == [PADDING_STATE] * (5 - length)
         tags = torch.zeros(3, 5, dtype=torch.int64)
         for way in [*scores][:: max(1, len(scores) // 50)]:
             tags[row, :length] = torch.tensor(way)
@@ -70,10 +70,10 @@ def test_probabilities_sum_to_one_whatever_is_likely(crf: CRF) -> None:
 
 def test_padding_and_companions_change_nothing(crf: CRF) -> None:
     emissions, mask = drawn()
-    tags = torch.randint(1, TAGS + 1, mask.shape).masked_fill(~mask, PAD)
+    tags = torch.randint(1, TAGS + 1, mask.shape).masked_fill(~mask, PADDING_STATE)
     for row, length in enumerate(LENGTHS):
         alone = emissions[row : row + 1, :length], mask[row : row + 1, :length]
-        assert torch.equal(crf.best(*alone)[0], crf.best(emissions, mask)[row, :length])
+        assert torch.equal(crf.decode(*alone)[0], crf.decode(emissions, mask)[row, :length])
         torch.testing.assert_close(crf.log_partition(*alone)[0], crf.log_partition(emissions, mask)[row], rtol=0, atol=1e-12)
         score = crf.score(alone[0], tags[row : row + 1, :length], alone[1])[0]
         torch.testing.assert_close(score, crf.score(emissions, tags, mask)[row], rtol=0, atol=1e-12)
@@ -86,9 +86,9 @@ def test_padding_and_companions_change_nothing(crf: CRF) -> None:
 
 def test_nothing_leads_to_the_start_nor_to_or_from_padding() -> None:
     torch.manual_seed(2)
-    best = CRF(TAGS).best(50 * torch.randn(200, 6, TAGS + 2), torch.ones(200, 6, dtype=torch.bool))
+    best = CRF(TAGS).decode(50 * torch.randn(200, 6, TAGS + 2), torch.ones(200, 6, dtype=torch.bool))
     assert set(best.flatten().tolist()) == set(range(1, TAGS + 1))
-    assert CRF(TAGS).transitions[PAD, PAD] == 0
+    assert CRF(TAGS).transitions[PADDING_STATE, PADDING_STATE] == 0
 
 
 def test_what_is_forbidden_never_occurs() -> None:
@@ -96,14 +96,14 @@ def test_what_is_forbidden_never_occurs() -> None:
     torch.manual_seed(1)
     crf = CRF(TAGS)
     seen = torch.tensor([[1, 2, 3, 3, 1, 1], [2, 2, 3, 2, 1, 2], [1, 2, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0]])
-    crf.forbid_unseen(seen)
+    crf.forbid_unseen_transitions(seen)
     allowed = {(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (3, 3)} - {(1, 0), (2, 0)}
     allowed |= {(1, crf.start), (2, crf.start), (0, 0)}
-    possible = {(to, origin) for to, origin in product(range(6), repeat=2) if crf.transitions[to, origin] > FORBIDDEN}
+    possible = {(to, origin) for to, origin in product(range(6), repeat=2) if crf.transitions[to, origin] > FORBIDDEN_SCORE}
     assert possible == allowed
     lengths = tuple(range(1, 9)) * 20
     emissions = 50 * torch.randn(len(lengths), 8, TAGS + 2)
-    best = crf.best(emissions, torch.arange(8) < torch.tensor(lengths)[:, None])
+    best = crf.decode(emissions, torch.arange(8) < torch.tensor(lengths)[:, None])
     decoded = {
         pair
         for row, length in zip(best.tolist(), lengths, strict=True)

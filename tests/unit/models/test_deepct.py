@@ -12,15 +12,15 @@ import safetensors.torch
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.batching import pad
 from submission.inference.checkpoint_io import write_network
-from submission.inference.enricher_checkpoint import ENRICHERS, TEXTS, open_enricher
-from submission.inference.enrichment import read, words_of
-from submission.inference.pretrained import Pretrained
-from submission.models.enricher import Word
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, PROBE_TEXTS, open_enricher
+from submission.inference.enrichment import enrich_texts, read
+from submission.inference.pretrained import PretrainedEncoder
+from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
+from submission.models.padding import pad
 from submission.text.passages import PassageReader
-from tests.conftest import BERT, contents, seal, tiny_tokenizer, write_deepct
+from tests.conftest import TINY_BERT, file_contents, tiny_tokenizer, update_hash, write_deepct
 
 CPU = torch.device("cpu")
 TEXTS_READ = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
@@ -28,7 +28,7 @@ TEXTS_READ = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler ab
 
 def deepct(dropout: float = 0.1) -> DeepCT:
     torch.manual_seed(0)
-    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
+    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
     return DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60, dropout=dropout))
 
 
@@ -40,13 +40,13 @@ def directory(tmp_path: Path) -> Path:
 
 def test_a_weight_is_its_passages_alone() -> None:
     network, reader = deepct().eval(), PassageReader(tiny_tokenizer(), 12, 60)
-    passages = [passage for text in TEXTS_READ for passage in reader.passages(text)]
+    passages = [passage for text in TEXTS_READ for passage in reader.split(text)]
     with torch.no_grad():
-        together = network.words(passages)
+        together = network.annotate(passages)
         assert [len(words) for words in together] == [4, 1, 12, 12, 11, 2]
         for passage, words in zip(passages, together, strict=True):
-            [alone] = network.words([passage])
-            assert [word.text for word in alone] == [word.text for word in words] == passage.words
+            [alone] = network.annotate([passage])
+            assert [word.surface for word in alone] == [word.surface for word in words] == passage.words
             np.testing.assert_allclose([word.weight for word in alone], [word.weight for word in words], rtol=0, atol=1e-5)
 
 
@@ -63,34 +63,44 @@ def test_it_begins_small_and_in_training_drops_out() -> None:
 
 def test_every_parameter_has_a_gradient_or_is_frozen() -> None:
     torch.manual_seed(0)
-    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
+    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
     network = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, frozen=1, pieces=60))
     network(*pad([[4, 5, 6, 7], [8]])).square().sum().backward()
     without = {name for name, value in network.named_parameters() if value.grad is None}
-    assert without == network.not_stored()
+    assert without == network.get_omitted_tensors()
     assert {name.split(".")[2] for name in without} == {"embeddings", "encoder"}
     assert not any("layer.1" in name for name in without)
 
 
 def test_two_passages_add_up_by_hand() -> None:
     network = deepct()
-    first = [Word("cage", 0, 4, 0.304), Word("the", 5, 8, -0.2), Word("cage", 9, 13, 0.5), Word("cages", 14, 19, 0.004)]
-    second = [Word("cages", 0, 5, 0.125), Word("cage", 6, 10, 1.21), Word("", 11, 12, 0.9), Word("zoo", 13, 16, 0.0051)]
+    first = [
+        TokenAnnotation("cage", 0, 4, 0.304),
+        TokenAnnotation("the", 5, 8, -0.2),
+        TokenAnnotation("cage", 9, 13, 0.5),
+        TokenAnnotation("cages", 14, 19, 0.004),
+    ]
+    second = [
+        TokenAnnotation("cages", 0, 5, 0.125),
+        TokenAnnotation("cage", 6, 10, 1.21),
+        TokenAnnotation("", 11, 12, 0.9),
+        TokenAnnotation("zoo", 13, 16, 0.0051),
+    ]
     # "cage": 50 + 121; "cages": 0.4 is dropped, 12.5 rounds to 12; unknown words are dropped
-    assert network.frequencies([first, second]) == {"cage": 171, "cages": 12, "zoo": 1}
-    assert network.frequencies([]) == {}
+    assert network.compute_term_frequencies([first, second]) == {"cage": 171, "cages": 12, "zoo": 1}
+    assert network.compute_term_frequencies([]) == {}
 
 
 def test_as_written_it_is_opened(directory: Path) -> None:
     opened = open_enricher(directory)
     assert isinstance(opened.enricher, DeepCT)
     assert not opened.enricher.training
-    frequencies = words_of(TEXTS_READ, opened, CPU)
+    frequencies = enrich_texts(TEXTS_READ, opened, CPU)
     assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, open_enricher(directory).fingerprint)
     [passages] = read(TEXTS_READ[3:4], opened, CPU)
     assert [len(passage) for passage in passages] == [12, 12, 11]
     rows = json.loads((directory / "probe.json").read_text())
-    assert [row["text"] for row in rows] == list(TEXTS)
+    assert [row["text"] for row in rows] == list(PROBE_TEXTS)
     assert [len(row["passages"]) > 0 for row in rows] == [True] * 5 + [False] + [True] * 3
     config = json.loads((directory / "config.json").read_text())
     assert (config["enricher"], config["config"]["scale"], sorted(config)) == ("deepct", 100, ["config", "enricher", "version"])
@@ -103,7 +113,7 @@ def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> Non
         if name == "config.json":
             content["config"]["scale"] = 99  # the probe does not show it
         (directory / name).write_text(json.dumps(content, indent=3))
-        seal(directory, name)
+        update_hash(directory, name)
         fingerprints.add(open_enricher(directory).fingerprint)
     assert len(fingerprints) == 3
 
@@ -140,13 +150,13 @@ def test_damage_is_noticed(directory: Path, name: str) -> None:
 def test_another_kind_of_checkpoint(directory: Path, key: str, value: str, words: str) -> None:
     config = json.loads((directory / "config.json").read_text())
     (directory / "config.json").write_text(json.dumps({**config, key: value}))
-    seal(directory, "config.json")
+    update_hash(directory, "config.json")
     with pytest.raises(CheckpointError, match=words):
         open_enricher(directory)
 
 
 def test_more_pieces_than_positions() -> None:
-    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": 58}
+    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
     DeepCT(DeepCT.Config(bert=bert, pieces=62))
     with pytest.raises(ValueError, match="pieces is 63; expected 1 to 62"):
         DeepCT(DeepCT.Config(bert=bert, pieces=63))
@@ -154,12 +164,12 @@ def test_more_pieces_than_positions() -> None:
 
 def test_what_is_frozen_stays_in_the_encoder(tmp_path: Path) -> None:
     """A checkpoint over MiniLM is no larger than those of the rankers."""
-    pretrained = Pretrained("all-MiniLM-L6-v2")
-    network = DeepCT(DeepCT.Config(**pretrained.config(3)))
-    network.load_state_dict({**network.state_dict(), **pretrained.tensors()})
+    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
+    network = DeepCT(DeepCT.Config(**pretrained.get_encoder_config(3)))
+    network.load_state_dict({**network.state_dict(), **pretrained.load_encoder_weights()})
     reader = PassageReader.load(pretrained.folder, network.config)
-    write_network(tmp_path / "deepct", ENRICHERS, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
+    write_network(tmp_path / "deepct", ENRICHER_FORMAT, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
     stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
     assert not any("embeddings" in name or "layer.2." in name for name in stored)
-    assert sum(map(len, contents(tmp_path / "deepct").values())) < 13e6
+    assert sum(map(len, file_contents(tmp_path / "deepct").values())) < 13e6
     assert isinstance(open_enricher(tmp_path / "deepct").enricher, DeepCT)

@@ -33,7 +33,7 @@ def test_scores_are_those_of_float64_whatever_the_batch() -> None:
     for size in (1, 7, 400):
         actual = torch.cat([scores(drmm, part) for part in torch.split(document, size)])
         assert (actual - expected).abs().max() < 1e-6
-    actual = drmm.prepare(query)(query, query > 0, document, document > 0)
+    actual = drmm.prepare_queries(query)(query, query > 0, document, document > 0)
     assert (actual - expected).abs().max() < 1e-6
 
 
@@ -41,7 +41,7 @@ def test_scores_are_those_of_float64_whatever_the_batch() -> None:
 def test_a_topic_asks_for_its_own_words_among_those_of_all() -> None:
     drmm = network()
     queries, document = torch.tensor([[2, 9, 0], [1, 9, 700], [0, 0, 0]]), torch.randint(1, WORDS, (6, 12))
-    score = drmm.prepare(queries)
+    score = drmm.prepare_queries(queries)
     for query in queries[:, None]:
         expected = drmm(query.expand(6, -1), query.expand(6, -1) > 0, document, document > 0)
         assert (score(query, query > 0, document, document > 0) - expected).abs().max() < 1e-6

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.batching import pad
+from submission.models.padding import pad
 from submission.models.rankers import snrm
 from submission.models.rankers.snrm import SNRM
 
@@ -22,18 +22,18 @@ def network(hidden: tuple[int, ...] = (), *, padded: bool = False, length: float
 def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
     hidden: tuple[int, ...], padded: bool, length: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snrm, "TERMS_AT_A_TIME", 4)  # without gradients: nine latent terms in three batches
-    monkeypatch.setattr(snrm, "TEXTS_AT_A_TIME", 4)
+    monkeypatch.setattr(snrm, "LATENT_TERM_BATCH", 4)  # without gradients: nine latent terms in three batches
+    monkeypatch.setattr(snrm, "TEXT_BATCH", 4)
     ranker, results = network(hidden, padded=padded, length=length), list[list[Tensor]]()
     factors = torch.randn(len(TEXTS), 9, dtype=torch.float64)
-    for represent in (ranker.represent, ranker.represent_many):
+    for represent in (ranker.encode, ranker.encode_batch):
         vectors = represent(*pad(TEXTS))
         results.append([vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))])
     assert all((tensor != 0).any() for tensor in results[0])
     for plain, fast in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
     with torch.no_grad():
-        torch.testing.assert_close(ranker.represent_many(*pad(TEXTS)), results[0][0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(ranker.encode_batch(*pad(TEXTS)), results[0][0], rtol=0, atol=1e-12)
 
 
 @torch.no_grad()
@@ -43,10 +43,10 @@ def test_a_padded_text_has_a_window_around_each_word() -> None:
     first = weight[:, :, 2] @ vectors[4] + weight[:, :, 3] @ vectors[6]
     second = weight[:, :, 1] @ vectors[4] + weight[:, :, 2] @ vectors[6]
     expected = first.relu() + second.relu()
-    torch.testing.assert_close(ranker.represent(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
-    divided = network(padded=True, length=0.5).represent(*pad([[4, 6]]))[0]
+    torch.testing.assert_close(ranker.encode(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
+    divided = network(padded=True, length=0.5).encode(*pad([[4, 6]]))[0]
     torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
-    assert ranker.represent(*pad([[], [1, 1]])).eq(0).all()  # an empty text and one of unknown words only
+    assert ranker.encode(*pad([[], [1, 1]])).eq(0).all()  # an empty text and one of unknown words only
 
 
 @torch.no_grad()
@@ -55,6 +55,6 @@ def test_an_explanation_names_windows_and_sums_to_the_score(padded: bool) -> Non
     ranker = network(padded=padded)
     query, document = pad([[4, 6]]), pad([list(range(2, 12))])
     explanation = ranker.explain(*query, *document)
-    assert sum(part.value for part in explanation.parts) == pytest.approx(ranker(*query, *document).item(), abs=1e-12)
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(ranker(*query, *document).item(), abs=1e-12)
     last = 9 if padded else 5
-    assert all(0 <= position <= last for part in explanation.parts for position in part.document)
+    assert all(0 <= position <= last for part in explanation.contributions for position in part.document_positions)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from submission.inference import enricher_checkpoint
 from submission.inference.checkpoint_io import write_network
-from submission.inference.enricher_checkpoint import ENRICHERS, EnricherCheckpoint, open_enricher
-from submission.models.enricher import Word
-from submission.models.enrichers.targer import TARGER, joined
-from submission.text.surface_tokens import SPELLING_IDS, WrittenReader
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, EnricherCheckpoint, open_enricher
+from submission.models.enricher import TokenAnnotation
+from submission.models.enrichers.targer import TARGER, join_adjacent
+from submission.text.surface_tokens import CHARACTER_ID_COUNT, SurfaceReader
 from submission.text.vocabulary import Vocabulary
 
 TAGS = ("O", "B-P", "I-P")
@@ -23,14 +23,14 @@ LENGTHS = (6, 2, 1, 4)
 
 def network(cell: str = "lstm") -> TARGER:
     torch.manual_seed(0)
-    config = TARGER.Config(12, TAGS, SPELLING_IDS, 8, 5, filters=3, cell=cell, hidden=7)  # type: ignore[arg-type]
+    config = TARGER.Config(12, TAGS, CHARACTER_ID_COUNT, 8, 5, filters=3, cell=cell, hidden=7)  # type: ignore[arg-type]
     return TARGER(config).eval()
 
 
 def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Draw nine distinct words in four sequences."""
     mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
-    return torch.randint(1, 12, (9,)), torch.randint(0, SPELLING_IDS, (9, 20)), torch.randint(0, 9, mask.shape), mask
+    return torch.randint(1, 12, (9,)), torch.randint(0, CHARACTER_ID_COUNT, (9, 20)), torch.randint(0, 9, mask.shape), mask
 
 
 @torch.no_grad()
@@ -72,7 +72,7 @@ def test_both_directions_and_all_letters_are_seen() -> None:
     seen = set()
     for position in range(20):
         new_letters = letters.clone()
-        new_letters[:, position] = new_letters[:, position] % (SPELLING_IDS - 1) + 1
+        new_letters[:, position] = new_letters[:, position] % (CHARACTER_ID_COUNT - 1) + 1
         seen |= {position} if not torch.equal(tagger(ids, new_letters, words, mask)[mask], start[mask]) else set()
     assert seen == set(range(20))
 
@@ -101,7 +101,7 @@ def test_words_and_letters_are_dropped_in_training_alone(zeroed: str) -> None:
 @torch.no_grad()
 def test_what_the_recurrent_layer_says_is_dropped_in_training_alone() -> None:
     torch.manual_seed(0)
-    config = TARGER.Config(12, TAGS, SPELLING_IDS, 8, 5, filters=3, hidden=7, dropout=0.0, output_dropout=0.5)
+    config = TARGER.Config(12, TAGS, CHARACTER_ID_COUNT, 8, 5, filters=3, hidden=7, dropout=0.0, output_dropout=0.5)
     tagger, batch = TARGER(config).eval(), given()
     emissions = tagger(*batch)
     tagger.train()
@@ -134,32 +134,32 @@ def test_it_learns_what_only_letters_and_neighbours_tell() -> None:
         tagger.crf.loss(tagger(*inputs), tags, inputs[-1]).backward()
         optimiser.step()
     inputs, tags = batch()
-    assert torch.equal(tagger.crf.best(tagger(*inputs), inputs[-1]), tags)
+    assert torch.equal(tagger.crf.decode(tagger(*inputs), inputs[-1]), tags)
 
 
 TEXT = "The women's rights (since 1920) are good. Zoos aren't."
 
 
-def reader() -> WrittenReader:
-    return WrittenReader(Vocabulary(["the", "women", "zoos", "rights", "good", "are", "0000", ".", "'", "s"]), 512)
+def reader() -> SurfaceReader:
+    return SurfaceReader(Vocabulary(["the", "women", "zoos", "rights", "good", "are", "0000", ".", "'", "s"]), 512)
 
 
-def tagged(tags: str) -> list[Word]:
+def tagged(tags: str) -> list[TokenAnnotation]:
     """Return the tokens of TEXT: p is a premise, m a major claim, b a backing, others are outside."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
-    [passage] = reader().passages(TEXT)
-    rows = zip(passage.words, passage.places, tags, strict=True)
-    return [Word(word, start, end, float(tag in "pm"), labels.get(tag, "O")) for word, (start, end), tag in rows]
+    [passage] = reader().split(TEXT)
+    rows = zip(passage.tokens, passage.spans, tags, strict=True)
+    return [TokenAnnotation(word, start, end, float(tag in "pm"), labels.get(tag, "O")) for word, (start, end), tag in rows]
 
 
 def test_what_is_kept_is_written_as_in_the_text() -> None:
-    frequencies = network().frequencies
+    frequencies = network().compute_term_frequencies
     everything = tagged("p" * 17)
-    assert joined(everything) == TEXT.split()
+    assert join_adjacent(everything) == TEXT.split()
     assert frequencies([everything, everything[:1]]) == {**dict.fromkeys(TEXT.split(), 1), "The": 2}
     words = tagged("opppp" + "bbbb" + "mm" + "ppp" + "opp")
-    assert joined(words) == ["women's", "rights", "are", "good.", "Zoos", "aren", "t."]
-    assert joined(tagged("pop" + "o" * 14)) == ["The", "'"]
+    assert join_adjacent(words) == ["women's", "rights", "are", "good.", "Zoos", "aren", "t."]
+    assert join_adjacent(tagged("pop" + "o" * 14)) == ["The", "'"]
     assert frequencies([tagged("ob" + "o" * 15)]) == {}
     assert frequencies([]) == {}
 
@@ -170,27 +170,27 @@ def test_words_have_their_tags_and_places_whatever_is_beside_them() -> None:
     tagger.embedding.weight[2:] *= 30
     tagger.crf.transitions[1:-1, 1:] = 0
     texts = [TEXT, "Zoos!", "Are zoos good? The women's Zoos " * 9]
-    passages = [passage for text in texts for passage in reader().passages(text)]
-    together = tagger.words(passages)
+    passages = [passage for text in texts for passage in reader().split(text)]
+    together = tagger.annotate(passages)
     assert {word.label for words in together for word in words} == set(TAGS)
     for passage, words in zip(passages, together, strict=True):
-        assert tagger.words([passage]) == [words]
-        assert [word.text for word in words] == passage.words
-        assert [passage.text[word.start : word.end] for word in words] == passage.words
+        assert tagger.annotate([passage]) == [words]
+        assert [word.surface for word in words] == passage.tokens
+        assert [passage.text[word.start : word.end] for word in words] == passage.tokens
         assert all(word.weight == float(word.label != "O") for word in words)
 
 
 def test_a_batch_has_each_different_word_once() -> None:
-    passages = [*reader().passages(TEXT), *reader().passages("Zoos are Good")]
-    ids, letters, words, mask = network().batch(passages)
+    passages = [*reader().split(TEXT), *reader().split("Zoos are Good")]
+    ids, letters, words, mask = network().collate(passages)
     assert mask.sum(1).tolist() == [17, 3]
     assert len(ids) == len(letters) == 16  # "are", ".", "'" and "Zoos" occur twice
     for passage, row in zip(passages, words, strict=True):
-        assert ids[row[: len(passage)]].tolist() == passage.ids
+        assert ids[row[: len(passage)]].tolist() == passage.token_ids
 
 
 def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_network(tmp_path / "targer", ENRICHERS, network(), reader(), {}, {"trained on": {}}, "A test.")
+    write_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"trained on": {}}, "A test.")
     opened = open_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
@@ -200,4 +200,4 @@ def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, 
     monkeypatch.setattr(enricher_checkpoint, "open_network", None)
     assert pickle.loads(pickled) is unpickled
     with pytest.raises(TypeError, match="not loaded from a directory"):
-        pickle.dumps(EnricherCheckpoint(opened.enricher, opened.reader, "a test"))
+        pickle.dumps(EnricherCheckpoint(opened.enricher, opened.tokeniser, "a test"))

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from submission.inference.batching import pad
 from submission.models.bert_config import QUERY_LENGTH
+from submission.models.padding import pad
 from submission.models.rankers.tfr_bert import TFRBERT
 from tests.contract.test_rankers import BERT, texts
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from transformers.models.bert.modeling_bert import BertLayer
 
-from submission.inference.batching import pad
-from submission.models.bert import BlockForCls
+from submission.models.bert import ClsOnlyLayer
+from submission.models.padding import pad
 from submission.models.rankers.vanilla_bert import VanillaBERT
 from tests.contract.test_rankers import build, texts
 
@@ -41,7 +41,7 @@ def test_scores_are_those_of_a_whole_block() -> None:
 
 def test_training_is_that_of_a_whole_block() -> None:
     ours, plain = (network.train() for network in networks())
-    assert isinstance(ours.encoder.bert.encoder.layer[-1], BlockForCls)
+    assert isinstance(ours.encoder.bert.encoder.layer[-1], ClsOnlyLayer)
     assert not torch.equal(score(ours), score(ours, 1))
     assert torch.equal(score(ours), score(plain))
     for network in (ours, plain):

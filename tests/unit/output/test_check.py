@@ -9,7 +9,7 @@ import pytest
 from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
-from submission.data.run_validation import OURS, TIRA, RunFault, by_kind, run_faults
+from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
 from tests.conftest import argument
 
 GOOD = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
@@ -18,76 +18,76 @@ EXTRA = ["3 Q0 a1 3 0.5 me-knrm"]  # enough for TIRA without one of the others
 TOPICS, CORPUS = ["1", "2", "3"], {"a1", "a2", "a3"}
 
 
-def faults(tmp_path: Path, lines: list[str]) -> list[RunFault]:
+def faults(tmp_path: Path, lines: list[str]) -> list[RunIssue]:
     (tmp_path / "run.txt").write_text("".join(f"{line}\n" for line in lines))
-    return run_faults(tmp_path / "run.txt", TOPICS, CORPUS)
+    return find_run_issues(tmp_path / "run.txt", TOPICS, CORPUS)
 
 
 def test_a_good_run_has_none(tmp_path: Path) -> None:
     assert faults(tmp_path, GOOD) == []
     (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
-    assert run_faults(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
-    [both] = run_faults(tmp_path, TOPICS, CORPUS)
-    assert (both.level, both.words) == (TIRA, "run.txt and run.txt.gz; delete one")
+    assert find_run_issues(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
+    [both] = find_run_issues(tmp_path, TOPICS, CORPUS)
+    assert (both.level, both.message) == (TIRA_ERROR, "run.txt and run.txt.gz; delete one")
     (tmp_path / "run.txt").unlink()
-    assert run_faults(tmp_path, TOPICS, CORPUS) == []
+    assert find_run_issues(tmp_path, TOPICS, CORPUS) == []
 
 
 @pytest.mark.parametrize(
     ("level", "number", "line", "words"),
     [
-        (OURS, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
-        (TIRA, 1, "1 Q0 a1 1 high me-knrm", "invalid score 'high'; expected a finite number"),
-        (OURS, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
-        (OURS, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 follows 3.5; evaluators break ties"),
-        (OURS, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
-        (TIRA, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
-        (TIRA, 2, "1 Q0 a2 second 1.0 me-knrm", "invalid rank 'second'; expected an integer"),
-        (TIRA, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
-        (OURS, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
-        (OURS, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"),
-        (OURS, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
-        (OURS, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
-        (OURS, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
-        (TIRA, 1, "1 Q0 a1 1 3.5", "5 fields; expected 6"),
-        (TIRA, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected 6"),
-        (TIRA, 1, "# a comment", "'# a comment'; delete it before submitting"),
-        (TIRA, 2, "", "''; delete it before submitting"),
-        (OURS, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one space between fields"),
-        (OURS, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
-        (OURS, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
-        (TIRA, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
+        (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
+        (TIRA_ERROR, 1, "1 Q0 a1 1 high me-knrm", "invalid score 'high'; expected a finite number"),
+        (STRICTER, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
+        (STRICTER, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 follows 3.5; evaluators break ties"),
+        (STRICTER, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
+        (TIRA_ERROR, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
+        (TIRA_ERROR, 2, "1 Q0 a2 second 1.0 me-knrm", "invalid rank 'second'; expected an integer"),
+        (TIRA_ERROR, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
+        (STRICTER, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
+        (STRICTER, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"),
+        (STRICTER, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
+        (STRICTER, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
+        (STRICTER, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
+        (TIRA_ERROR, 1, "1 Q0 a1 1 3.5", "5 fields; expected 6"),
+        (TIRA_ERROR, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected 6"),
+        (TIRA_ERROR, 1, "# a comment", "'# a comment'; delete it before submitting"),
+        (TIRA_ERROR, 2, "", "''; delete it before submitting"),
+        (STRICTER, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one space between fields"),
+        (STRICTER, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
+        (STRICTER, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
+        (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
     ],
 )
 def test_faults_of_a_line(tmp_path: Path, level: str, number: int, line: str, words: str) -> None:
     lines = [*GOOD[: number - 1], line, *GOOD[number:], *EXTRA]
     found = faults(tmp_path, lines)
-    assert any((fault.level, fault.line) == (level, number) and words in fault.words for fault in found), found
+    assert any((fault.level, fault.line) == (level, number) and words in fault.message for fault in found), found
     # TIRA's own checker is of the same opinion.
     status, _ = check_format(tmp_path, "run.txt")
-    assert (status == _fmt.ERROR) == any(fault.level == TIRA for fault in found), found
+    assert (status == _fmt.ERROR) == any(fault.level == TIRA_ERROR for fault in found), found
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     found = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
-    assert [(fault.level, fault.kind) for fault in found] == [
-        (TIRA, "wrong number of fields"),
-        (TIRA, "too few lines"),
-        (TIRA, "too few topics"),
-        (OURS, "non-finite score"),
-        (OURS, "unknown document"),
-        (OURS, "ranks not consecutive from 1"),
+    assert [(fault.level, fault.category) for fault in found] == [
+        (TIRA_ERROR, "wrong number of fields"),
+        (TIRA_ERROR, "too few lines"),
+        (TIRA_ERROR, "too few topics"),
+        (STRICTER, "non-finite score"),
+        (STRICTER, "unknown document"),
+        (STRICTER, "ranks not consecutive from 1"),
     ]
     found = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
-    assert [fault.kind for fault in found] == ["topics not in input order"]
+    assert [fault.category for fault in found] == ["topics not in input order"]
     found = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
-    assert "1.1 without the part after the first `.` equals 1" in found[-1].words
+    assert "1.1 without the part after the first `.` equals 1" in found[-1].message
 
 
 def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
     lines = ["\t".join(line.split()) for line in GOOD]
     lines[3] = lines[3].replace("a3", "a9")
-    told = by_kind(tmp_path / "run.txt", faults(tmp_path, lines))
+    told = summarise_issues(tmp_path / "run.txt", faults(tmp_path, lines))
     assert [line.removeprefix(f"{tmp_path / 'run.txt'}: ") for line in told] == [
         "stricter than TIRA: wrong field separator in 5 lines: line 1: expected one space between fields",
         "stricter than TIRA: unknown document in line 4: document a9; check the corpus version",
@@ -97,8 +97,8 @@ def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
 def test_more_than_1000_documents(tmp_path: Path) -> None:
     lines = [f"1 Q0 d{rank} {rank} {2000 - rank} x" for rank in range(1, 1002)]
     (tmp_path / "run.txt").write_text("\n".join([*lines, "2 Q0 a 1 1 x", "3 Q0 a 1 1 x"]))
-    [fault] = run_faults(tmp_path / "run.txt", None, None)
-    assert (fault.level, fault.words) == (OURS, "topic 1 has 1001 documents; expected at most 1000")
+    [fault] = find_run_issues(tmp_path / "run.txt", None, None)
+    assert (fault.level, fault.message) == (STRICTER, "topic 1 has 1001 documents; expected at most 1000")
 
 
 def test_what_is_right_is_said(

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from submission.errors import UsageError
-from submission.output.runs import check_tag, run_text
-from submission.rankings import ranked
+from submission.output.runs import check_tag, format_run
+from submission.rankings import rank_by_score
 
 TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 
@@ -19,8 +19,8 @@ def scores(*rows: tuple[str, str, float]) -> pd.DataFrame:
 
 def test_written_scores_fall_strictly_and_are_positional() -> None:
     tiny = np.float32(1e-12)
-    text = run_text(
-        ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", 1), ("1", "d", tiny), ("1", "e", -2e9)), TOPICS), "t-x"
+    text = format_run(
+        rank_by_score(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", 1), ("1", "d", tiny), ("1", "e", -2e9)), TOPICS), "t-x"
     )
     lines = [line.split(" ") for line in text.splitlines()]
     assert lines[0] == ["1", "Q0", "a", "1", "1.0", "t-x"]
@@ -35,7 +35,7 @@ def test_written_scores_fall_strictly_and_are_positional() -> None:
 
 def test_a_tie_pushes_the_next_ones_down_only_as_far_as_needed() -> None:
     below = np.nextafter(np.float32(1), np.float32(0))
-    text = run_text(ranked(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", below), ("1", "d", 0.5)), TOPICS), "t")
+    text = format_run(rank_by_score(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", below), ("1", "d", 0.5)), TOPICS), "t")
     assert [line.split()[4] for line in text.splitlines()] == ["1.0", "0.99999994", "0.9999999", "0.5"]
 
 
@@ -43,7 +43,7 @@ def test_a_tie_pushes_the_next_ones_down_only_as_far_as_needed() -> None:
 def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
     run = scores(("1", "a", value), ("1", "b", 0)).assign(rank=[1, 2])
     with pytest.raises(ValueError, match="topic 1: scores must be finite"):
-        run_text(run, "t")
+        format_run(run, "t")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
 def test_broken_runs_are_refused(docnos: list[str], ranks: list[int], values: list[float]) -> None:
     run = pd.DataFrame({"qid": "1", "docno": docnos, "rank": ranks, "score": values})
     with pytest.raises(ValueError, match="topic 1"):
-        run_text(run, "t")
+        format_run(run, "t")
 
 
 @pytest.mark.parametrize("tag", ["a b", "", "ä", "a/b", "a\n"])

@@ -24,7 +24,7 @@ CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSION
 
 
 def candidates(topics: pd.DataFrame, corpus: pd.DataFrame) -> pd.DataFrame:
-    return conclusion_bm25.retrieve(topics, ConclusionIndex.of(corpus))
+    return conclusion_bm25.retrieve(topics, ConclusionIndex.build(corpus))
 
 
 def topics(*queries: str) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def test_scores_are_okapi() -> None:
 
 
 def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert conclusion_bm25.CONCLUSIONS == 100
+    assert conclusion_bm25.MAX_CONCLUSIONS == 100
     many = pd.DataFrame(
         {"docno": [f"d{n:03}" for n in range(400)], "conclusion": [f"zoo w{n:03}" for n in range(150)] + ["x"] * 250}
     )
@@ -77,38 +77,38 @@ def test_scores_and_order_are_those_of_rank_bm25() -> None:
     words = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(120)]
     weights = 1 / np.arange(1, 121)
     texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(1500)]
-    index = ConclusionIndex.of(pd.DataFrame({"docno": [f"d{number:04}" for number in range(1500)], "conclusion": texts}))
+    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{number:04}" for number in range(1500)], "conclusion": texts}))
     assert index.conclusions == sorted({normalise(text) for text in texts})
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
     lists = []
     for query in (*texts[:40], "waa waa wab", "unheard of", "unheard wdp"):
         expected = reference.get_scores(normalise(query).split())
-        assert (index.scores(query) == expected).all()  # to the last bit
-        order = np.argsort(-expected, kind="stable")[: conclusion_bm25.CONCLUSIONS]
-        assert index.best(query) == [(number, expected[number]) for number in order if expected[number] > 0]
-        lists.append(len(index.best(query)))
+        assert (index.score_all(query) == expected).all()  # to the last bit
+        order = np.argsort(-expected, kind="stable")[: conclusion_bm25.MAX_CONCLUSIONS]
+        assert index.find_top_conclusions(query) == [(number, expected[number]) for number in order if expected[number] > 0]
+        lists.append(len(index.find_top_conclusions(query)))
     assert min(lists) == 0
-    assert max(lists) == conclusion_bm25.CONCLUSIONS
+    assert max(lists) == conclusion_bm25.MAX_CONCLUSIONS
 
 
 def test_an_index_that_was_stored_is_the_same() -> None:
-    index = ConclusionIndex.of(CORPUS)
-    again = ConclusionIndex.loads(index.dumps())
+    index = ConclusionIndex.build(CORPUS)
+    again = ConclusionIndex.from_bytes(index.to_bytes())
     assert (again.conclusions, again.docnos) == (index.conclusions, index.docnos)
-    assert again.best("Are zoos cruel people?") == index.best("Are zoos cruel people?") != []
+    assert again.find_top_conclusions("Are zoos cruel people?") == index.find_top_conclusions("Are zoos cruel people?") != []
     with pytest.raises(msgspec.MsgspecError):
-        ConclusionIndex.loads(index.dumps()[:-3])
+        ConclusionIndex.from_bytes(index.to_bytes()[:-3])
 
 
 def test_shares_sum_to_the_score_in_the_index_and_outside() -> None:
-    index = ConclusionIndex.of(CORPUS)
+    index = ConclusionIndex.build(CORPUS)
     for number, conclusion in enumerate(index.conclusions):
         for query in ("Are zoos cruel?", "cruel cruel people", "golf and quux"):
-            shares = index.shares(query, conclusion)
-            assert sum(value for _, value in shares) == index.scores(query)[number]
+            shares = index.compute_term_contributions(query, conclusion)
+            assert sum(value for _, value in shares) == index.score_all(query)[number]
             assert [word for word, _ in shares] == normalise(query).split()
     # Not in the index: "zoos" with its statistics there, in a text of one term.
     idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
     length = 3.0  # on average
     expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / length)))
-    assert index.shares("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]
+    assert index.compute_term_contributions("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]

@@ -9,38 +9,38 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.inference.batching import Ids, pad
-from submission.inference.pretrained import Pretrained
-from submission.inference.ranker_checkpoint import Checkpoint
+from submission.inference.pretrained import PretrainedEncoder
+from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.models.padding import TokenIds, pad
 from submission.models.rankers.sbert import SBERT
 from submission.retrieval import dense
 from submission.retrieval.dense import (
     KEPT_TOGETHER,
     DenseIndex,
-    conclusions_of,
-    dense_index,
-    encoded,
-    premises_of,
-    represented,
-    titles_of,
+    encode_queries,
+    encode_texts,
+    group_by_conclusion,
+    load_or_build_dense_index,
+    make_conclusion_texts,
+    make_premise_texts,
 )
-from submission.storage.artifact_store import Kept
-from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.conftest import BERT, contents, texts_in, tiny_tokenizer
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
+from tests.conftest import TINY_BERT, file_contents, text_lookup, tiny_tokenizer
 
 CPU = torch.device("cpu")
 NAMES = [f"d{number:03}" for number in range(150)]
 
 
 @pytest.fixture
-def checkpoint() -> Checkpoint:
-    tokeniser = PieceTokeniser(tiny_tokenizer(), Lengths(20, 30))
+def checkpoint() -> RankerCheckpoint:
+    tokeniser = WordPieceTokeniser(tiny_tokenizer(), MaxLengths(20, 30))
     torch.manual_seed(3)
-    bert = {**BERT, "max_position_embeddings": 32, "vocab_size": 60}
+    bert = {**TINY_BERT, "max_position_embeddings": 32, "vocab_size": 60}
     ranker = SBERT(SBERT.Config(bert=bert, cls=2, sep=3)).eval()
     with torch.no_grad():
         ranker.encoder.bert.embeddings.word_embeddings.weight.mul_(40)  # else all texts have the same vector
-    return Checkpoint(ranker, tokeniser, "a test")
+    return RankerCheckpoint(ranker, tokeniser, "a test")
 
 
 @pytest.fixture
@@ -51,112 +51,112 @@ def corpus() -> pd.DataFrame:
     return pd.DataFrame({"docno": NAMES, "premise": premises})
 
 
-def build(corpus: pd.DataFrame, checkpoint: Checkpoint, directory: Path) -> DenseIndex:
-    premises = premises_of(corpus["docno"].tolist(), texts_in(corpus))
-    return dense_index(premises, checkpoint, CPU, Kept(directory, {}))
+def build(corpus: pd.DataFrame, checkpoint: RankerCheckpoint, directory: Path) -> DenseIndex:
+    premises = make_premise_texts(corpus["docno"].tolist(), text_lookup(corpus))
+    return load_or_build_dense_index(premises, checkpoint, CPU, ArtifactStore(directory, {}))
 
 
 @torch.no_grad()
-def single(checkpoint: Checkpoint, text: str) -> np.ndarray:
+def single(checkpoint: RankerCheckpoint, text: str) -> np.ndarray:
     ranker = checkpoint.ranker
     assert isinstance(ranker, SBERT)
-    return ranker.represent(*pad([checkpoint.tokeniser.premise(text)]))[0].numpy()
+    return ranker.encode(*pad([checkpoint.tokeniser.encode_premise(text)]))[0].numpy()
 
 
 @pytest.mark.parametrize("depth", [1, 5, 100, 150, 1000])
 def test_a_search_is_brute_force(
-    checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, depth: int, monkeypatch: pytest.MonkeyPatch
+    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dense, "BLOCK", 64)
-    monkeypatch.setattr(dense, "QUERIES", 2)
-    index, queries = build(corpus, checkpoint, tmp_path), represented(["a b c", "h", "", "a a a b"], checkpoint, CPU)
-    vectors = np.load(tmp_path / dense.VECTORS).astype(np.float64)
-    found = list(index.nearest(queries, depth))
+    monkeypatch.setattr(dense, "VECTOR_BLOCK", 64)
+    monkeypatch.setattr(dense, "QUERY_BLOCK", 2)
+    index, queries = build(corpus, checkpoint, tmp_path), encode_queries(["a b c", "h", "", "a a a b"], checkpoint, CPU)
+    vectors = np.load(tmp_path / dense.VECTORS_FILE).astype(np.float64)
+    found = list(index.search(queries, depth))
     assert len(found) == 4
     for query, (docnos, scores) in zip(queries, found, strict=True):
         products = (vectors * query).sum(axis=1)
         order = np.lexsort((NAMES, -products.astype(np.float32)))[:depth]
         assert docnos == [NAMES[number] for number in order]
         np.testing.assert_array_equal(scores, products.astype(np.float32)[order])
-        np.testing.assert_array_equal(index.scores(query, docnos[::-1]), scores[::-1])  # whatever it is asked with
+        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever it is asked with
 
 
-def test_ties_come_in_order(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
-    query = represented([corpus["premise"][3]], checkpoint, CPU)
-    [(docnos, scores)] = build(corpus, checkpoint, tmp_path).nearest(query, 2)
+def test_ties_come_in_order(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+    query = encode_queries([corpus["premise"][3]], checkpoint, CPU)
+    [(docnos, scores)] = build(corpus, checkpoint, tmp_path).search(query, 2)
     assert docnos == ["d003", "d007"]
     assert scores[0] == scores[1] == pytest.approx(1, abs=1e-3)
 
 
-def test_half_precision_moves_scores_little(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
-    index, query = build(corpus, checkpoint, tmp_path), represented(["a b c"], checkpoint, CPU)[0]
+def test_half_precision_moves_scores_little(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+    index, query = build(corpus, checkpoint, tmp_path), encode_queries(["a b c"], checkpoint, CPU)[0]
     exact = np.array([single(checkpoint, text) @ query for text in corpus["premise"]])
-    moved = np.abs(index.scores(query, NAMES) - exact)
+    moved = np.abs(index.score(query, NAMES) - exact)
     assert 0 < moved.max() <= 1e-3
 
 
 def test_parts_do_not_matter_and_are_taken_up(
-    checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(corpus, checkpoint, tmp_path / "one part")
     monkeypatch.setattr(dense, "KEPT_TOGETHER", 40)
     index = build(corpus, checkpoint, tmp_path / "whole")
     once = build(corpus, checkpoint, tmp_path / "one part")
     np.testing.assert_allclose(once._vectors, index._vectors, rtol=0, atol=1e-3)
-    made, encode = [], encoded
+    made, encode = [], encode_texts
 
-    def stops(texts: list[Ids], *rest: object) -> np.ndarray:
+    def stops(texts: list[TokenIds], *rest: object) -> np.ndarray:
         made.append(len(texts))
         if made == [40, 40, 40]:
             raise KeyboardInterrupt
         return encode(texts, *rest)
 
-    monkeypatch.setattr(dense, "encoded", stops)
+    monkeypatch.setattr(dense, "encode_texts", stops)
     with pytest.raises(KeyboardInterrupt):
         build(corpus, checkpoint, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "kept.json").exists()
     build(corpus, checkpoint, tmp_path / "stopped")
     assert made == [40, 40, 40, 40, 30]
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")
     build(corpus, checkpoint, tmp_path / "stopped")
     assert len(made) == 5  # a finished index is only opened
 
 
 def test_a_damaged_index_is_made_again(
-    checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     build(corpus, checkpoint, tmp_path)
-    good = contents(tmp_path)
+    good = file_contents(tmp_path)
     data = bytearray(good["vectors.npy"])
     data[-5] ^= 1
     (tmp_path / "vectors.npy").write_bytes(bytes(data))
     build(corpus, checkpoint, tmp_path)
-    assert contents(tmp_path) == good
+    assert file_contents(tmp_path) == good
     assert "checksum mismatch" in caplog.text
 
 
-def test_titles_are_of_full_precision(checkpoint: Checkpoint) -> None:
-    expected = represented(["a b c"], checkpoint, CPU)
-    checkpoint.ranker.use_precision(torch.bfloat16)  # as after an index was built on a GPU, in half precision
-    np.testing.assert_array_equal(represented(["a b c"], checkpoint, CPU), expected)
+def test_titles_are_of_full_precision(checkpoint: RankerCheckpoint) -> None:
+    expected = encode_queries(["a b c"], checkpoint, CPU)
+    checkpoint.ranker.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU, in half precision
+    np.testing.assert_array_equal(encode_queries(["a b c"], checkpoint, CPU), expected)
 
 
-def test_no_texts(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    index = dense_index(titles_of([]), checkpoint, CPU, Kept(tmp_path, {}))
-    query = represented(["a"], checkpoint, CPU)
-    assert [(docnos, scores.tolist()) for docnos, scores in index.nearest(query, 5)] == [([], [])]
+def test_no_texts(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
+    index = load_or_build_dense_index(make_conclusion_texts([]), checkpoint, CPU, ArtifactStore(tmp_path, {}))
+    query = encode_queries(["a"], checkpoint, CPU)
+    assert [(docnos, scores.tolist()) for docnos, scores in index.search(query, 5)] == [([], [])]
 
 
 def test_conclusions(tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
-    kept = Kept(tmp_path, {})
-    assert conclusions_of(lambda: collection, kept) == {"Golf": ["a"], "Zoos": ["b", "c"]}
-    assert list(conclusions_of(lambda: collection[:0], Kept(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
+    kept = ArtifactStore(tmp_path, {})
+    assert group_by_conclusion(lambda: collection, kept) == {"Golf": ["a"], "Zoos": ["b", "c"]}
+    assert list(group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
 
 
 def test_batches_do_not_exceed_their_positions() -> None:
     lengths = [0, 5, 3, 900, 7, 7, 2]
-    found = dense.batches_of_positions(lengths, 14)
+    found = dense.batch_by_tokens(lengths, 14)
     assert [rows.tolist() for rows in found] == [[3], [4, 5], [1, 2], [6, 0]]
     assert KEPT_TOGETHER >= 512
 
@@ -165,16 +165,16 @@ def test_batches_do_not_exceed_their_positions() -> None:
 def test_vectors_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    pretrained = Pretrained("all-MiniLM-L6-v2")
+    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     other = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
-    ranker = SBERT(SBERT.Config(**pretrained.config(6))).eval()
-    ranker.load_state_dict({**ranker.state_dict(), **pretrained.tensors()})
-    assert ranker.not_stored() == set(ranker.state_dict())
-    tokeniser = PieceTokeniser.load(pretrained.folder, Lengths(20, other.max_seq_length - 2))
+    ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
+    ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
+    assert ranker.get_omitted_tensors() == set(ranker.state_dict())
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, other.max_seq_length - 2))
     texts = ["", "zoos", "Zoos keep animals in cages, École 東京 😀.", "Guns save lives and " * 200]
     with torch.no_grad():
-        ours = ranker.represent(*pad([tokeniser.premise(text) for text in texts])).numpy()
+        ours = ranker.encode(*pad([tokeniser.encode_premise(text) for text in texts])).numpy()
     theirs = other.encode(texts, batch_size=2)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
-    half = encoded([tokeniser.premise(text) for text in texts], ranker, CPU)
+    half = encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, CPU)
     np.testing.assert_allclose(half, theirs, rtol=0, atol=1e-3)

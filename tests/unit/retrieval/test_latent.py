@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 import torch
 
-from submission.inference.batching import pad
-from submission.inference.ranker_checkpoint import Checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.models.padding import pad
 from submission.models.rankers.snrm import SNRM
 from submission.retrieval import latent
-from submission.retrieval.latent import LatentIndex, latent_index, nearest
-from submission.retrieval.sparse_matrix import FILES, write_rows
-from submission.storage.artifact_store import Kept
-from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.retrieval.latent import LatentIndex, load_or_build_latent_index, search
+from submission.retrieval.sparse_matrix import CSR_FILES, merge_shards
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from tests.conftest import texts_in
+from tests.conftest import text_lookup
 from tests.golden.test_snrm import TEXTS, load
 
 CPU = torch.device("cpu")
@@ -27,16 +27,16 @@ TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf w
 
 
 @pytest.fixture
-def checkpoint() -> Checkpoint:
+def checkpoint() -> RankerCheckpoint:
     torch.manual_seed(1)
-    tokeniser = WordTokeniser(Vocabulary(WORDS), Lengths())
+    tokeniser = WordTokeniser(Vocabulary(WORDS), MaxLengths())
     ranker = SNRM(SNRM.Config(vocabulary=22, dimensions=6, latent=50)).eval()
     with torch.no_grad():
         ranker.embedding.weight.abs_()
         ranker.embedding.weight[1] = 0  # unknown
         for layer in ranker.layers:
             layer.weight -= 0.03  # many of the latent terms stay silent
-    return Checkpoint(ranker, tokeniser, "a test")
+    return RankerCheckpoint(ranker, tokeniser, "a test")
 
 
 @pytest.fixture
@@ -48,38 +48,42 @@ def corpus() -> pd.DataFrame:
     return pd.DataFrame({"docno": [f"d{number:02}" for number in range(60)], "premise": premises})
 
 
-def build(checkpoint: Checkpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
-    return latent_index(corpus["docno"].tolist(), texts_in(corpus), checkpoint, CPU, Kept(directory, {}))
+def build(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
+    return load_or_build_latent_index(
+        corpus["docno"].tolist(), text_lookup(corpus), checkpoint, CPU, ArtifactStore(directory, {})
+    )
 
 
 @torch.no_grad()
-def dense(checkpoint: Checkpoint, texts: list[str], query: bool = False) -> np.ndarray:
-    read = checkpoint.tokeniser.query if query else checkpoint.tokeniser.premise
+def dense(checkpoint: RankerCheckpoint, texts: list[str], query: bool = False) -> np.ndarray:
+    read = checkpoint.tokeniser.encode_query if query else checkpoint.tokeniser.encode_premise
     return checkpoint.ranker.represent(*pad([read(text) for text in texts])).numpy()
 
 
-def test_scores_are_the_dense_dot_products(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch) -> None:
+def test_scores_are_the_dense_dot_products(
+    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
-    monkeypatch.setattr(latent, "BATCH", 4)
+    monkeypatch.setattr(latent, "BATCH_SIZE", 4)
     index = build(checkpoint, corpus, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
     assert 0.3 < (documents == 0).mean() < 0.99
     assert len(index._rows.indices) == (documents > 0).sum()
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
-        np.testing.assert_allclose(index.scores(query), documents @ query, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(index.score_all(query), documents @ query, rtol=0, atol=1e-6)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["data.npy", "indices.npy", "indptr.npy", "kept.json"]
 
 
 def test_retrieval(
-    checkpoint: Checkpoint,
+    checkpoint: RankerCheckpoint,
     corpus: pd.DataFrame,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(latent, "DEEPEST", 20)
-    found = nearest(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
+    found = search(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
     expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
     for number, qid in enumerate(["1", "2"]):
         group = found[found["qid"] == qid]
@@ -89,7 +93,7 @@ def test_retrieval(
     assert "topic 3 (unheard): no document shares a latent term" in caplog.text
 
 
-def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+def test_only_the_querys_terms_are_read(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     index = build(checkpoint, corpus, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
     rows = index._rows
@@ -98,17 +102,17 @@ def test_only_the_querys_terms_are_read(checkpoint: Checkpoint, corpus: pd.DataF
     rows.data[own] = 1.0
     query = np.zeros(50, dtype=np.float32)
     query[used] = 2.0
-    scores = index.scores(query)
+    scores = index.score_all(query)
     assert np.isfinite(scores).all()
     assert scores.sum() == 2.0 * (own.stop - own.start) > 0
 
 
 def test_building_goes_on_where_it_stopped(
-    checkpoint: Checkpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
     build(checkpoint, corpus, tmp_path / "whole")
-    made, postings = [], latent._postings
+    made, postings = [], latent._compute_postings
 
     def stops(texts: list[str], start: int, *rest: object) -> np.ndarray:
         if start == 32 and not made.count(32):
@@ -117,7 +121,7 @@ def test_building_goes_on_where_it_stopped(
         made.append(start)
         return postings(texts, start, *rest)
 
-    monkeypatch.setattr(latent, "_postings", stops)
+    monkeypatch.setattr(latent, "_compute_postings", stops)
     with pytest.raises(KeyboardInterrupt):
         build(checkpoint, corpus, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "kept.json").exists()
@@ -137,9 +141,9 @@ def test_the_reference_index(tmp_path: Path) -> None:
     order = np.lexsort((document, term))
     counts = np.bincount(term, minlength=24)
     assert counts.tolist() == expected["index_postings"].tolist()
-    files = [tmp_path / name for name in FILES]
-    write_rows([(document[order], vectors[document, term][order])], [counts], np.float32, files)
+    files = [tmp_path / name for name in CSR_FILES]
+    merge_shards([(document[order], vectors[document, term][order])], [counts], np.float32, files)
     index = LatentIndex(files, len(vectors))
     for row, scores in zip(query, expected["index_scores"].numpy(), strict=True):
-        np.testing.assert_allclose(index.scores(row), scores, rtol=0, atol=1e-5)
-        assert (index.scores(row) > 0).tolist() == (scores > 0).tolist()
+        np.testing.assert_allclose(index.score_all(row), scores, rtol=0, atol=1e-5)
+        assert (index.score_all(row) > 0).tolist() == (scores > 0).tolist()

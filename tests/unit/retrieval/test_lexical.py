@@ -14,21 +14,34 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, added, expanded, query_of, search, searched
-from submission.retrieval.term_index import Settings, TermIndex, term_index
-from submission.storage.artifact_store import Kept
-from tests.conftest import texts_in
+from submission.retrieval.lexical import (
+    BM25,
+    RM3,
+    Dirichlet,
+    Model,
+    Query,
+    build_query,
+    compute_term_contributions,
+    expand_query,
+    search,
+    search_all,
+)
+from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from submission.storage.artifact_store import ArtifactStore
+from tests.conftest import text_lookup
 
 SIX = [
     "teacher tenur teacher", "tenur school law", "school school gun gun gun", "gun law", "tax law tax school", "gun tax",
 ]  # fmt: skip
-QUERY = query_of(["teacher", "tenur"])
+QUERY = build_query(["teacher", "tenur"])
 MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query"), Dirichlet()]
 
 
 def index_of(texts: list[str], directory: Path) -> TermIndex:
     documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
-    return term_index(documents["docno"].tolist(), texts_in(documents), Settings(stemmer="none"), Kept(directory, {}))
+    return load_or_build_term_index(
+        documents["docno"].tolist(), text_lookup(documents), IndexSettings(stemmer="none"), ArtifactStore(directory, {})
+    )
 
 
 @pytest.fixture
@@ -60,31 +73,31 @@ def test_worked_example(six: TermIndex) -> None:
     ],
 )
 def test_worked_expansion(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
-    found = expanded(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, least_df=1, most_df=1.1))
+    found = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
     assert max(found.values()) == 1
     assert {term: value / sum(found.values()) for term, value in found.items()} == pytest.approx(weights, abs=1e-6)
 
 
 def test_worked_second_search(six: TermIndex) -> None:
-    expansion = RM3(2, 3, 0.6, "equal", least_df=1, most_df=1.1)
-    found = expanded(six, QUERY, Dirichlet(10), expansion)
+    expansion = RM3(2, 3, 0.6, "equal", min_df=1, max_df_ratio=1.1)
+    found = expand_query(six, QUERY, Dirichlet(10), expansion)
     assert scores(six, found, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
-    thesis = expanded(six, QUERY, Dirichlet(10), msgspec.structs.replace(expansion, weighted=False))
+    thesis = expand_query(six, QUERY, Dirichlet(10), msgspec.structs.replace(expansion, weighted=False))
     assert scores(six, thesis, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392}, abs=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_all_weight_on_the_query_or_no_terms_is_no_expansion(six: TermIndex, model: Model) -> None:
-    for expansion in (RM3(2, 3, 1.0, least_df=1, most_df=1.1), RM3(2, 0, 0.3, least_df=1, most_df=1.1), RM3(2, 3, 0.3)):
-        found = expanded(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
+    for expansion in (RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1), RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1), RM3(2, 3, 0.3)):
+        found = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
         assert scores(six, found, model) == scores(six, QUERY, model)
 
 
 def test_repeated_and_unknown_terms(six: TermIndex) -> None:
-    assert query_of(["gun", "law", "gun"]) == {"gun": 1.0, "law": 0.5}
-    assert query_of([]) == {}
+    assert build_query(["gun", "law", "gun"]) == {"gun": 1.0, "law": 0.5}
+    assert build_query([]) == {}
     assert scores(six, {"unheard": 1.0}, BM25()) == {}
-    assert expanded(six, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
+    assert expand_query(six, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
     both = scores(six, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
     assert both == scores(six, {"gun": 1.0}, Dirichlet(10))
     lower = scores(six, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
@@ -108,7 +121,7 @@ def test_threads_do_not_matter(six: TermIndex, monkeypatch: pytest.MonkeyPatch) 
     found = {}
     for threads in (1, 4):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        answers = searched(six, titles, Dirichlet(10), RM3(2, 3, 0.6, least_df=1, most_df=1.1), 10, "topics")
+        answers = search_all(six, titles, Dirichlet(10), RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1), 10, "topics")
         found[threads] = [(one.documents.tolist(), one.scores.tolist()) for one in answers]
     assert found[1] == found[4]
     assert found[1][4] == ([], [])
@@ -126,7 +139,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join)
 def test_shards_with_summed_statistics_are_one_index(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
-    place, query = tmp_path_factory.mktemp("shards"), query_of(terms)
+    place, query = tmp_path_factory.mktemp("shards"), build_query(terms)
     whole = search(index_of(texts, place / "whole"), query, model, 100)
     cuts = [0, len(texts) // 3, len(texts) // 2, len(texts)]
     shards = [index_of(texts[first:last], place / f"{first}-{last}") for first, last in pairwise(cuts)]
@@ -145,9 +158,9 @@ def test_shards_with_summed_statistics_are_one_index(
 def test_a_document_scored_alone_is_the_one_that_was_found(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
-    index, query = index_of(texts, tmp_path_factory.mktemp("index")), query_of(terms)
+    index, query = index_of(texts, tmp_path_factory.mktemp("index")), build_query(terms)
     found = search(index, query, model, 100)
-    counts = [dict(zip(*index.document(number), strict=True)) for number in found.documents.tolist()]
+    counts = [dict(zip(*index.get_document_terms(number), strict=True)) for number in found.documents.tolist()]
     tf = np.array([[count.get(term, 0) for count in counts] for term in query]).reshape(len(query), len(counts))
-    alone = added(query, model, index.statistics(list(query)), tf, index.lengths[found.documents])
+    alone = compute_term_contributions(query, model, index.statistics(list(query)), tf, index.lengths[found.documents])
     np.testing.assert_allclose(alone.sum(axis=0), found.scores, rtol=1e-12, atol=1e-12)

@@ -12,10 +12,10 @@ import pytest
 
 from submission.retrieval import term_index as term_index_module
 from submission.retrieval.fields import texts_of
-from submission.retrieval.term_index import NAMES, Settings, TermIndex, term_index
-from submission.storage.artifact_store import Kept
-from submission.text.index_terms import Stemmer, Terms
-from tests.conftest import contents, texts_in
+from submission.retrieval.term_index import INDEX_FILES, IndexSettings, TermIndex, load_or_build_term_index
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.index_terms import Stemmer, TermAnalyser
+from tests.conftest import file_contents, text_lookup
 
 DOCUMENTS = pd.DataFrame(
     {
@@ -26,23 +26,23 @@ DOCUMENTS = pd.DataFrame(
 )
 
 
-WORDS = Settings(stemmer="none")
+WORDS = IndexSettings(stemmer="none")
 
 
-def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: Settings = WORDS) -> TermIndex:
-    kept = Kept(directory, {}, overwrite=True)
-    return term_index(documents["docno"].tolist(), texts_in(documents), settings, kept)
+def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = WORDS) -> TermIndex:
+    kept = ArtifactStore(directory, {}, overwrite=True)
+    return load_or_build_term_index(documents["docno"].tolist(), text_lookup(documents), settings, kept)
 
 
 def test_it_counts(tmp_path: Path) -> None:
-    index, terms_of = build(tmp_path / "index"), Terms("none")
-    counts = [Counter(terms_of.of(f"{row.conclusion} {row.premise}")) for row in DOCUMENTS.itertuples()]
+    index, terms_of = build(tmp_path / "index"), TermAnalyser("none")
+    counts = [Counter(terms_of.analyse(f"{row.conclusion} {row.premise}")) for row in DOCUMENTS.itertuples()]
     everything = sum(counts, Counter())
     assert index.terms == sorted(everything)
     assert index.lengths.tolist() == [count.total() for count in counts]
     assert index.tokens == everything.total()
     for number, count in enumerate(counts):
-        found, frequencies = index.document(number)
+        found, frequencies = index.get_document_terms(number)
         assert dict(zip(found, frequencies.tolist(), strict=True)) == count
         assert found == sorted(found)
     for term in index.terms:
@@ -58,7 +58,7 @@ def test_it_counts(tmp_path: Path) -> None:
 
 
 def test_fields(tmp_path: Path) -> None:
-    index = build(tmp_path / "premise", settings=Settings("premise", "none"))
+    index = build(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.postings("cages")[0].size == 0
     once = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as TIREx's form has it
     assert build(tmp_path / "once", once).tokens == index.tokens
@@ -68,16 +68,16 @@ def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     build(tmp_path / "whole")
     for size, at_a_time in ((1, 1), (7, 3), (39, 256)):
         monkeypatch.setattr(term_index_module, "KEPT_TOGETHER", size)
-        monkeypatch.setattr(term_index_module, "AT_A_TIME", at_a_time)
+        monkeypatch.setattr(term_index_module, "TOKENISE_BATCH", at_a_time)
         build(tmp_path / f"{size}")
-        assert contents(tmp_path / f"{size}") == contents(tmp_path / "whole")
-    assert {*contents(tmp_path / "whole")} == {*NAMES, "kept.json"}
+        assert file_contents(tmp_path / f"{size}") == file_contents(tmp_path / "whole")
+    assert {*file_contents(tmp_path / "whole")} == {*INDEX_FILES, "kept.json"}
 
 
 def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "whole")
     monkeypatch.setattr(term_index_module, "KEPT_TOGETHER", 10)
-    texts, count, starts = texts_of(DOCUMENTS, "conclusion premise"), term_index_module._counted, []
+    texts, count, starts = texts_of(DOCUMENTS, "conclusion premise"), term_index_module._count_texts, []
 
     def stops(stemmer: Stemmer, shard: Sequence[str]) -> bytes:
         starts.append(texts.index(shard[0]))
@@ -85,12 +85,12 @@ def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.M
             raise KeyboardInterrupt
         return count(stemmer, shard)
 
-    monkeypatch.setattr(term_index_module, "_counted", stops)
+    monkeypatch.setattr(term_index_module, "_count_texts", stops)
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / "stopped")
     build(tmp_path / "stopped")
     assert starts == [0, 10, 20, 20, 30]
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "…"])
@@ -98,4 +98,4 @@ def test_nothing_to_index(tmp_path: Path, text: str) -> None:
     index = build(tmp_path, pd.DataFrame({"docno": ["a", "b"], "conclusion": text, "premise": text}))
     assert (index.terms, index.tokens, index.lengths.tolist()) == ([], 0, [0, 0])
     assert index.statistics(["zoos"]).df.tolist() == [0]
-    assert index.document(1)[0] == []
+    assert index.get_document_terms(1)[0] == []

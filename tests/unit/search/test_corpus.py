@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.errors import InputError
 from submission.search.corpus import Corpus
-from submission.search.query import one_topic
-from submission.search.query_execution import Questions
+from submission.search.query import build_topic
+from submission.search.query_execution import QueryInput
 from tests.conftest import SAMPLE
 
 
@@ -25,29 +25,29 @@ def tirex(tmp_path: Path) -> Path:
 
 def test_corpus_has_the_fingerprint_and_documents_of_rank(tirex: Path) -> None:
     for directory in (SAMPLE, tirex):
-        corpus, source = Corpus.of_directory(directory), Input(directory)
+        corpus, source = Corpus.from_directory(directory), Dataset(directory)
         assert corpus.corpus_fingerprint == source.corpus_fingerprint
         pd.testing.assert_frame_equal(corpus.documents, source.documents)
 
 
 def test_a_supplied_ranking_is_ignored(tirex: Path) -> None:
-    corpus = Corpus.of_directory(tirex)
-    assert Input(tirex).given(lambda docnos: set()) is not None
-    assert (corpus.given(lambda docnos: set()), corpus.list_file) == (None, None)
+    corpus = Corpus.from_directory(tirex)
+    assert Dataset(tirex).supplied_ranking(lambda docnos: set()) is not None
+    assert (corpus.supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
     assert corpus.topics.empty
 
 
 def test_topics_are_optional(tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "idebate.json", tmp_path)
-    assert len(Corpus.of_directory(tmp_path).documents) == 80
+    assert len(Corpus.from_directory(tmp_path).documents) == 80
     (tmp_path / "idebate.json").write_text("{")
     with pytest.raises(InputError, match=r"idebate\.json.*malformed JSON"):
-        _ = Corpus.of_directory(tmp_path).documents
+        _ = Corpus.from_directory(tmp_path).documents
 
 
 def test_queries_change_the_fingerprint_only() -> None:
-    corpus = Corpus.of_directory(SAMPLE)
-    inputs = [Questions(corpus, one_topic(query)) for query in ("zoos", "zoo s", "golf")]
+    corpus = Corpus.from_directory(SAMPLE)
+    inputs = [QueryInput(corpus, build_topic(query)) for query in ("zoos", "zoo s", "golf")]
     assert len({source.fingerprint for source in inputs}) == 3
     assert {source.corpus_fingerprint for source in inputs} == {corpus.corpus_fingerprint}
     assert corpus.fingerprint == corpus.corpus_fingerprint

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from submission.models.enricher import Word
-from submission.search.highlights import LEVELS, Shade, places_of, shades
+from submission.models.enricher import TokenAnnotation
+from submission.search.highlights import WEIGHT_LEVELS, Highlight, compute_highlights, locate_words
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from tests.conftest import SAMPLE, argument
@@ -15,27 +15,29 @@ Execute = Callable[..., Execution]
 DOCNO = "S89c1bfbf-A23fa7870"
 
 
-def texts_and_labels(execution: Execution, docno: str, highlights: list[Shade]) -> list[tuple[str, str]]:
-    [premise] = execution.documents.texts({docno})["premise"]
-    return [(premise[shade.start : shade.end], shade.kind) for shade in highlights]
+def texts_and_labels(execution: Execution, docno: str, highlights: list[Highlight]) -> list[tuple[str, str]]:
+    [premise] = execution.documents.read_texts({docno})["premise"]
+    return [(premise[shade.start : shade.end], shade.label) for shade in highlights]
 
 
 def test_targer_highlights_the_indexed_claims_and_premises(execute: Execute) -> None:
     execution, stage = execute(SAMPLE), SYSTEMS["targer_dirichlet"].stage
-    pairs = texts_and_labels(execution, DOCNO, shades(stage, execution, DOCNO))
+    pairs = texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
     assert ("home has been turned into farmland", "premise") in pairs
     assert any(text.startswith("Fixing bad zoos through licensing") and kind == "claim" for text, kind in pairs)
     single_topic = execute(SAMPLE, qid="1")
-    pieces = [(piece.text, piece.part) for piece in stage.explain(single_topic, "1", DOCNO).marked if piece.part]
+    pieces = [
+        (piece.text, piece.component) for piece in stage.explain(single_topic, "1", DOCNO).component_spans if piece.component
+    ]
     assert [pair for pair in pieces if pair in pairs] == pairs  # except those of the conclusion
 
 
 @pytest.mark.slow
 def test_deepct_highlights_words_by_weight_except_urls(execute: Execute, tmp_path: Path) -> None:
     execution, stage = execute(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
-    pairs = texts_and_labels(execution, "S89c1bfbf-A55b19fa0", shades(stage, execution, "S89c1bfbf-A55b19fa0"))
-    assert {kind for _, kind in pairs} <= {f"weight-{level}" for level in range(1, LEVELS + 1)}
-    heaviest = {text.lower() for text, kind in pairs if kind == f"weight-{LEVELS}"}
+    pairs = texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
+    assert {kind for _, kind in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
+    heaviest = {text.lower() for text, kind in pairs if kind == f"weight-{WEIGHT_LEVELS}"}
     assert heaviest
     assert heaviest <= {"zoo", "captivity", "elephant", "tiger", "sanctuaries", "conservation", "freedom"}
     assert not any("example" in text for text, _ in pairs)  # part of a URL
@@ -44,14 +46,14 @@ def test_deepct_highlights_words_by_weight_except_urls(execute: Execute, tmp_pat
 def test_systems_without_enricher_have_no_highlights(execute: Execute) -> None:
     execution = execute(SAMPLE)
     for name in ("dirichlet", "bm25", "fusion"):
-        assert shades(SYSTEMS[name].stage, execution, DOCNO) == []
+        assert compute_highlights(SYSTEMS[name].stage, execution, DOCNO) == []
 
 
 def test_words_are_located_in_texts_with_urls() -> None:
     text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
-    words = [Word(passage[start:end], start, end, 1.0) for start, end in ((0, 3), (6, 9), (10, 13))]
-    later = [Word("cage", 2, 6, 1.0)]
-    located = [(start, text[start:end]) for start, end, _ in places_of(text, [(passage, words), ("A cage.", later)])]
+    words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in ((0, 3), (6, 9), (10, 13))]
+    later = [TokenAnnotation("cage", 2, 6, 1.0)]
+    located = [(start, text[start:end]) for start, end, _ in locate_words(text, [(passage, words), ("A cage.", later)])]
     assert located == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
@@ -63,7 +65,7 @@ def test_highlights_of_the_conclusion_are_omitted(execute: Execute, make_input: 
     )
     execution = execute(make_input(arguments=[argument("a", conclusion, premise)]), qid="1")
     stage = SYSTEMS["targer_dirichlet"].stage
-    pieces = [piece.text for piece in stage.explain(execution, "1", "a").marked if piece.part]
+    pieces = [piece.text for piece in stage.explain(execution, "1", "a").component_spans if piece.component]
     assert pieces[0] == "zoos should be closed by the government"
     assert len(pieces) == 3
-    assert [text for text, _ in texts_and_labels(execution, "a", shades(stage, execution, "a"))] == pieces[1:]
+    assert [text for text, _ in texts_and_labels(execution, "a", compute_highlights(stage, execution, "a"))] == pieces[1:]

@@ -8,31 +8,38 @@ import pandas as pd
 import pytest
 
 from submission.errors import InputError, SubmissionError, UsageError
-from submission.search import open_system
-from submission.search.inputs import corpus_of, topics_of
-from tests.conftest import WORDS
+from submission.search import load_system
+from submission.search.inputs import build_corpus, build_topics
+from tests.conftest import PREMISE
 
-TEXTS = [f"zoos {WORDS}", f"golf {WORDS[5:]}, not cruel but good for the legs", "too short"]
+TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
 
 def test_texts_are_numbered_and_stand_for_conclusion_and_premise() -> None:
     expected = pd.DataFrame({"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object)
-    pd.testing.assert_frame_equal(corpus_of(TEXTS).documents, expected)
-    pd.testing.assert_frame_equal(topics_of(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]}))
-    pd.testing.assert_frame_equal(topics_of("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
+    pd.testing.assert_frame_equal(build_corpus(TEXTS).documents, expected)
+    pd.testing.assert_frame_equal(build_topics(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]}))
+    pd.testing.assert_frame_equal(build_topics("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
 
 
 def test_frames_with_more_columns_and_another_index() -> None:
     frame = pd.DataFrame({"x": [1, 2], "premise": TEXTS[:2], "docno": ["b", "a"], "conclusion": ["c", "d"]}, index=[7, 9])
-    assert corpus_of(frame).documents.to_dict("list") == {"docno": ["b", "a"], "conclusion": ["c", "d"], "premise": TEXTS[:2]}
-    assert topics_of(pd.DataFrame({"query": ["a"], "qid": ["9"], "y": [0]})).to_dict("list") == {"qid": ["9"], "query": ["a"]}
+    assert build_corpus(frame).documents.to_dict("list") == {
+        "docno": ["b", "a"],
+        "conclusion": ["c", "d"],
+        "premise": TEXTS[:2],
+    }
+    assert build_topics(pd.DataFrame({"query": ["a"], "qid": ["9"], "y": [0]})).to_dict("list") == {
+        "qid": ["9"],
+        "query": ["a"],
+    }
 
 
 def test_the_fingerprint_is_of_all_texts() -> None:
     frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
-    prints = {corpus_of(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
+    prints = {build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
     assert len(prints) == 4
-    assert corpus_of(frame.copy()).corpus_fingerprint == corpus_of(frame).corpus_fingerprint
+    assert build_corpus(frame.copy()).corpus_fingerprint == build_corpus(frame).corpus_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -51,7 +58,7 @@ def test_the_fingerprint_is_of_all_texts() -> None:
 )
 def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     with pytest.raises(SubmissionError, match=re.escape(message)):
-        corpus_of(arguments)
+        build_corpus(arguments)
 
 
 @pytest.mark.parametrize(
@@ -64,33 +71,33 @@ def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
 )
 def test_invalid_queries_raise(questions: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
-        topics_of(questions)
+        build_topics(questions)
 
 
 def test_search_texts() -> None:
-    hits = open_system("dirichlet").search(TEXTS, ["Are zoos cruel?", "Is golf a sport?", "unknownword"])
+    hits = load_system("dirichlet").search(TEXTS, ["Are zoos cruel?", "Is golf a sport?", "unknownword"])
     assert hits.columns.tolist() == ["qid", "docno", "rank", "score"]
     assert hits[["qid", "docno", "rank"]].to_numpy().tolist() == [["1", "1", 1], ["1", "2", 2], ["2", "2", 1]]
 
 
 def test_no_queries_give_no_hits_and_load_no_checkpoint(tmp_path: Path) -> None:
     no_queries = pd.DataFrame({"qid": [], "query": []}, dtype=object)
-    with open_system("sbert", checkpoints=tmp_path).over(TEXTS) as index:
+    with load_system("sbert", checkpoints=tmp_path).index(TEXTS) as index:
         hits = index.search(no_queries)
     assert (hits.columns.tolist(), len(hits)) == (["qid", "docno", "rank", "score"], 0)
     assert index.closed
 
 
 def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
-    index = open_system("bm25_arguments").over(TEXTS, tmp_path / "work")
+    index = load_system("bm25_arguments").index(TEXTS, tmp_path / "work")
     first = index.search("zoos", depth=1)
     assert first["docno"].tolist() == ["1"]
     with pytest.raises(UsageError, match="depth 0; expected an integer from 1 to 1000"):
         index.search("zoos", depth=0)
     with pytest.raises(SubmissionError, match="in use by another process"):
-        open_system("dirichlet").over(TEXTS, tmp_path / "work")
+        load_system("dirichlet").index(TEXTS, tmp_path / "work")
     index.close()
-    with open_system("bm25_arguments").over(TEXTS, tmp_path / "work") as again:
+    with load_system("bm25_arguments").index(TEXTS, tmp_path / "work") as again:
         pd.testing.assert_frame_equal(again.search("zoos", depth=1), first)
 
 
@@ -98,6 +105,6 @@ def test_only_short_premises_and_unknown_systems_raise() -> None:
     with pytest.raises(
         InputError, match="no usable argument among 1; expected a conclusion and a premise of at least 15 words"
     ):
-        open_system("dirichlet").search(["too short"], "zoos")
+        load_system("dirichlet").search(["too short"], "zoos")
     with pytest.raises(UsageError, match="unknown system 'dirichle'; did you mean 'dirichlet'"):
-        open_system("dirichle")
+        load_system("dirichle")

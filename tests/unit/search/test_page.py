@@ -3,31 +3,31 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.data.argument_metadata import Origin
+from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import CheckpointError
-from submission.search.highlights import Shade
-from submission.search.page import Site, render_error, render_home, render_results, split_segments
-from submission.search.results import Answer, Found, Listed
-from submission.search.snippets import Passage, Span
-from submission.search.url_params import Asked
-from submission.systems.explanation import Explained, Row
+from submission.search.highlights import Highlight
+from submission.search.page import SiteSettings, render_error, render_home, render_results, split_segments
+from submission.search.results import Hit, SearchResults, SystemResults
+from submission.search.snippets import Snippet, Span
+from submission.search.url_params import PageParams
+from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from tests.conftest import ParsedPage
 
-SITE, PARAMS = Site("sample", ["bm25"], ["zoos?"]), Asked("zoos?", ("bm25",))
+SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", ("bm25",))
 
 
-def make_hit(text: str, stance: str) -> Found:
-    snippet = Passage(Span(len(text) // 4, len(text)), [Span(0, len(text) // 3)])
-    shades = [Shade(len(text) // 3, len(text) // 2, "claim")]
-    explained = Explained(1.0, text, [Row(1.0, text, text), Row(0.0, "zero")])
-    return Found(1, 1.0, text, Origin(stance, text), text, text, snippet, shades, explained)
+def make_hit(text: str, stance: str) -> Hit:
+    snippet = Snippet(Span(len(text) // 4, len(text)), [Span(0, len(text) // 3)])
+    shades = [Highlight(len(text) // 3, len(text) // 2, "claim")]
+    explained = ScoreExplanation(1.0, text, [ExplanationRow(1.0, text, text), ExplanationRow(0.0, "zero")])
+    return Hit(1, 1.0, text, ArgumentMetadata(stance, text), text, text, snippet, shades, explained)
 
 
 def page_of(text: str) -> str:
-    failed = Listed("gru", error=CheckpointError(text))
+    failed = SystemResults("gru", error=CheckpointError(text))
     hits = [make_hit(text, "PRO"), make_hit(text, "")]
-    params = Asked(text, ("bm25", "gru"), why=(f"bm25 {text}",))
-    return render_results(SITE, params, Answer(text, [Listed("bm25", hits, 2), failed], 0.1), 2)
+    params = PageParams(text, ("bm25", "gru"), explained=(f"bm25 {text}",))
+    return render_results(SITE, params, SearchResults(text, [SystemResults("bm25", hits, 2), failed], 0.1), 2)
 
 
 EXPECTED = ParsedPage(page_of("zoos are cruel")).elements
@@ -43,7 +43,11 @@ def test_no_text_adds_an_element(text: str) -> None:
 
 def test_texts_are_escaped_in_attributes() -> None:
     text = "\"><script>'&"
-    for page in (page_of(text), render_error(SITE, Asked(text), text), render_home(Site(text, ["bm25"], [text]), PARAMS)):
+    for page in (
+        page_of(text),
+        render_error(SITE, PageParams(text), text),
+        render_home(SiteSettings(text, ["bm25"], [text]), PARAMS),
+    ):
         assert "<script" not in page
     assert 'value="&#34;&gt;&lt;script&gt;&#39;&amp;"' in page_of(text)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from submission.data.topics import read_topics
 from submission.errors import UsageError
-from submission.search.query import LONGEST, clean
+from submission.search.query import MAX_CHARACTERS, clean_query
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from submission.search.query import LONGEST, clean
         ("zoo\udcffs", "zoo\ufffds"),
         ("Cafe\u0301s für alle?", "Cafe\u0301s für alle?"),  # unchanged
         ("\u0647\u0644 \u064a\u062c\u0628\u061f", "\u0647\u0644 \u064a\u062c\u0628\u061f"),
-        ("z" * LONGEST, "z" * LONGEST),
+        ("z" * MAX_CHARACTERS, "z" * MAX_CHARACTERS),
     ],
 )
 def test_one_line_as_in_a_topics_file(typed: str, expected: str) -> None:
-    assert clean(typed) == expected
+    assert clean_query(typed) == expected
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ def test_one_line_as_in_a_topics_file(typed: str, expected: str) -> None:
     [
         ("", "empty query; enter at least one word"),
         (" \n\0\x7f ", "empty query; enter at least one word"),
-        ("zoo " * LONGEST, f"query has {4 * LONGEST - 1} characters ('zoo zoo zoo"),
+        ("zoo " * MAX_CHARACTERS, f"query has {4 * MAX_CHARACTERS - 1} characters ('zoo zoo zoo"),
     ],
 )
 def test_empty_and_long_queries_raise(typed: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
-        clean(typed)
+        clean_query(typed)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
@@ -51,4 +51,4 @@ def test_it_is_the_title_that_a_topics_file_would_have(tmp_path_factory: pytest.
         return
     if faults:  # XML cannot hold it, or it is empty
         return
-    assert clean(title) == topics["query"].item()
+    assert clean_query(title) == topics["query"].item()

@@ -9,45 +9,45 @@ from typing import Any
 import pytest
 
 from submission.engine.base import CPU
-from submission.paths import CHECKPOINTS
+from submission.paths import CHECKPOINT_DIR
 from submission.search.corpus import Corpus
-from submission.search.results import Answer
-from submission.search.searcher import REMEMBERED, Searcher, Wish
+from submission.search.results import SearchResults
+from submission.search.searcher import CACHED_QUERIES, Searcher, SearchOptions
 from submission.search.server import SearchServer
-from submission.systems.catalogue import find
-from submission.systems.checkpoint_store import Checkpoints
+from submission.systems.catalogue import get_system
+from submission.systems.checkpoint_store import CheckpointStore
 from tests.conftest import SAMPLE
 
 QUESTIONS = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "gambling", "voting", "advertising")]
 
 
 def searcher(work: Path | None = None) -> Searcher:
-    return Searcher(Corpus.of_directory(SAMPLE), Checkpoints(CHECKPOINTS), CPU, work)
+    return Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU, work)
 
 
 def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with searcher() as opened:
-        for index in range(3 * REMEMBERED):
-            opened.ask(f"zoos {index}", [find("dirichlet")], Wish())
-            assert len(list(tmp_path.iterdir())) == min(index + 1, REMEMBERED) + 1  # and that of the indexes
+        for index in range(3 * CACHED_QUERIES):
+            opened.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
+            assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # and that of the indexes
     assert list(tmp_path.iterdir()) == []
 
 
 def test_recent_queries_are_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     with searcher() as opened:
-        first = opened.ask(QUESTIONS[0], [find("bm25_rm3")], Wish())
+        first = opened.search(QUESTIONS[0], [get_system("bm25_rm3")], SearchOptions())
         monkeypatch.setattr("submission.systems.lexical.searched", None)
-        again = opened.ask(QUESTIONS[0], [find("bm25_rm3")], Wish(10, lambda system, docno: True))
-        assert [hit.docno for hit in again.systems[0].found[:5]] == [hit.docno for hit in first.systems[0].found]
+        again = opened.search(QUESTIONS[0], [get_system("bm25_rm3")], SearchOptions(10, lambda system, docno: True))
+        assert [hit.docno for hit in again.systems[0].hits[:5]] == [hit.docno for hit in first.systems[0].hits]
         with pytest.raises(TypeError):
-            opened.ask(QUESTIONS[1], [find("bm25_rm3")], Wish())
+            opened.search(QUESTIONS[1], [get_system("bm25_rm3")], SearchOptions())
 
 
 def test_concurrent_requests_are_processed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask, running = Searcher.ask, []
+    ask, running = Searcher.search, []
 
-    def alone_ask(*arguments: Any) -> Answer:
+    def alone_ask(*arguments: Any) -> SearchResults:
         running.append(arguments)
         time.sleep(0.01)
         assert len(running) == 1
@@ -56,21 +56,21 @@ def test_concurrent_requests_are_processed_one_by_one(monkeypatch: pytest.Monkey
         finally:
             running.clear()
 
-    monkeypatch.setattr(Searcher, "ask", alone_ask)
-    with searcher() as opened, SearchServer(opened, [find("dirichlet")], 5, 0) as server:
+    monkeypatch.setattr(Searcher, "search", alone_ask)
+    with searcher() as opened, SearchServer(opened, [get_system("dirichlet")], 5, 0) as server:
         queries = [f"q={question}" for question in QUESTIONS]
-        alone = [server.answered(query)[1].partition(" s</p>")[2] for query in queries]
+        alone = [server.respond(query)[1].partition(" s</p>")[2] for query in queries]
         with ThreadPoolExecutor(6) as pool:
-            together = list(pool.map(server.answered, queries * 5))
+            together = list(pool.map(server.respond, queries * 5))
     assert [text.partition(" s</p>")[2] for _, text in together] == alone * 5
     assert len(set(alone)) == len(QUESTIONS)
 
 
 def test_a_snippet_has_a_match_if_its_premise_has() -> None:
     with searcher() as opened:
-        [results] = opened.ask("Should zoos be abolished?", [find("dirichlet")], Wish(20)).systems
-    for hit in results.found:
-        matches = {hit.premise[slice(*match)].lower() for match in hit.passage.marks}
+        [results] = opened.search("Should zoos be abolished?", [get_system("dirichlet")], SearchOptions(20)).systems
+    for hit in results.hits:
+        matches = {hit.premise[slice(*match)].lower() for match in hit.snippet.matches}
         assert matches <= {"zoos", "abolished"}
-        visible_matches = {hit.premise[slice(*match)].lower() for match in hit.passage.within}
+        visible_matches = {hit.premise[slice(*match)].lower() for match in hit.snippet.visible_matches}
         assert bool(visible_matches) == bool(matches)

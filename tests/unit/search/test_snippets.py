@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.search.snippets import LONGEST, Passage, Span, best_passage, word
-from submission.text.index_terms import Stemmer, Terms
+from submission.search.snippets import MAX_WORDS, Snippet, Span, compile_term_pattern, extract_snippet
+from submission.text.index_terms import Stemmer, TermAnalyser
 
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}
 
 
-def shown(text: str, passage: Passage) -> tuple[str, list[str]]:
-    return text[slice(*passage.place)], [text[slice(*mark)] for mark in passage.within]
+def shown(text: str, passage: Snippet) -> tuple[str, list[str]]:
+    return text[slice(*passage.span)], [text[slice(*mark)] for mark in passage.visible_matches]
 
 
 def sentence(*words: str, size: int = 40) -> str:
@@ -24,7 +24,7 @@ def sentence(*words: str, size: int = 40) -> str:
 
 def test_the_window_with_the_rarest_words_is_taken() -> None:
     text = sentence("Animals", "zoos") + sentence("It", "is", "cruel") + sentence("Animals", "animals")
-    snippet, matches = shown(text, best_passage(text, WEIGHTS, Terms("none")))
+    snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
     assert snippet.startswith("It is cruel filler")
     assert snippet.endswith("filler.")
     assert matches == ["cruel"]
@@ -32,62 +32,64 @@ def test_the_window_with_the_rarest_words_is_taken() -> None:
 
 def test_short_sentences_are_taken_together() -> None:
     text = sentence() + "Zoos are old. They are cruel! Really?\nYes. " + sentence()
-    snippet, matches = shown(text, best_passage(text, WEIGHTS, Terms("none")))
+    snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
     assert snippet.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
     assert matches == ["Zoos", "cruel"]
 
 
 def test_different_words_count_once_and_more_marks_decide_between_equals() -> None:
     text = sentence("zoos") + sentence("zoos", "zoos") + sentence("zoos", "zoos")
-    passage = best_passage(text, WEIGHTS, Terms("none"))
-    assert passage.place.start == len(sentence("zoos"))  # the first of equals
-    assert len(passage.within) == 2
-    assert len(passage.marks) == 5
+    passage = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
+    assert passage.span.start == len(sentence("zoos"))  # the first of equals
+    assert len(passage.visible_matches) == 2
+    assert len(passage.matches) == 5
 
 
 def test_a_word_that_is_said_again_and_again_weighs_no_more() -> None:
     text = sentence("zoos", "zoos", "zoos", "zoos") + sentence("cruel", "zoos")
-    assert shown(text, best_passage(text, WEIGHTS, Terms("none")))[1] == ["cruel", "zoos"]
+    assert shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))[1] == ["cruel", "zoos"]
 
 
 def test_a_long_sentence_is_cut() -> None:
     text = " ".join(["filler"] * 500 + ["zoos"] + ["filler"] * 500)
-    snippet, matches = shown(text, best_passage(text, WEIGHTS, Terms("none")))
-    assert len(snippet.split()) == LONGEST
+    snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
+    assert len(snippet.split()) == MAX_WORDS
     assert matches == ["zoos"]
 
 
 @pytest.mark.parametrize("text", ["", "   \n ", "nothing of it. " * 100])
 def test_without_any_of_the_words_it_is_the_beginning(text: str) -> None:
-    passage = best_passage(text, WEIGHTS, Terms("none"))
-    assert passage.place.start == 0
-    assert len(text[slice(*passage.place)].split()) == (60 if text.strip() else 0)
-    assert passage.marks == []
+    passage = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
+    assert passage.span.start == 0
+    assert len(text[slice(*passage.span)].split()) == (60 if text.strip() else 0)
+    assert passage.matches == []
 
 
 def test_marks_are_of_the_terms_of_the_index() -> None:
     text = "The Zoo’s ZOOS, cruelty and animal-houses (zoo)."
-    stem, weights = Terms("porter"), {"zoo": 1.0, "anim": 1.0}
-    assert shown(text, best_passage(text, weights, stem))[1] == ["Zoo’s", "ZOOS", "animal", "zoo"]
-    assert shown(text, best_passage(text, {"zoos": 1.0}, Terms("none")))[1] == ["Zoo’s", "ZOOS"]
+    stem, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
+    assert shown(text, extract_snippet(text, weights, stem))[1] == ["Zoo’s", "ZOOS", "animal", "zoo"]
+    assert shown(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[1] == ["Zoo’s", "ZOOS"]
 
 
 @pytest.mark.parametrize("text", ["Zoos are bad. ", "zoos", ". ", "!", "zoos ", "'", " ", "\n", '!"', "zoos' "])
 def test_a_text_of_whatever_length_takes_no_longer_than_it_must(text: str) -> None:
     start = time.monotonic()
-    best_passage(text * 20_000, WEIGHTS, Terms("none"))
+    extract_snippet(text * 20_000, WEIGHTS, TermAnalyser("none"))
     assert time.monotonic() - start < 2.0  # a hundred times as long in quadratic time
 
 
 @given(st.text(), st.sampled_from(["none", "porter"]))
 def test_words_have_the_terms_that_the_index_makes_of_the_text(text: str, stemmer: Stemmer) -> None:
-    terms = Terms(stemmer)
-    assert list(chain.from_iterable(terms.of(match[0]) for match in word().finditer(text))) == terms.of(text)
+    terms = TermAnalyser(stemmer)
+    assert list(
+        chain.from_iterable(terms.analyse(match[0]) for match in compile_term_pattern().finditer(text))
+    ) == terms.analyse(text)
 
 
 @given(st.text("zoos cruel.!?…\n\t'’\u0301é", max_size=400))
 def test_a_passage_is_a_part_of_any_text(text: str) -> None:
-    span, matches = best_passage(text, {**WEIGHTS, "zoo": 1.0}, Terms("none"))
+    span, matches = extract_snippet(text, {**WEIGHTS, "zoo": 1.0}, TermAnalyser("none"))
     assert 0 <= span.start <= span.end <= len(text)
     assert text[slice(*span)].strip() == text[slice(*span)] or not text.strip()
-    assert all(isinstance(match, Span) and word().fullmatch(text[slice(*match)]) for match in matches)
+    assert all(isinstance(match, Span) and compile_term_pattern().fullmatch(text[slice(*match)]) for match in matches)

@@ -7,20 +7,20 @@ import pandas as pd
 import torch
 
 from submission.engine.base import CPU
-from submission.paths import CHECKPOINTS
-from submission.search.cli import BY_WORDS, chosen
+from submission.paths import CHECKPOINT_DIR
+from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, select_systems
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import Checkpoints
-from submission.systems.lexical import Lexical
-from training.evaluation.evaluate import HEADLINES
-from training.evaluation.tables import JUDGED
+from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.lexical import LexicalStage
+from training.evaluation.evaluate import HEADLINE_MEASURES
+from training.evaluation.tables import ALL_TOPICS
 from training.paths import MEASURED
 
 GPU = torch.device("cuda")
 
 
-def select(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINTS) -> tuple[list[str], str]:
-    systems, message = chosen(names, Checkpoints(checkpoints), device)
+def select(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINT_DIR) -> tuple[list[str], str]:
+    systems, message = select_systems(names, CheckpointStore(checkpoints), device)
     return [system.name for system in systems], message
 
 
@@ -31,16 +31,16 @@ def test_named_systems_once_each() -> None:
 def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
     assert select([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
     names, message = select([], CPU)
-    assert (names, "fusion takes seconds per query without a GPU." in message) == ([BY_WORDS], True)
+    assert (names, "fusion takes seconds per query without a GPU." in message) == ([DEFAULT_LEXICAL_SYSTEM], True)
     names, message = select([], GPU, tmp_path)
-    assert (names, "GPU" in message) == ([BY_WORDS], False)
+    assert (names, "GPU" in message) == ([DEFAULT_LEXICAL_SYSTEM], False)
     assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
 
 
 def test_default_lexical_system_is_best_by_the_headline_measure() -> None:
     rows = pd.read_csv(MEASURED)
-    means = rows[(rows["measure"] == HEADLINES[0]) & (rows["over"] == JUDGED)].set_index("run")["mean"]
+    means = rows[(rows["measure"] == HEADLINE_MEASURES[0]) & (rows["over"] == ALL_TOPICS)].set_index("run")["mean"]
     by_words = [
-        name for name, system in SYSTEMS.items() if isinstance(system.stage, Lexical) and system.stage.enrichment is None
+        name for name, system in SYSTEMS.items() if isinstance(system.stage, LexicalStage) and system.stage.enrichment is None
     ]
-    assert max(by_words, key=lambda name: means[f"aragorn-{name}"]) == BY_WORDS
+    assert max(by_words, key=lambda name: means[f"aragorn-{name}"]) == DEFAULT_LEXICAL_SYSTEM

@@ -8,7 +8,7 @@ import pytest
 
 from submission.errors import CheckpointError, OutputError
 from submission.storage import atomic_files
-from submission.storage.checkpoint_directory import PROVENANCE, read_provenance, verified_hashes, write_with_provenance
+from submission.storage.checkpoint_directory import PROVENANCE, read_provenance, verify_files, write_with_provenance
 
 
 @pytest.fixture
@@ -18,34 +18,34 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_all_that_is_missing_is_named_at_once(directory: Path) -> None:
-    assert set(verified_hashes(directory, ("a", "b"))) == {"a", "b", "c"}
+    assert set(verify_files(directory, ("a", "b"))) == {"a", "b", "c"}
     (directory / "c").unlink()
     (directory / "a").unlink()
     with pytest.raises(CheckpointError, match=r"mine: missing a, c; restore"):
-        verified_hashes(directory, ("a", "b"))
+        verify_files(directory, ("a", "b"))
     (directory / PROVENANCE).unlink()
     with pytest.raises(CheckpointError, match=r"mine: missing a, provenance\.json; restore"):
-        verified_hashes(directory, ("a", "b"))
+        verify_files(directory, ("a", "b"))
 
 
 def test_a_file_without_a_hash(directory: Path) -> None:
     with pytest.raises(CheckpointError, match=r"provenance\.json: damaged \(no hash of d\)"):
-        verified_hashes(directory, ("a", "d"))
+        verify_files(directory, ("a", "d"))
 
 
 def test_a_changed_file(directory: Path) -> None:
     (directory / "b").write_text("x")
     with pytest.raises(CheckpointError, match=r"b: damaged \(SHA-256 is not d4735e3a265e…"):
-        verified_hashes(directory, ("a",))
+        verify_files(directory, ("a",))
 
 
 def test_no_such_directory_names_those_that_are_there(directory: Path) -> None:
     with pytest.raises(CheckpointError, match="checkpoint not found; available: mine"):
-        verified_hashes(directory.parent / "other", ("a",))
+        verify_files(directory.parent / "other", ("a",))
 
 
 def content(directory: Path) -> bytes:
-    verified_hashes(directory, ("a",))
+    verify_files(directory, ("a",))
     return (directory / "a").read_bytes()
 
 

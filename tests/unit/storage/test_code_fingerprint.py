@@ -8,16 +8,16 @@ import pytest
 
 from submission.storage import code_fingerprint as module
 from submission.storage.code_fingerprint import (
+    EXCLUDED_MODULES,
     INDIFFERENT,
-    REPORTING,
-    closure,
     code_fingerprint,
+    dependency_files,
     forget,
-    libraries,
+    library_versions,
+    module_file,
+    parse_source,
     program_files,
     program_fingerprint,
-    read,
-    source_of,
 )
 from tests.conftest import ROOT
 
@@ -39,7 +39,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(module, "REPORTING", {"submission.apart"})
+    monkeypatch.setattr(module, "EXCLUDED_MODULES", {"submission.apart"})
     monkeypatch.setattr(module, "INDIFFERENT", {"submission.apart", "submission.errors"})
     forget()
     yield tmp_path
@@ -103,7 +103,7 @@ def test_versions_of_imported_libraries_count(toy: Path, monkeypatch: pytest.Mon
     def installed(numpy: str, *modules: str) -> str:
         monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
         forget()
-        assert libraries(closure("submission.rank")) == {"numpy": numpy}
+        assert library_versions(dependency_files("submission.rank")) == {"numpy": numpy}
         return code_fingerprint(*modules)
 
     assert installed("9.9", "submission.rank") == installed("9.9+cpu", "submission.rank") != installed("9.8", "submission.rank")
@@ -161,7 +161,7 @@ def read(line, faults):
 )
 def test_texts_of_errors_logs_and_help_do_not_count(old: str, new: str) -> None:
     assert old in SOURCE
-    assert read(SOURCE.replace(old, new).encode()).syntax == read(SOURCE.encode()).syntax
+    assert parse_source(SOURCE.replace(old, new).encode()).syntax_hash == parse_source(SOURCE.encode()).syntax_hash
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,11 @@ def test_texts_of_errors_logs_and_help_do_not_count(old: str, new: str) -> None:
 )
 def test_all_else_counts(old: str, new: str) -> None:
     assert old in SOURCE
-    assert read(SOURCE.replace(old, new).encode()).syntax != read(SOURCE.encode()).syntax
+    assert parse_source(SOURCE.replace(old, new).encode()).syntax_hash != parse_source(SOURCE.encode()).syntax_hash
 
 
 def test_types_are_no_dependency() -> None:
-    assert "submission.near" not in read(SOURCE.encode()).imports
+    assert "submission.near" not in parse_source(SOURCE.encode()).imports
 
 
 # ---- of the project itself
@@ -231,7 +231,7 @@ def test_results_depend_on_all_that_makes_them(copy: Path, root: str) -> None:
 def test_results_of_training_depend_on_no_system_and_no_drawing() -> None:
     prepared = ("data.prepare", "data.vectors", "deepct.prepare", "quality.prepare", "tagging.prepare", "augmented.trial")
     for module in (*prepared, "augmented.students", "tune", "fusing.trial"):
-        files = {file.relative_to(ROOT).as_posix() for file in closure(f"training.{module}")}
+        files = {file.relative_to(ROOT).as_posix() for file in dependency_files(f"training.{module}")}
         assert not files & {"training/plotting.py", "submission/systems/catalogue.py", "submission/models/rankers/knrm.py"}, (
             module
         )
@@ -240,12 +240,12 @@ def test_results_of_training_depend_on_no_system_and_no_drawing() -> None:
 
 
 def test_modules_that_are_left_out_exist() -> None:
-    assert all(source_of(module) for module in {*INDIFFERENT, *code_fingerprint.DATA, code_fingerprint.PROGRAM})
+    assert all(module_file(module) for module in {*INDIFFERENT, *code_fingerprint.DATA, code_fingerprint.PROGRAM})
 
 
 def test_the_program_has_all_networks_and_no_module_that_reports_or_searches() -> None:
     files = {file.relative_to(ROOT).as_posix() for file in program_files()}
-    assert not files & {f"{name.replace('.', '/')}.py" for name in REPORTING}
+    assert not files & {f"{name.replace('.', '/')}.py" for name in EXCLUDED_MODULES}
     assert not any(name.startswith(("submission/search/", "training/")) for name in files)
     for name in ("rankers", "enrichment"):
         assert {*(ROOT / "submission" / name).glob("*.py")} <= {*program_files()}

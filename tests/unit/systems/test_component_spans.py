@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from submission.models.enricher import Word
-from submission.systems.explanation import Piece, pieces
+from submission.models.enricher import TokenAnnotation
+from submission.systems.explanation import Piece, split_by_component
 
 TEXT = " So zoos are cruel, and small ."
 PARTS = {"zoos": "claim", "are": "claim", "cruel": "claim", "and": "premise", "small": "premise"}
 WORDS = [
-    Word(text, TEXT.index(text), TEXT.index(text) + len(text), 0.0)
+    TokenAnnotation(text, TEXT.index(text), TEXT.index(text) + len(text), 0.0)
     for text in ("So", "zoos", "are", "cruel", ",", "and", "small", ".")
 ]
 
 
 def test_a_piece_is_all_that_is_of_one_part() -> None:
-    spans = pieces(TEXT, WORDS, lambda word: PARTS.get(word.text, ""))
+    spans = split_by_component(TEXT, WORDS, lambda word: PARTS.get(word.surface, ""))
     assert spans == [
         Piece(" So ", ""), Piece("zoos are cruel", "claim"), Piece(", ", ""), Piece("and small", "premise"), Piece(" .", ""),
     ]  # fmt: skip
@@ -22,8 +22,8 @@ def test_a_piece_is_all_that_is_of_one_part() -> None:
 
 
 def test_parts_may_touch_and_may_be_none() -> None:
-    assert pieces(TEXT, WORDS, lambda word: "") == [Piece(TEXT, "")]
-    assert pieces(TEXT[1:-2], WORDS[:0], lambda word: "claim") == [Piece(TEXT[1:-2], "")]
-    touching = [Word("a", 0, 1, 0.0), Word("b", 1, 2, 0.0)]
-    assert pieces("ab", touching, lambda word: word.text) == [Piece("a", "a"), Piece("b", "b")]
-    assert pieces("", [], lambda word: "claim") == []
+    assert split_by_component(TEXT, WORDS, lambda word: "") == [Piece(TEXT, "")]
+    assert split_by_component(TEXT[1:-2], WORDS[:0], lambda word: "claim") == [Piece(TEXT[1:-2], "")]
+    touching = [TokenAnnotation("a", 0, 1, 0.0), TokenAnnotation("b", 1, 2, 0.0)]
+    assert split_by_component("ab", touching, lambda word: word.surface) == [Piece("a", "a"), Piece("b", "b")]
+    assert split_by_component("", [], lambda word: "claim") == []

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from submission.inference.batching import pad
-from submission.text.tokenisers import Lengths, WordTokeniser
+from submission.models.padding import pad
+from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
 
 
 def test_padding_is_0_unknown_is_1_terms_follow() -> None:
-    assert VOCABULARY.ids(["zoos", "never", "é"]) == [2, 1, 5]
+    assert VOCABULARY.lookup(["zoos", "never", "é"]) == [2, 1, 5]
     assert len(VOCABULARY) == 6
 
 
 def test_a_file_gives_the_same_ids(tmp_path: Path) -> None:
-    (tmp_path / "v").write_text(VOCABULARY.dumps(), encoding="utf-8")
+    (tmp_path / "v").write_text(VOCABULARY.to_text(), encoding="utf-8")
     assert Vocabulary.load(tmp_path / "v").terms == VOCABULARY.terms
 
 
@@ -28,9 +28,9 @@ def test_ambiguous_terms_raise(terms: list[str]) -> None:
 
 
 def test_texts_are_cut_to_their_lengths() -> None:
-    tokeniser = WordTokeniser(VOCABULARY, Lengths(query=2, premise=3))
-    assert tokeniser.query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
-    assert tokeniser.premise("Zoos, are cruel") == [2, 1, 3]
+    tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
+    assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
+    assert tokeniser.encode_premise("Zoos, are cruel") == [2, 1, 3]
 
 
 def test_pad() -> None:

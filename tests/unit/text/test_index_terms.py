@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from submission.text.index_terms import END, Terms, tokens
+from submission.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
 
 
 @pytest.mark.parametrize(
@@ -19,18 +19,18 @@ from submission.text.index_terms import END, Terms, tokens
     ],
 )
 def test_terms_of_a_text(text: str, terms: list[str]) -> None:
-    assert Terms("none").of(text) == terms
+    assert TermAnalyser("none").analyse(text) == terms
 
 
 def test_porters_own_stemmer() -> None:
     # bli → ble and logi → log are of his later version; NLTK's own has an exception for dying.
-    assert Terms("porter").of("teachers relational hesitanci possibly archaeology dying") == [
+    assert TermAnalyser("porter").analyse("teachers relational hesitanci possibly archaeology dying") == [
         "teacher", "relat", "hesit", "possibl", "archaeolog", "dy",
     ]  # fmt: skip
 
 
 def test_tokens_of_texts_are_those_of_each() -> None:
     texts = ["Are zoos cruel?", "", "“Zoos” aren’t\n", "…"]
-    together = tokens(texts)
-    assert together.count(END) == 4
-    assert together == [token for text in texts for token in tokens([text])]
+    together = split_tokens(texts)
+    assert together.count(END_OF_TEXT) == 4
+    assert together == [token for text in texts for token in split_tokens([text])]

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 from nltk.tokenize import line_tokenize
 
-from submission.paths import STOP_WORDS
-from submission.text.normalisation import beginning, drop_urls, normalise, premise_words, query_words, stop_words
+from submission.paths import STOP_WORDS_FILE
+from submission.text.normalisation import (
+    load_stop_words,
+    normalise,
+    remove_urls,
+    tokenise_prefix,
+    tokenise_premise,
+    tokenise_query,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,11 +39,11 @@ def test_normalise(text: str, expected: str) -> None:
 
 
 def test_stop_list_is_the_one_of_2020() -> None:
-    data = STOP_WORDS.read_bytes()
+    data = STOP_WORDS_FILE.read_bytes()
     assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
     assert len(data.split()) == 179
-    assert {"any", "dont", "wouldnt", "i"} <= stop_words()
-    assert "don't" not in stop_words()
+    assert {"any", "dont", "wouldnt", "i"} <= load_stop_words()
+    assert "don't" not in load_stop_words()
 
 
 @pytest.mark.parametrize(
@@ -54,30 +61,32 @@ def test_stop_list_is_the_one_of_2020() -> None:
     ],
 )
 def test_premise_words(text: str, expected: str) -> None:
-    assert " ".join(premise_words(text)) == expected
+    assert " ".join(tokenise_premise(text)) == expected
 
 
 def test_query_words_meet_premise_words() -> None:
-    assert query_words("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
-    assert set(query_words("Should women's 9/11 memorials be free?")) <= set(premise_words("Free women's memorials on 9/11."))
+    assert tokenise_query("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
+    assert set(tokenise_query("Should women's 9/11 memorials be free?")) <= set(
+        tokenise_premise("Free women's memorials on 9/11.")
+    )
 
 
 def test_bert_texts_keep_everything_but_urls() -> None:
-    assert drop_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
+    assert remove_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
 
 
 def test_the_stop_list_is_read_from_a_folder_that_a_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = Path(shutil.copytree(STOP_WORDS.parent, tmp_path / "stopwords")) / STOP_WORDS.name
+    copy = Path(shutil.copytree(STOP_WORDS_FILE.parent, tmp_path / "stopwords")) / STOP_WORDS_FILE.name
     for path in (copy.parent, copy):
         path.chmod(path.stat().st_mode | 0o020)
     monkeypatch.setattr("submission.text.normalisation.STOP_WORDS", copy)
-    stop_words.cache_clear()
-    assert len(stop_words()) > 170
+    load_stop_words.cache_clear()
+    assert len(load_stop_words()) > 170
 
 
 def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
-    words = line_tokenize(STOP_WORDS.read_text())
-    assert {word.replace("'", "") for word in words} == stop_words()
+    words = line_tokenize(STOP_WORDS_FILE.read_text())
+    assert {word.replace("'", "") for word in words} == load_stop_words()
 
 
 @pytest.mark.parametrize(
@@ -94,11 +103,11 @@ def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
 )
 @pytest.mark.parametrize("most", [1, 3, 50, 100, 180])
 def test_a_prefix_has_the_first_tokens_of_the_text(text: str, most: int) -> None:
-    assert beginning(text, most, premise_words) == premise_words(text)[:most]
+    assert tokenise_prefix(text, most, tokenise_premise) == tokenise_premise(text)[:most]
 
 
 def test_long_texts_are_not_tokenised_completely() -> None:
     read: list[int] = []
-    tokens = beginning("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
+    tokens = tokenise_prefix("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
     assert tokens == ["word"] * 10
     assert sum(read) < 200

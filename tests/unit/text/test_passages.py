@@ -8,31 +8,33 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.text.passages import SENTENCE_END, PassageReader, cut
+from submission.text.passages import SENTENCE_END, PassageReader, split_passages
 from tests.conftest import tiny_tokenizer
 
 
 def test_sentences_stay_whole_if_they_fit() -> None:
     text = "One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."
     short = ["One two three. Four five!", "Six (seven?) eight\nnine ten.", "1.5 is no end, nor", "is e.g.this."]
-    assert cut(text, 5) == short
-    assert cut(text, 4)[1:3] == ["Four five! Six (seven?)", "eight\nnine ten."]
-    assert cut(text, 100) == ["One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."]
-    assert cut("“Is it so?” he asked. Yes", 3) == ["“Is it so?”", "he asked. Yes"]
+    assert split_passages(text, 5) == short
+    assert split_passages(text, 4)[1:3] == ["Four five! Six (seven?)", "eight\nnine ten."]
+    assert split_passages(text, 100) == [
+        "One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."
+    ]
+    assert split_passages("“Is it so?” he asked. Yes", 3) == ["“Is it so?”", "he asked. Yes"]
 
 
 def test_a_sentence_that_is_too_long_is_cut() -> None:
-    assert cut("a b c d e f g. h i", 3) == ["a b c", "d e f", "g. h i"]
-    assert [len(passage.split()) for passage in cut("word " * 1000, 220)] == [220, 220, 220, 220, 120]
+    assert split_passages("a b c d e f g. h i", 3) == ["a b c", "d e f", "g. h i"]
+    assert [len(passage.split()) for passage in split_passages("word " * 1000, 220)] == [220, 220, 220, 220, 120]
 
 
 def test_a_text_without_words_has_no_passages() -> None:
-    assert cut("", 5) == cut(" \n ", 5) == []
+    assert split_passages("", 5) == split_passages(" \n ", 5) == []
 
 
 @given(st.text(alphabet="ab .!?\n”)é", max_size=80), st.integers(1, 6))
 def test_no_word_is_lost_and_no_passage_too_long(text: str, most: int) -> None:
-    passages = cut(text, most)
+    passages = split_passages(text, most)
     assert [word for passage in passages for word in passage.split()] == text.split()
     assert all(1 <= len(passage.split()) <= most for passage in passages)
 
@@ -45,26 +47,29 @@ def test_sentences_end_at_punctuation_or_line_breaks(text: str) -> None:
 
 def test_long_whitespace_is_split_in_linear_time() -> None:
     start = time.monotonic()
-    assert cut("zoos are" + " " * 100_000 + "cruel", 5) == ["zoos are" + " " * 100_000 + "cruel"]
+    assert split_passages("zoos are" + " " * 100_000 + "cruel", 5) == ["zoos are" + " " * 100_000 + "cruel"]
     assert time.monotonic() - start < 1.0  # about 20 s in quadratic time
 
 
 def test_words_and_their_pieces() -> None:
     reader = PassageReader(tiny_tokenizer(), 4, 100)
-    first, second = reader.passages("Topic filler, http://example.org/a Abc 😀. Don't")
+    first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
     assert first.words == ["topic", "filler", "", "abc", "", ""]  # it knows letters and two words, and no marks
     assert [first.text[start:end] for start, end in first.spans] == ["Topic", "filler", ",", "Abc", "😀", "."]
-    assert first.places == [0, 1, 2, 3, 6, 7]
-    assert len(first) == len(first.ids) == 8
+    assert first.first_pieces == [0, 1, 2, 3, 6, 7]
+    assert len(first) == len(first.piece_ids) == 8
     assert [second.text[start:end] for start, end in second.spans] == ["Don", "'", "t"]
-    assert reader.passages("http://example.org/a") == []
+    assert reader.split("http://example.org/a") == []
 
 
 def test_pieces_beyond_the_limit_are_not_read() -> None:
     tokenizer = tiny_tokenizer()
-    [passage] = PassageReader(tokenizer, 220, 5).passages("topic abcd ef gh")
-    assert (passage.words, passage.places) == (["topic", "abcd"], [0, 1])  # the word is whole, its last pieces are not read
-    assert [tokenizer.id_to_token(piece_id) for piece_id in passage.ids] == ["topic", "a", "##b", "##c", "##d"]
-    [passage] = PassageReader(tokenizer, 220, 3).passages("topic abcd ef gh")
+    [passage] = PassageReader(tokenizer, 220, 5).split("topic abcd ef gh")
+    assert (passage.words, passage.first_pieces) == (
+        ["topic", "abcd"],
+        [0, 1],
+    )  # the word is whole, its last pieces are not read
+    assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]
+    [passage] = PassageReader(tokenizer, 220, 3).split("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)

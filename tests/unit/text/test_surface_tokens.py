@@ -5,12 +5,20 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.text.surface_tokens import CHARACTERS, SLOTS, SPELLING_IDS, WrittenReader, form, places, spelling
+from submission.text.surface_tokens import (
+    ALPHABET,
+    CHARACTER_ID_COUNT,
+    CHARACTERS_PER_TOKEN,
+    SurfaceReader,
+    encode_characters,
+    find_token_spans,
+    normalise_token,
+)
 from submission.text.vocabulary import Vocabulary
 
 
 def words(text: str) -> list[str]:
-    return [text[start:end] for start, end in places(text)]
+    return [text[start:end] for start, end in find_token_spans(text)]
 
 
 def test_words_are_runs_of_letters_and_digits_and_single_marks() -> None:
@@ -25,32 +33,32 @@ def test_words_are_runs_of_letters_and_digits_and_single_marks() -> None:
 def test_words_are_all_of_a_text_but_its_blanks(text: str) -> None:
     assert "".join(words(text)) == "".join(text.split())
     assert all(word.split() == [word] for word in words(text))
-    Vocabulary(sorted(set(map(form, words(text)))))  # forms hold no blanks
+    Vocabulary(sorted(set(map(normalise_token, words(text)))))  # forms hold no blanks
 
 
 def test_a_form_is_lower_cased_and_its_digits_are_zero() -> None:
-    reader = WrittenReader(Vocabulary(["women", "co0", "0000"]), 9)
-    [passage] = reader.passages("Women WOMEN CO2 1984 men")
-    assert passage.ids == [2, 2, 3, 4, 1]
-    assert reader.fits(5)
-    assert not reader.fits(4)
+    reader = SurfaceReader(Vocabulary(["women", "co0", "0000"]), 9)
+    [passage] = reader.split("Women WOMEN CO2 1984 men")
+    assert passage.token_ids == [2, 2, 3, 4, 1]
+    assert reader.matches_vocabulary(5)
+    assert not reader.matches_vocabulary(4)
 
 
 def test_letters_stand_in_the_middle() -> None:
-    assert SLOTS == 20
-    a, z = (CHARACTERS.index(character) + 2 for character in "az")
-    assert spelling("az") == [0] * 9 + [a, z] + [0] * 9
-    assert spelling("aza") == [0] * 8 + [a, z, a] + [0] * 9
-    assert spelling("z" * 19 + "a" + "zz") == [z] * 19 + [a]
-    assert spelling("東a") == [0] * 9 + [1, a] + [0] * 9
-    assert sorted(spelling(character)[9] for character in CHARACTERS) == list(range(2, SPELLING_IDS))
+    assert CHARACTERS_PER_TOKEN == 20
+    a, z = (ALPHABET.index(character) + 2 for character in "az")
+    assert encode_characters("az") == [0] * 9 + [a, z] + [0] * 9
+    assert encode_characters("aza") == [0] * 8 + [a, z, a] + [0] * 9
+    assert encode_characters("z" * 19 + "a" + "zz") == [z] * 19 + [a]
+    assert encode_characters("東a") == [0] * 9 + [1, a] + [0] * 9
+    assert sorted(encode_characters(character)[9] for character in ALPHABET) == list(range(2, CHARACTER_ID_COUNT))
 
 
 def cut(text: str, longest: int) -> list[str]:
-    passages = WrittenReader(Vocabulary([]), longest).passages(text)
+    passages = SurfaceReader(Vocabulary([]), longest).split(text)
     for passage in passages:
-        assert len(passage) == len(passage.places) == len(passage.ids) <= longest
-        assert [passage.text[start:end] for start, end in passage.places] == passage.words
+        assert len(passage) == len(passage.spans) == len(passage.token_ids) <= longest
+        assert [passage.text[start:end] for start, end in passage.spans] == passage.tokens
     return [passage.text for passage in passages]
 
 

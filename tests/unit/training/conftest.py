@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from tests.conftest import BERT, tiny_tokenizer
-from training.data.datasets.sentence_pairs import BWS, BWS_HEADER, MRPC, MRPC_HEADER, TOPICS
+from tests.conftest import TINY_BERT, tiny_tokenizer
+from training.data.datasets.sentence_pairs import BWS_FILE, BWS_HEADER, CROSS_TOPIC_SPLITS, MRPC_FILES, MRPC_HEADER
 
 PLACES = [f"p{chr(97 + number)}" for number in range(12)]
 
@@ -38,7 +38,7 @@ def write_encoder(folder: Path, seed: int) -> Path:
     tokenizer = tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
-    sizes = {**BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    sizes = {**TINY_BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
     BertModel(BertConfig(**sizes)).save_pretrained(folder)
     return folder
 
@@ -51,12 +51,12 @@ def sentence(rng: np.random.Generator) -> str:
 def write_bws(directory: Path, each: int = 10) -> Path:
     """BWS in small: so many pairs of each topic; the more words of two are the same, the more alike they are."""
     rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
-    for topic in (topic for topics in TOPICS for topic in topics):
+    for topic in (topic for topics in CROSS_TOPIC_SPLITS for topic in topics):
         for _ in range(each):
             first, second = sentence(rng), sentence(rng)
             likeness = len({*first.split()} & {*second.split()}) / 6
             lines.append(f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{likeness}')
-    file = directory / BWS
+    file = directory / BWS_FILE
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
@@ -64,7 +64,7 @@ def write_bws(directory: Path, each: int = 10) -> Path:
 
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
     """MRPC in small, two thirds paraphrases; two test pairs share a sentence with a training pair, two with each other."""
-    rng, files = np.random.default_rng(2), [directory / file for file in MRPC]
+    rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
     texts = [(sentence(rng) + f" {number}", sentence(rng) + f' said "{number}') for number in range(train + test)]
     texts[train + 3] = (texts[5][0], texts[train + 3][1])
     texts[train + 4] = (texts[train + 4][0], texts[7][0])

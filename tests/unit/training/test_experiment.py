@@ -19,9 +19,9 @@ import pytest
 import torch
 
 from submission.errors import OutputError, TrainingError
-from submission.paths import ROOT
-from training.experiment import Experiment, run
-from training.parallel import at_a_time, side_by_side
+from submission.paths import PROJECT_DIR
+from training.experiment import Experiment, run_experiment
+from training.parallel import default_processes, map_parallel
 
 
 class Square(NamedTuple):
@@ -42,18 +42,18 @@ CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 class Squares(Experiment[Square, Any]):
     """Squares of numbers; appends a line to a log for each that is computed."""
 
-    name, unit, result = "squares", "numbers", Found
+    name, unit, result_type = "squares", "numbers", Found
     log: Path
     power: int = 2
     fails_at: int = -1
 
-    def key(self, cell: Square) -> object:
+    def cache_key(self, cell: Square) -> object:
         return self.power, cell
 
     def group(self, cell: Square) -> str:
         return cell.group
 
-    def size(self, cell: Square) -> int:
+    def cost(self, cell: Square) -> int:
         return cell.number
 
     def compute(self, cell: Square) -> Any:
@@ -65,7 +65,7 @@ class Squares(Experiment[Square, Any]):
 
 
 class Arrays(Squares):
-    name, result = "arrays", np.ndarray
+    name, result_type = "arrays", np.ndarray
 
     def compute(self, cell: Square) -> np.ndarray:
         super().compute(cell)
@@ -77,7 +77,7 @@ def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_
     tmp_path: Path, processes: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, threads = tmp_path / "log", torch.get_num_threads()
-    found = run(Squares(log), CELLS, tmp_path, processes)
+    found = run_experiment(Squares(log), CELLS, tmp_path, processes)
     assert [(cell, one.square) for cell, one in found.items()] == [(cell, cell.number**2) for cell in CELLS]
     lines = log.read_text().split()
     assert sorted(lines) == ["a2", "a3", "b1", "c9"]
@@ -89,28 +89,28 @@ def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_
 
     place, log = tmp_path / "resumed", tmp_path / "resumed.log"
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):
-        run(Squares(log, fails_at=2), CELLS, place, processes)
+        run_experiment(Squares(log, fails_at=2), CELLS, place, processes)
     before = log.read_text().split()
     assert "a3" in before  # kept, though its group was not finished
     assert not list(place.rglob("*.tmp"))
     with caplog.at_level(logging.INFO):
-        found = run(Squares(log), CELLS, place, processes)
+        found = run_experiment(Squares(log), CELLS, place, processes)
     assert [one.square for one in found.values()] == [9, 1, 4, 81]
     after = log.read_text().split()
     assert sorted(after) == ["a2", "a3", "b1", "c9"]  # none twice
     assert f"squares: {len(before)} of 4 results cached" in caplog.text
-    assert run(Squares(log), CELLS, place, processes) == found
+    assert run_experiment(Squares(log), CELLS, place, processes) == found
     assert log.read_text().split() == after
 
 
 def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    run(Squares(log), CELLS, tmp_path)
-    assert [one.square for one in run(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
-    assert [one.square for one in run(Squares(log), CELLS[:2], tmp_path).values()] == [9, 1]
+    run_experiment(Squares(log), CELLS, tmp_path)
+    assert [one.square for one in run_experiment(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
+    assert [one.square for one in run_experiment(Squares(log), CELLS[:2], tmp_path).values()] == [9, 1]
     assert len(log.read_text().split()) == 8
     for _ in range(2):
-        for cell, array in run(Arrays(log), CELLS, tmp_path).items():
+        for cell, array in run_experiment(Arrays(log), CELLS, tmp_path).items():
             assert array.dtype == np.float32
             assert array.tobytes() == np.array([cell.number, np.nan], np.float32).tobytes()
     assert len(log.read_text().split()) == 8 + 4
@@ -119,18 +119,18 @@ def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path:
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_what_is_damaged_is_computed_again(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     log = tmp_path / "log"
-    whole = run(Squares(log), CELLS, tmp_path)
+    whole = run_experiment(Squares(log), CELLS, tmp_path)
     file = min((tmp_path / "squares-results").iterdir())
     content = file.read_bytes()
     file.write_bytes({"cut": content[:-1], "changed": content[:-1] + b"?", "empty": b""}[damage])
-    again = run(Squares(log), CELLS, tmp_path)
+    again = run_experiment(Squares(log), CELLS, tmp_path)
     assert [one.square for one in again.values()] == [one.square for one in whole.values()]
     assert len(log.read_text().split()) == 5
     assert "checksum mismatch, rebuilding" in caplog.text
     file.unlink()
     file.mkdir()
     with pytest.raises(OutputError):
-        run(Squares(log), CELLS, tmp_path)
+        run_experiment(Squares(log), CELLS, tmp_path)
 
 
 def looked(part: int) -> tuple[int, int, int]:
@@ -144,13 +144,13 @@ def slept(file: str) -> None:
 
 def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said() -> None:
     threads = torch.get_num_threads()
-    here = dict(side_by_side(looked, [3, 1, 2], 1))
+    here = dict(map_parallel(looked, [3, 1, 2], 1))
     assert here == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}
     assert torch.get_num_threads() == threads
-    assert at_a_time(torch.device("cuda")) == 1
-    assert 1 <= at_a_time(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have a share of them
+    assert default_processes(torch.device("cuda")) == 1
+    assert 1 <= default_processes(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have a share of them
     with pytest.raises((TypeError, AttributeError), match="pickle"):
-        list(side_by_side(looked, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
+        list(map_parallel(looked, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -163,7 +163,7 @@ def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> 
         f"if __name__ == '__main__': list(side_by_side(slept, {files}, 2))"
     )
     (tmp_path / "begin.py").write_text(code)
-    parent = subprocess.Popen([sys.executable, tmp_path / "begin.py"], env=os.environ | {"PYTHONPATH": str(ROOT)})
+    parent = subprocess.Popen([sys.executable, tmp_path / "begin.py"], env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)})
     until(lambda: all(Path(file).is_file() and Path(file).read_text() for file in files))
     workers = [int(Path(file).read_text()) for file in files]
     parent.send_signal(how)

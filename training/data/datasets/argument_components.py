@@ -12,17 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission.errors import InputError, nearest, short
-from submission.text.surface_tokens import places
-from training.data.datasets.delimited import text_of
+from submission.errors import InputError, abbreviate, suggest
+from submission.text.surface_tokens import find_token_spans
+from training.data.datasets.delimited import read_text
 
-START = "-DOCSTART-"
+DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
-MORE = "TARGER's repository (uhh-lt/targer), data/"
+DOWNLOAD_HINT = "TARGER's repository (uhh-lt/targer), data/"
 
 
 @dataclass(frozen=True)
-class Source:
+class ComponentDataset:
     """A published data set of tagged documents.
 
     Attributes:
@@ -32,25 +32,25 @@ class Source:
     """
 
     file: str
-    kinds: tuple[str, ...]
-    about: str
+    component_types: tuple[str, ...]
+    description: str
 
 
 SOURCES = {
-    "essays": Source("es.txt", ("P", "C", "MC"), "persuasive essays (Stab and Gurevych; TARGER's files, MIT)"),
-    "webd": Source("wd.txt", ("P", "C", "B", "R", "F"), "web discourse (Habernal and Gurevych; TARGER's files, MIT)"),
+    "essays": ComponentDataset("es.txt", ("P", "C", "MC"), "persuasive essays (Stab and Gurevych; TARGER's files, MIT)"),
+    "webd": ComponentDataset("wd.txt", ("P", "C", "B", "R", "F"), "web discourse (Habernal and Gurevych; TARGER's files, MIT)"),
 }
 
 
 @dataclass(frozen=True)
-class Document:
+class TaggedDocument:
     """A document's tokens and their BIO tags."""
 
-    words: tuple[str, ...]
+    tokens: tuple[str, ...]
     tags: tuple[str, ...]
 
 
-def read(directory: Path, source: Source) -> list[Document]:
+def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocument]:
     """Read the non-empty documents of a data set, each distinct text once.
 
     Tokens are split like input texts (see `submission.text`), so training and inference see the same tokens. All parts but
@@ -64,42 +64,44 @@ def read(directory: Path, source: Source) -> list[Document]:
     tokens: list[str] = []
     tags: list[str] = []
     started = False
-    for line_number, line in enumerate([*text_of(file).split("\n"), START], 1):
+    for line_number, line in enumerate([*read_text(file).split("\n"), DOCUMENT_START], 1):
         fields = line.split()
-        if fields[:1] == [START]:
+        if fields[:1] == [DOCUMENT_START]:
             if tokens:
                 documents.setdefault(tuple(tokens), tuple(tags))
             tokens, tags, started = [], [], True
         elif fields:
             location = f"{file}, line {line_number}"
             if not started:
-                raise InputError(f"{location}: token before the first {START}; download the file again from {MORE}")
+                raise InputError(
+                    f"{location}: token before the first {DOCUMENT_START}; download the file again from {DOWNLOAD_HINT}"
+                )
             if len(fields) != 2:
-                raise InputError(f"{location}: {len(fields)} fields ({short(line)}); expected a token and its tag")
-            tag = _tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
-            for start, end in places(fields[0]):
+                raise InputError(f"{location}: {len(fields)} fields ({abbreviate(line)}); expected a token and its tag")
+            tag = _parse_tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
+            for start, end in find_token_spans(fields[0]):
                 tokens.append(fields[0][start:end])
                 tags.append(tag)
                 tag = tag.replace("B-", "I-", 1)
     if not documents:
-        raise InputError(f"{file}: contains no documents; download it again from {MORE}")
-    return [Document(*document) for document in documents.items()]
+        raise InputError(f"{file}: contains no documents; download it again from {DOWNLOAD_HINT}")
+    return [TaggedDocument(*document) for document in documents.items()]
 
 
-def _tag(location: str, raw_tag: str, source: Source, previous_tag: str) -> str:
+def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_tag: str) -> str:
     """Convert a tag of the file (P-B) to BIO notation (B-P). Raises InputError if it cannot follow the previous tag."""
     if raw_tag == OUTSIDE:
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")
-    if component_type not in source.kinds or prefix not in ("B", "I"):
-        valid = [OUTSIDE, *(f"{component}-{position}" for component in source.kinds for position in "BI")]
-        raise InputError(f"{location}: unknown tag '{short(raw_tag)}'; {nearest(raw_tag, valid)}")
+    if component_type not in source.component_types or prefix not in ("B", "I"):
+        valid = [OUTSIDE, *(f"{component}-{position}" for component in source.component_types for position in "BI")]
+        raise InputError(f"{location}: unknown tag '{abbreviate(raw_tag)}'; {suggest(raw_tag, valid)}")
     if prefix == "I" and previous_tag not in (f"B-{component_type}", f"I-{component_type}"):
         raise InputError(f"{location}: {raw_tag} follows {previous_tag}; a component must start with {component_type}-B")
     return f"{prefix}-{component_type}"
 
 
-def tags_of(names: tuple[str, ...]) -> tuple[str, ...]:
+def tag_set(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tags of the given data sets, O first."""
-    component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].kinds)
+    component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].component_types)
     return (OUTSIDE, *(f"{prefix}-{component_type}" for component_type in component_types for prefix in "BI"))

@@ -8,29 +8,29 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal
 
-from submission.errors import InputError, short, unreadable
+from submission.errors import InputError, abbreviate, unreadable_input
 from submission.storage.atomic_files import read_regular
 
 
-def rows(file: Path, header: Sequence[str], separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number, fields) of each row below the header; the last line's number if a row spans lines.
 
     Args:
         file: UTF-8 file, with or without a byte-order mark.
         header: expected column names; spaces are ignored.
-        separator: field delimiter.
-        quoted: whether double quotes delimit fields.
+        delimiter: field delimiter.
+        has_quotes: whether double quotes delimit fields.
 
     Raises:
         InputError: the file is unreadable, has other columns, a malformed row, or no rows.
     """
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    text = StringIO(text_of(file).removeprefix("\ufeff"), newline="")
-    reader = csv.reader(text, delimiter=separator, quoting=quoting, strict=True)
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
+    text = StringIO(read_text(file).removeprefix("\ufeff"), newline="")
+    reader = csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)
     row_index = 0
     try:
         for row_index, fields in enumerate(reader):
-            if row_index == 0 and _unspaced(fields) != _unspaced(header):
+            if row_index == 0 and _strip_spaces(fields) != _strip_spaces(header):
                 raise InputError(f"{file}, line 1: unexpected header; expected the columns {', '.join(header)}")
             if len(fields) != len(header):
                 counts = f"{len(fields)} fields; expected {len(header)}"
@@ -50,11 +50,11 @@ def number(file: Path, line: int, name: str, text: str, low: float, high: float)
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise InputError(f"{file}, line {line}: {name} is '{short(text)}'; expected a number between {low:g} and {high:g}")
+        raise InputError(f"{file}, line {line}: {name} is '{abbreviate(text)}'; expected a number between {low:g} and {high:g}")
     return value
 
 
-def words(file: Path, line: int, text: str) -> str:
+def parse_text(file: Path, line: int, text: str) -> str:
     """Return a text with single spaces between its words. Raises InputError if it is empty."""
     normalised = " ".join(text.split())
     if not normalised:
@@ -62,32 +62,32 @@ def words(file: Path, line: int, text: str) -> str:
     return normalised
 
 
-def listed(directory: Path, ending: str) -> list[Path]:
+def list_files(directory: Path, suffix: str) -> list[Path]:
     """List the files with a suffix, sorted by name. Raises InputError if there are none."""
-    files = sorted(directory.glob(f"*.{ending}"))
+    files = sorted(directory.glob(f"*.{suffix}"))
     if not files:
-        raise InputError(f"{directory}: no .{ending} files; expected the published data set")
+        raise InputError(f"{directory}: no .{suffix} files; expected the published data set")
     return files
 
 
-def once(file: Path, line: int, name: str, seen: set[str]) -> str:
+def check_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
     """Add a name to `seen` and return it. Raises InputError if it was there."""
     if name in seen:
-        raise InputError(f"{file}, line {line}: duplicate {short(name)}; download the file again")
+        raise InputError(f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again")
     seen.add(name)
     return name
 
 
-def text_of(file: Path) -> str:
+def read_text(file: Path) -> str:
     """Read a UTF-8 text file. Raises InputError."""
     try:
         return read_regular(file).decode("utf-8")
     except OSError as error:
-        raise unreadable(error) from None
+        raise unreadable_input(error) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{file}, line {line}: not valid UTF-8 ({error.reason}); download the file again") from None
 
 
-def _unspaced(names: Sequence[str]) -> list[str]:
+def _strip_spaces(names: Sequence[str]) -> list[str]:
     return [name.replace(" ", "") for name in names]

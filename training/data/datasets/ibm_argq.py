@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.datasets.delimited import listed, number, once, rows, words
+from training.data.datasets.delimited import check_unique, list_files, number, parse_text, read_rows
 
 FOLDER = "ibm-argq-5.3k"
 HEADER = ("id", "rank", "argument")
@@ -23,10 +23,10 @@ DEBATES = (  # keywords shared by the two statements of a debate
 
 def files(directory: Path) -> list[Path]:
     """List the data set's files. Raises InputError if there are none."""
-    return listed(directory / FOLDER, "tsv")
+    return list_files(directory / FOLDER, "tsv")
 
 
-def read(file: Path) -> pd.DataFrame:
+def read_list(file: Path) -> pd.DataFrame:
     """Read a list: `debate topic docno premise score`. Raises InputError."""
     topic = " ".join(file.stem.replace("-", " ").split())
     debates = [debate for debate in DEBATES if debate in topic.lower()]
@@ -34,7 +34,7 @@ def read(file: Path) -> pd.DataFrame:
         keywords = ", ".join(DEBATES)
         raise InputError(f"{file}: cannot tell the debate; the file name must contain exactly one of: {keywords}")
     arguments, seen = [], set[str]()
-    for line, (docno, rank, argument) in rows(file, HEADER, "\t", quoted=True):
+    for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=True):
         score = number(file, line, "rank", rank, 0, 1)
-        arguments.append((debates[0], topic, once(file, line, docno, seen), words(file, line, argument), score))
+        arguments.append((debates[0], topic, check_unique(file, line, docno, seen), parse_text(file, line, argument), score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

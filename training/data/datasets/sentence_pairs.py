@@ -11,60 +11,60 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from submission.errors import InputError, short
-from training.data.datasets.delimited import number, rows, words
+from submission.errors import InputError, abbreviate
+from training.data.datasets.delimited import number, parse_text, read_rows
 
-BWS = "bws/BWS_Argument_Similarity_Corpus.csv"
-MRPC = ("mrpc/msr_paraphrase_train.txt", "mrpc/msr_paraphrase_test.txt")
+BWS_FILE = "bws/BWS_Argument_Similarity_Corpus.csv"
+MRPC_FILES = ("mrpc/msr_paraphrase_train.txt", "mrpc/msr_paraphrase_test.txt")
 COLUMNS = ["first", "second", "label", "topic"]
 BWS_HEADER = ["id", "argument1", "argument2", "topic", "score"]
 MRPC_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 
 # train, dev and test topics of the cross-topic split
-TOPICS = (
+CROSS_TOPIC_SPLITS = (
     ("Cloning", "Abortion", "Minimum wage", "Marijuana legalization", "Nuclear energy"),
     ("Death penalty",),
     ("Gun control", "School uniforms"),
 )
-IN_TOPIC = (2471, 478, 451)  # train, dev and test pairs
-PARAPHRASES = (4340, 731, 730)
+BWS_SPLIT_SIZES = (2471, 478, 451)  # train, dev and test pairs
+MRPC_SPLIT_SIZES = (4340, 731, 730)
 
 
 @dataclass(frozen=True)
-class Gold:
+class PairDataset:
     """Labelled pairs `first second label topic`, split into train, dev and test."""
 
     name: str
-    classes: bool  # labels are 0 or 1, not graded similarities in [0, 1]
+    is_binary: bool  # labels are 0 or 1, not graded similarities in [0, 1]
     train: pd.DataFrame
     dev: pd.DataFrame
     test: pd.DataFrame
 
 
-def bws_cross(directory: Path, seed: int) -> Gold:
+def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
     """Load BWS argument similarity, split by topic.
 
     Raises:
         InputError: If the data set is missing or malformed.
     """
-    pairs = read_bws(directory / BWS)
-    splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in TOPICS]
-    return Gold("bws_cross", False, *splits)
+    pairs = read_bws(directory / BWS_FILE)
+    splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in CROSS_TOPIC_SPLITS]
+    return PairDataset("bws_cross", False, *splits)
 
 
-def bws_in(directory: Path, seed: int) -> Gold:
+def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
     """Load BWS argument similarity, split at random within topics.
 
     Raises:
         InputError: If the data set is missing or malformed.
     """
-    pairs = read_bws(directory / BWS).sample(frac=1.0, random_state=seed, ignore_index=True)
+    pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
     interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
-    ends = np.cumsum(_sizes(IN_TOPIC, len(pairs)))
-    return Gold("bws_in", False, *(split.reset_index(drop=True) for split in _cut(interleaved, ends)))
+    ends = np.cumsum(_scaled_sizes(BWS_SPLIT_SIZES, len(pairs)))
+    return PairDataset("bws_in", False, *(split.reset_index(drop=True) for split in _split_at(interleaved, ends)))
 
 
-def mrpc(directory: Path, seed: int) -> Gold:
+def load_mrpc(directory: Path, seed: int) -> PairDataset:
     """Load MRPC paraphrases; no sentence occurs in two splits.
 
     The paper's split sizes differ from the two published files: its training split has 264 more pairs, and 267 published test
@@ -75,10 +75,10 @@ def mrpc(directory: Path, seed: int) -> Gold:
     Raises:
         InputError: If the data set is missing or malformed.
     """
-    files = [read_mrpc(directory / file) for file in MRPC]
+    files = [read_mrpc(directory / file) for file in MRPC_FILES]
     pairs = pd.concat(files, ignore_index=True)
-    train, dev, _ = _sizes(PARAPHRASES, len(pairs))
-    group = _groups(pairs)
+    train, dev, _ = _scaled_sizes(MRPC_SPLIT_SIZES, len(pairs))
+    group = _connected_pairs(pairs)
     size = np.bincount(group)
     rng = np.random.default_rng(seed)
     in_train = np.isin(group, group[: len(files[0])])
@@ -90,10 +90,14 @@ def mrpc(directory: Path, seed: int) -> Gold:
         if in_dev.sum() + size[group_id] <= dev:
             in_dev |= group == group_id
     masks = (in_train, in_dev, ~in_train & ~in_dev)
-    return Gold("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
+    return PairDataset("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
 
 
-TASKS: dict[str, Callable[[Path, int], Gold]] = {"bws_cross": bws_cross, "bws_in": bws_in, "mrpc": mrpc}
+LOADERS: dict[str, Callable[[Path, int], PairDataset]] = {
+    "bws_cross": load_bws_cross_topic,
+    "bws_in": load_bws_in_topic,
+    "mrpc": load_mrpc,
+}
 
 
 def read_bws(file: Path) -> pd.DataFrame:
@@ -102,14 +106,14 @@ def read_bws(file: Path) -> pd.DataFrame:
     Raises:
         InputError: If the file is missing or a row is malformed.
     """
-    topics = [topic for split in TOPICS for topic in split]
+    topics = [topic for split in CROSS_TOPIC_SPLITS for topic in split]
     pairs = []
-    for line, row in rows(file, BWS_HEADER, ",", quoted=True):
+    for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
         _, first, second, topic, score = row
         if topic not in topics:
-            raise InputError(f"{file}, line {line}: topic '{short(topic)}'; expected one of {', '.join(topics)}")
+            raise InputError(f"{file}, line {line}: topic '{abbreviate(topic)}'; expected one of {', '.join(topics)}")
         label = number(file, line, "score", score, 0, 1)
-        pairs.append((words(file, line, first), words(file, line, second), label, topic))
+        pairs.append((parse_text(file, line, first), parse_text(file, line, second), label, topic))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
@@ -120,25 +124,25 @@ def read_mrpc(file: Path) -> pd.DataFrame:
         InputError: If the file is missing or a row is malformed.
     """
     pairs = []
-    for line, row in rows(file, MRPC_HEADER, "\t", quoted=False):
+    for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
         quality, _, _, first, second = row
         if quality not in ("0", "1"):
-            raise InputError(f"{file}, line {line}: quality '{short(quality)}'; expected 0 or 1")
-        pairs.append((words(file, line, first), words(file, line, second), float(quality), ""))
+            raise InputError(f"{file}, line {line}: quality '{abbreviate(quality)}'; expected 0 or 1")
+        pairs.append((parse_text(file, line, first), parse_text(file, line, second), float(quality), ""))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
-def _sizes(paper: Sequence[int], pairs: int) -> list[int]:
+def _scaled_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
     """Scale the published split sizes to a number of pairs."""
-    train, dev = (round(pairs * size / sum(paper)) for size in paper[:2])
-    return [train, dev, pairs - train - dev]
+    train, dev = (round(n_pairs * size / sum(published)) for size in published[:2])
+    return [train, dev, n_pairs - train - dev]
 
 
-def _cut(pairs: pd.DataFrame, ends: np.ndarray) -> list[pd.DataFrame]:
+def _split_at(pairs: pd.DataFrame, ends: np.ndarray) -> list[pd.DataFrame]:
     return [pairs.iloc[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _groups(pairs: pd.DataFrame) -> np.ndarray:
+def _connected_pairs(pairs: pd.DataFrame) -> np.ndarray:
     """Label each pair with its connected component of pairs that share sentences."""
     indices, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
     first, second = np.split(indices, 2)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.datasets.delimited import listed, number, once, rows, words
+from training.data.datasets.delimited import check_unique, list_files, number, parse_text, read_rows
 
 FOLDER = "ukp-conv-arg-rank"
 HEADER = ("#id", "rank", "argument")
@@ -18,18 +18,18 @@ HEADER = ("#id", "rank", "argument")
 
 def files(directory: Path) -> list[Path]:
     """List the data set's files. Raises InputError if there are none."""
-    return listed(directory / FOLDER, "csv")
+    return list_files(directory / FOLDER, "csv")
 
 
-def read(file: Path) -> pd.DataFrame:
+def read_list(file: Path) -> pd.DataFrame:
     """Read a list: `debate topic docno premise score`; scores are negated ranks. Raises InputError."""
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
         raise InputError(f"{file}: expected a file name <debate>_<stance>.csv")
     topic, seen = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
     arguments = []
-    for line, (docno, rank, argument) in rows(file, HEADER, "\t", quoted=False):
-        premise = words(file, line, argument.replace("<br/>", " "))
+    for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=False):
+        premise = parse_text(file, line, argument.replace("<br/>", " "))
         score = -number(file, line, "rank", rank, 0, 1)
-        arguments.append((debate, topic, once(file, line, docno, seen), premise, score))
+        arguments.append((debate, topic, check_unique(file, line, docno, seen), premise, score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.errors import InputError, short
-from training.data.datasets.delimited import number, once, rows, words
+from submission.errors import InputError, abbreviate
+from training.data.datasets.delimited import check_unique, number, parse_text, read_rows
 
 FOLDER = "webis-argquality-20"
 TOPICS, ARGUMENTS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("topics", "arguments", "ranking"))
@@ -22,13 +22,13 @@ ARGUMENT_HEADER = (
     "Dialectical Quality", "Text Length", "Stance", "Combined Quality",
 )  # fmt: skip
 RANKING_HEADER = ("Topic ID", "Model", "Rank", "Discussion ID", "Argument ID")
-VALUES = {  # our columns: published columns
+COLUMN_NAMES = {  # our columns: published columns
     "score": "Combined Quality", "relevance": "Relevance", "rhetorical": "Rhetorical Quality", "logical": "Logical Quality",
     "dialectical": "Dialectical Quality",
 }  # fmt: skip
 MODELS = ("BM25", "DPH", "DirichletLM")
-TEXT = ["qid", "docno"]
-MOST = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-arguments
+KEY = ["qid", "docno"]
+MAX_ABSOLUTE_VALUE = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-arguments
 
 
 def files(directory: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def files(directory: Path) -> list[Path]:
     return [directory / FOLDER / name for name in (TOPICS, ARGUMENTS, RANKING)]
 
 
-def read(directory: Path) -> pd.DataFrame:
+def read_judgments(directory: Path) -> pd.DataFrame:
     """Read the judged texts with their scores and the ranks of MODELS.
 
     Args:
@@ -50,45 +50,50 @@ def read(directory: Path) -> pd.DataFrame:
     Raises:
         InputError: a file is missing or has a malformed row.
     """
-    queries = _queries(directory / FOLDER / TOPICS)
+    queries = _read_queries(directory / FOLDER / TOPICS)
     file = directory / FOLDER / ARGUMENTS
     texts, seen = [], set[str]()
-    for line, fields in rows(file, ARGUMENT_HEADER, ",", quoted=True):
+    for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
         row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
-        qid, docno = _known(file, line, "topic", row["Topic ID"], queries), f"{row['Discussion ID']}-{row['Argument ID']}"
-        once(file, line, f"text {docno} of topic {qid}", seen)
-        is_argument = _known(file, line, "Is Argument?", row["Is Argument?"], ("True", "False"))
-        values = {column: number(file, line, published, row[published], -MOST, MOST) for column, published in VALUES.items()}
+        qid, docno = _check_value(file, line, "topic", row["Topic ID"], queries), f"{row['Discussion ID']}-{row['Argument ID']}"
+        check_unique(file, line, f"text {docno} of topic {qid}", seen)
+        is_argument = _check_value(file, line, "Is Argument?", row["Is Argument?"], ("True", "False"))
+        values = {
+            column: number(file, line, published, row[published], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
+            for column, published in COLUMN_NAMES.items()
+        }
         texts.append({
             "qid": qid, "debate": queries[qid], "topic": queries[qid], "docno": docno,
-            "premise": words(file, line, row["Premise"]), **values, "argument": is_argument == "True",
+            "premise": parse_text(file, line, row["Premise"]), **values, "argument": is_argument == "True",
         })  # fmt: skip
     judged = pd.DataFrame(texts)
-    return judged.join(_ranks(directory / FOLDER / RANKING, set(zip(judged["qid"], judged["docno"], strict=True))), on=TEXT)
+    return judged.join(_read_ranks(directory / FOLDER / RANKING, set(zip(judged["qid"], judged["docno"], strict=True))), on=KEY)
 
 
-def _ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
+def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
     """Return ranks per model (rows TEXT, columns MODELS); repeated texts count once."""
     listed = []
-    for line, (qid, name, rank, discussion, argument) in rows(file, RANKING_HEADER, ",", quoted=True):
-        model, docno = _known(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
+    for line, (qid, name, rank, discussion, argument) in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
+        model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
         if (qid, docno) not in judged:
-            raise InputError(f"{file}, line {line}: text {short(docno)} of topic {short(qid)} is not judged in {ARGUMENTS}")
+            raise InputError(
+                f"{file}, line {line}: text {abbreviate(docno)} of topic {abbreviate(qid)} is not judged in {ARGUMENTS}"
+            )
         listed.append((model, qid, docno, number(file, line, "Rank", rank, 0, 1e6)))
-    rankings = pd.DataFrame(listed, columns=["model", *TEXT, "rank"]).sort_values(["model", "qid", "rank"])
-    rankings = rankings.drop_duplicates(["model", *TEXT])
+    rankings = pd.DataFrame(listed, columns=["model", *KEY, "rank"]).sort_values(["model", "qid", "rank"])
+    rankings = rankings.drop_duplicates(["model", *KEY])
     ranks = rankings.assign(rank=rankings.groupby(["model", "qid"]).cumcount() + 1.0)
-    return ranks.pivot(index=TEXT, columns="model", values="rank").reindex(columns=list(MODELS))
+    return ranks.pivot(index=KEY, columns="model", values="rank").reindex(columns=list(MODELS))
 
 
-def _queries(file: Path) -> dict[str, str]:
+def _read_queries(file: Path) -> dict[str, str]:
     """Read the questions by qid."""
     seen: set[str] = set()
-    topic_rows = rows(file, TOPIC_HEADER, ",", quoted=True)
-    return {once(file, line, qid, seen): words(file, line, query) for line, (qid, _, query, _) in topic_rows}
+    topic_rows = read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
+    return {check_unique(file, line, qid, seen): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}
 
 
-def _known(file: Path, line: int, name: str, value: str, known: Collection[str]) -> str:
+def _check_value(file: Path, line: int, name: str, value: str, known: Collection[str]) -> str:
     if value not in known:
-        raise InputError(f"{file}, line {line}: {name} is '{short(value)}'; expected one of {', '.join(known)}")
+        raise InputError(f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of {', '.join(known)}")
     return value

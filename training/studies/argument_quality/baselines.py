@@ -12,28 +12,28 @@ from msgspec.structs import replace
 from sklearn.linear_model import RidgeCV
 
 from submission.models.ranker import DenseRanker
-from submission.retrieval.dense import encoded
-from training.fitting.hyperparameters import PretrainedEncoder
-from training.fitting.initialisation import build
+from submission.retrieval.dense import encode_texts
+from training.fitting.hyperparameters import EncoderSettings
+from training.fitting.initialisation import build_network
 from training.fitting.listwise import dense_ranks
-from training.tasks import read_recipe
+from training.tasks import load_recipe
 
-PENALTIES = tuple(10.0**power for power in range(-3, 4))  # selected by leave-one-out cross-validation
+RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # selected by leave-one-out cross-validation
 
 
-def vectors(texts: Sequence[str], encoder: PretrainedEncoder, device: torch.device) -> np.ndarray:
+def embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torch.device) -> np.ndarray:
     """Embed texts with the pretrained encoder (texts, dimensions) float64.
 
     Raises:
         CheckpointError: If the encoder is missing.
     """
-    trainee = build(replace(read_recipe("sbert"), encoder=encoder), Path(), Path())
+    trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
-    return encoded([trainee.reader.premise(text) for text in texts], ranker, device).astype(np.float64)
+    return encode_texts([trainee.reader.premise(text) for text in texts], ranker, device).astype(np.float64)
 
 
-def ridge(embeddings: np.ndarray, table: pd.DataFrame, train: np.ndarray) -> np.ndarray:
+def ridge_scores(embeddings: np.ndarray, table: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:
     """Fit ridge regression on the training arguments' dense ranks and score all arguments (rows,).
 
     Ranks are divided by the topic's maximum, as topics differ in size.
@@ -41,5 +41,5 @@ def ridge(embeddings: np.ndarray, table: pd.DataFrame, train: np.ndarray) -> np.
     ranks = table.groupby(["data", "topic"])["score"].transform(
         lambda grades: dense_ranks(grades.to_numpy()) / grades.nunique()
     )
-    scores: np.ndarray = RidgeCV(PENALTIES).fit(embeddings[train], ranks.to_numpy()[train]).predict(embeddings)
+    scores: np.ndarray = RidgeCV(RIDGE_ALPHAS).fit(embeddings[train_mask], ranks.to_numpy()[train_mask]).predict(embeddings)
     return scores

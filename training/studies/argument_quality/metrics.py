@@ -11,18 +11,18 @@ from training.evaluation.correlation import correlations, topics_of
 from training.fitting.listwise import dense_ranks
 
 CORRELATIONS = ("Pearson", "Spearman", "Kendall")
-GIVEN_LENGTH = "Spearman given length"
+PARTIAL_SPEARMAN = "Spearman given length"
 DEPTHS = (5, 10, 15)
-LINEAR, EXPONENTIAL = (tuple(f"nDCG@{depth}{gain}" for depth in DEPTHS) for gain in ("", " exponential"))
-MEASURES = (*CORRELATIONS, GIVEN_LENGTH, *LINEAR, *EXPONENTIAL)
+NDCG_LINEAR, NDCG_EXPONENTIAL = (tuple(f"nDCG@{depth}{gain}" for depth in DEPTHS) for gain in ("", " exponential"))
+MEASURES = (*CORRELATIONS, PARTIAL_SPEARMAN, *NDCG_LINEAR, *NDCG_EXPONENTIAL)
 
 
-def lengths(table: pd.DataFrame) -> np.ndarray:
+def word_counts(table: pd.DataFrame) -> np.ndarray:
     """Count the words of each argument (rows,), the length baseline."""
     return table["premise"].str.split().str.len().to_numpy(dtype=np.float64)
 
 
-def by_list(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
+def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
     """Evaluate scores per topic.
 
     Args:
@@ -33,22 +33,22 @@ def by_list(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
         One row per (data, topic) in table order, columns MEASURES. nDCG gains are dense ranks (1 = worst), divided by the
         maximum (linear) or 2^rank - 1 (exponential); ties in score share the mean gain.
     """
-    labels, word_counts = table["score"].to_numpy(dtype=np.float64), lengths(table)
+    labels, lengths = table["score"].to_numpy(dtype=np.float64), word_counts(table)
     topics = topics_of(table)
     names = pd.MultiIndex.from_frame(table.iloc[[rows[0] for rows in topics]][["data", "topic"]])
-    return pd.DataFrame([_of_list(labels[rows], scores[rows], word_counts[rows]) for rows in topics], names, list(MEASURES))
+    return pd.DataFrame([_evaluate_topic(labels[rows], scores[rows], lengths[rows]) for rows in topics], names, list(MEASURES))
 
 
-def _of_list(labels: np.ndarray, scores: np.ndarray, length: np.ndarray) -> list[float]:
+def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, length: np.ndarray) -> list[float]:
     coefficients = correlations(labels, scores)
     ranks = dense_ranks(labels)
     top = ranks.max()
     gains = (ranks / top, np.exp2(ranks - top) - np.exp2(-top))  # scaled by 2^-top, which cancels in nDCG
     values = [ndcg_score([gain], [scores], k=depth) for gain in gains for depth in DEPTHS]
-    return [*(coefficients[name] for name in CORRELATIONS), given(labels, scores, length), *map(float, values)]
+    return [*(coefficients[name] for name in CORRELATIONS), partial_spearman(labels, scores, length), *map(float, values)]
 
 
-def given(labels: np.ndarray, scores: np.ndarray, length: np.ndarray) -> float:
+def partial_spearman(labels: np.ndarray, scores: np.ndarray, length: np.ndarray) -> float:
     """Compute Spearman's partial correlation of labels and scores, controlling for length; 0 if a residual vanishes."""
     ranks = np.stack([rankdata(values) for values in (labels, scores, length)])
     *centred, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
-from training.plotting import figure, png
+from training.plotting import new_figure, to_png
 
-COLUMNS = 3
-INCHES = 3.3  # width and height of a panel
+N_COLUMNS = 3
+PANEL_INCHES = 3.3  # width and height of a panel
 
 
 class Panel(NamedTuple):
@@ -23,11 +23,11 @@ class Panel(NamedTuple):
     quality: np.ndarray
 
 
-def length_plot(panels: Sequence[Panel]) -> bytes:
+def plot_scores_by_length(panels: Sequence[Panel]) -> bytes:
     """Plot one panel per data set and one point per argument; darker is better."""
-    rows = -(-len(panels) // COLUMNS)
-    fig = figure(INCHES * COLUMNS, INCHES * rows)
-    grid = fig.subplots(rows, COLUMNS, squeeze=False)
+    rows = -(-len(panels) // N_COLUMNS)
+    fig = new_figure(PANEL_INCHES * N_COLUMNS, PANEL_INCHES * rows)
+    grid = fig.subplots(rows, N_COLUMNS, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for axes, panel in zip(grid.flat, panels, strict=False):
@@ -37,4 +37,4 @@ def length_plot(panels: Sequence[Panel]) -> bytes:
         axes.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
         axes.set(xlabel="words", ylabel="score")
         axes.grid(alpha=0.3)
-    return png(fig)
+    return to_png(fig)

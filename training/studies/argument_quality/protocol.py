@@ -18,73 +18,73 @@ from msgspec.structs import replace
 
 from submission.errors import InputError, TrainingError
 from training.data.quality import COLUMNS
+from training.evaluation.folds import Fold, split_folds
 from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import Recipe
-from training.studies.argument_quality.fit import scores, trained
-from training.studies.argument_quality.folds import Fold, folds
-from training.tasks.quality import Lists
+from training.studies.argument_quality.fit import score_arguments, train_network
+from training.tasks.quality import QualitySpec
 
-DEV = {"ukp": 3, "ibm": 2}  # dev debates (or topics) for early stopping, by data set
-DIVISION = 0  # one split for all network seeds
+N_DEV = {"ukp": 3, "ibm": 2}  # dev debates (or topics) for early stopping, by data set
+SPLIT_SEED = 0  # one split for all network seeds
 
 
 @dataclass(frozen=True)
-class Part:
+class Setting:
     """Training data sets, their folds, and further test data sets."""
 
-    trains: tuple[str, ...]
-    tests: tuple[str, ...] = ()
-    folds: int = 1  # 1: train on everything
-    by: str = "debate"  # held-out unit: debate or topic
+    train_data: tuple[str, ...]
+    test_data: tuple[str, ...] = ()
+    n_folds: int = 1  # 1: train on everything
+    group_by: str = "debate"  # held-out unit: debate or topic
     all_losses: bool = False
-    once: bool = False  # first seed only
-    alone: bool = False  # also train a network without the topic
+    single_seed: bool = False  # first seed only
+    without_topic: bool = False  # also train a network without the topic
 
 
-PARTS = {
-    "ukp": Part(("ukp",), folds=4, all_losses=True),
-    "ukp_16_folds": Part(("ukp",), folds=16, once=True),
-    "ukp_32_folds": Part(("ukp",), folds=32, by="topic", once=True),
-    "ibm": Part(("ibm",), folds=4),
-    "ukp_to_others": Part(("ukp",), ("ibm", "webis"), alone=True),
-    "ibm_to_others": Part(("ibm",), ("ukp", "webis"), alone=True),
-    "both_to_webis": Part(("ukp", "ibm"), ("webis",), alone=True),
+SETTINGS = {
+    "ukp": Setting(("ukp",), n_folds=4, all_losses=True),
+    "ukp_16_folds": Setting(("ukp",), n_folds=16, single_seed=True),
+    "ukp_32_folds": Setting(("ukp",), n_folds=32, group_by="topic", single_seed=True),
+    "ibm": Setting(("ibm",), n_folds=4),
+    "ukp_to_others": Setting(("ukp",), ("ibm", "webis"), without_topic=True),
+    "ibm_to_others": Setting(("ibm",), ("ukp", "webis"), without_topic=True),
+    "both_to_webis": Setting(("ukp", "ibm"), ("webis",), without_topic=True),
 }
 
 
 class Cell(NamedTuple):
     """One training: setting, seed, loss, input and fold."""
 
-    part: str
+    setting: str
     seed: int
     loss: str
-    topic: bool  # topic and argument, or argument only
+    uses_topic: bool  # topic and argument, or argument only
     fold: int
 
     @property
     def network(self) -> str:
         """Return the network's name, independent of fold and seed."""
-        return self.loss if self.topic else f"{self.loss}, argument alone"
+        return self.loss if self.uses_topic else f"{self.loss}, argument alone"
 
 
-def cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
+def all_cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
     """List the cells of settings in training order, seed by seed."""
-    assert isinstance(recipe.task, Lists)
+    assert isinstance(recipe.task, QualitySpec)
     return [
         Cell(name, seed, loss, topic, fold)
         for seed in range(seeds)
         for name in parts
-        if not (seed and PARTS[name].once)
-        for topic in ((True, False) if PARTS[name].alone else (True,))
-        for loss in (LOSSES if PARTS[name].all_losses else [recipe.task.loss])
-        for fold in range(PARTS[name].folds)
+        if not (seed and SETTINGS[name].single_seed)
+        for topic in ((True, False) if SETTINGS[name].without_topic else (True,))
+        for loss in (LOSSES if SETTINGS[name].all_losses else [recipe.task.loss])
+        for fold in range(SETTINGS[name].n_folds)
     ]
 
 
-class Trial:
+class SettingRunner:
     """Trains and scores the networks of a setting."""
 
-    def __init__(self, part: Part, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
+    def __init__(self, part: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
         """Split the data sets into folds without training.
 
         Args:
@@ -96,58 +96,58 @@ class Trial:
         Raises:
             InputError: If there are too few debates.
         """
-        self.table = pd.concat([tables[name] for name in (*part.trains, *part.tests)], ignore_index=True)
+        self.table = pd.concat([tables[name] for name in (*part.train_data, *part.test_data)], ignore_index=True)
         self.part, self._recipe, self._device = part, recipe, device
-        fold_splits = [_divided(tables[name], name, part) for name in part.trains]
+        fold_splits = [_fold_splits(tables[name], name, part) for name in part.train_data]
         self.folds = [
             Fold(*(frozenset[str]().union(*(getattr(fold, split) for fold in same)) for split in ("train", "dev", "test")))
             for same in zip(*fold_splits, strict=True)
         ]
 
-    def rows(self, fold: int, which: str) -> np.ndarray:
+    def split_mask(self, fold: int, split: str) -> np.ndarray:
         """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments."""
-        in_split = self.table[self.part.by].isin(getattr(self.folds[fold], which))
-        is_training_data = self.table["data"].isin(self.part.trains)
-        return (in_split & is_training_data | (~is_training_data & (which == "test"))).to_numpy()
+        in_split = self.table[self.part.group_by].isin(getattr(self.folds[fold], split))
+        is_training_data = self.table["data"].isin(self.part.train_data)
+        return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
-    def scored(self, fold: int) -> np.ndarray:
+    def scored_mask(self, fold: int) -> np.ndarray:
         """Return a mask (rows,) of the arguments that a fold's network scores: dev, test, and training if standardised."""
         splits = ("train", "dev", "test") if self.part.all_losses else ("dev", "test")
-        mask: np.ndarray = np.any([self.rows(fold, split) for split in splits], axis=0)
+        mask: np.ndarray = np.any([self.split_mask(fold, split) for split in splits], axis=0)
         return mask
 
-    def computed(self, cell: Cell) -> np.ndarray:
+    def train_and_score(self, cell: Cell) -> np.ndarray:
         """Train a network and return its scores (rows,) float32; NaN for arguments that it does not score.
 
         Raises:
             TrainingError: If the network does not learn.
         """
-        task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.topic}
+        task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
-        train, dev = (self.table.loc[self.rows(cell.fold, split), COLUMNS] for split in ("train", "dev"))
+        train, dev = (self.table.loc[self.split_mask(cell.fold, split), COLUMNS] for split in ("train", "dev"))
         try:
-            trainee = trained(recipe, train, dev, self._device)
+            trainee = train_network(recipe, train, dev, self._device)
         except TrainingError as error:
-            raise TrainingError(f"{cell.part}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}") from None
-        values, mask = np.full(len(self.table), np.nan, dtype=np.float32), self.scored(cell.fold)
-        values[mask] = scores(trainee, self.table.loc[mask, COLUMNS], self._device)
+            raise TrainingError(f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}") from None
+        values, mask = np.full(len(self.table), np.nan, dtype=np.float32), self.scored_mask(cell.fold)
+        values[mask] = score_arguments(trainee, self.table.loc[mask, COLUMNS], self._device)
         return values
 
-    def tested(self, fold_scores: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:
+    def combine_test_scores(self, fold_scores: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:
         """Combine the folds' test scores into one array (rows,); NaN for untested arguments.
 
         If `standardised`, scores are z-scores relative to the network's training scores.
         """
         combined = np.full(len(self.table), np.nan)
         for fold, values in enumerate(fold_scores):
-            test, train = (self.rows(fold, split) for split in ("test", "train"))
+            test, train = (self.split_mask(fold, split) for split in ("test", "train"))
             combined[test] = (values[test] - values[train].mean()) / values[train].std() if standardised else values[test]
         return combined
 
 
-def _divided(table: pd.DataFrame, name: str, part: Part) -> list[Fold]:
-    names = table[part.by].unique().tolist()
+def _fold_splits(table: pd.DataFrame, name: str, part: Setting) -> list[Fold]:
+    names = table[part.group_by].unique().tolist()
     try:
-        return folds(names, part.folds, DEV[name], DIVISION)
+        return split_folds(names, part.n_folds, N_DEV[name], SPLIT_SEED)
     except ValueError as error:
-        raise InputError(f"{name}, split by {part.by}: {error}; use the full data set") from None
+        raise InputError(f"{name}, split by {part.group_by}: {error}; use the full data set") from None

@@ -8,109 +8,111 @@ import numpy as np
 import pandas as pd
 
 from training.evaluation.correlation import correlations, topics_of
-from training.evaluation.significance import intervals
-from training.studies.argument_quality.metrics import CORRELATIONS, by_list, lengths
+from training.evaluation.significance import bootstrap_intervals
+from training.studies.argument_quality.metrics import CORRELATIONS, evaluate_by_topic, word_counts
 from training.studies.argument_quality.pictures import Panel
-from training.studies.argument_quality.protocol import Cell, Trial
-from training.studies.argument_quality.published import PAPER
+from training.studies.argument_quality.protocol import Cell, SettingRunner
+from training.studies.argument_quality.published import PUBLISHED
 from training.tuning import quality_grid
 
-TARGETS = {
+QUALITY_DIMENSIONS = {
     "combined": "score",
     "rhetorical": "rhetorical",
     "logical": "logical",
     "dialectical": "dialectical",
 }  # Webis-ArgQuality-20: dimension, column
-DEV = "Spearman on dev"  # selects the loss
-LISTS = "webis_lists"  # setting name of the re-ranking rows
-NAMES = ["part", "on", "target", "network"]
-COLUMNS = [*NAMES, "measure", "mean", "low", "high", "deviation", "seeds", "paper"]
+DEV_SPEARMAN = "Spearman on dev"  # selects the loss
+RERANKING = "webis_lists"  # setting name of the re-ranking rows
+KEY_COLUMNS = ["part", "on", "target", "network"]
+COLUMNS = [*KEY_COLUMNS, "measure", "mean", "low", "high", "deviation", "seeds", "paper"]
 
-Networks = dict[str, list[np.ndarray]]  # test scores (rows,) per seed, NaN if untested
+ScoresByNetwork = dict[str, list[np.ndarray]]  # test scores (rows,) per seed, NaN if untested
 Rows = list[dict[str, object]]
 
 
-def measured(part: str, trial: Trial, networks: Networks) -> Rows:
+def test_rows(part: str, trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate every network on every test set, and the published results."""
     rows: Rows = []
-    for test_set, mask in _tested(trial).items():
-        published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PAPER.get(part, {}).items()}
-        for target, column in (TARGETS if test_set == "webis" else {"": "score"}).items():
+    for test_set, mask in _test_masks(trial).items():
+        published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PUBLISHED.get(part, {}).items()}
+        for target, column in (QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}).items():
             judged = trial.table[mask].assign(score=trial.table[column])
             for network, seeds in networks.items():
-                frames = [by_list(judged, scores[mask]) for scores in seeds]
-                rows += _rows((part, test_set, target, network), frames, published.pop(network, {}))
+                frames = [evaluate_by_topic(judged, scores[mask]) for scores in seeds]
+                rows += _measure_rows((part, test_set, target, network), frames, published.pop(network, {}))
         for network, values in published.items():
-            key = dict(zip(NAMES, (part, test_set, "", network), strict=True))
+            key = dict(zip(KEY_COLUMNS, (part, test_set, "", network), strict=True))
             rows += [{**key, "measure": measure, "paper": value} for measure, value in values.items()]
     return rows
 
 
-def on_dev(part: str, trial: Trial, scored: Mapping[Cell, np.ndarray]) -> Rows:
+def dev_rows(part: str, trial: SettingRunner, scored: Mapping[Cell, np.ndarray]) -> Rows:
     """Tabulate each network's mean dev correlation over folds."""
     by_network: dict[str, dict[int, list[float]]] = {}
     for cell, cell_scores in scored.items():
-        mask = trial.rows(cell.fold, "dev")
+        mask = trial.split_mask(cell.fold, "dev")
         labels, scores = trial.table["score"].to_numpy()[mask], cell_scores[mask]
         values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in topics_of(trial.table[mask])]
         by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
-    data = " and ".join(trial.part.trains)
+    data = " and ".join(trial.part.train_data)
     return [
         row
         for network, seeds in by_network.items()
-        for row in _rows((part, data, "", network), [pd.DataFrame({DEV: values}) for values in seeds.values()])
+        for row in _measure_rows((part, data, "", network), [pd.DataFrame({DEV_SPEARMAN: values}) for values in seeds.values()])
     ]
 
 
-def reordered(trial: Trial, networks: Networks) -> Rows:
+def reranking_rows(trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate the original rankings and, per network, re-ranking by quality only and by both (cross-validated)."""
     mask = (trial.table["data"] == "webis").to_numpy()
     judged, names = trial.table[mask], list(quality_grid.MEASURES)
     columns = [*names, *(f"{name}, gained" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
-        grids = [quality_grid.values(judged, scores[mask]) for scores in seed_scores]
-        original = grids[0][:, quality_grid.GIVEN]
-        rows = rows or _rows((LISTS, "webis", "", "given order"), [pd.DataFrame(original, columns=names)])
+        grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
+        original = grids[0][:, quality_grid.RELEVANCE_ONLY]
+        rows = rows or _measure_rows((RERANKING, "webis", "", "given order"), [pd.DataFrame(original, columns=names)])
         quality_only, combined = (
-            [grid[:, quality_grid.ALONE] for grid in grids],
-            [quality_grid.cross_validated(grid) for grid in grids],
+            [grid[:, quality_grid.QUALITY_ONLY] for grid in grids],
+            [quality_grid.cross_validate(grid) for grid in grids],
         )
         for variant, seeds in (("quality alone", quality_only), ("both", combined)):
             frames = [pd.DataFrame(np.hstack([values, values - original]), columns=columns) for values in seeds]
-            rows += _rows((LISTS, "webis", variant, network), frames)
+            rows += _measure_rows((RERANKING, "webis", variant, network), frames)
     return rows
 
 
-def panels(part: str, trial: Trial, scores: np.ndarray) -> Iterator[Panel]:
+def length_panels(part: str, trial: SettingRunner, scores: np.ndarray) -> Iterator[Panel]:
     """Yield the plot panels of a setting from a network's scores (rows,)."""
-    words, quality = lengths(trial.table), trial.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
-    for test_set, mask in _tested(trial).items():
+    words, quality = word_counts(trial.table), trial.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
+    for test_set, mask in _test_masks(trial).items():
         yield Panel(part if test_set == part else f"{part}, {test_set}", words[mask], scores[mask], quality[mask])
 
 
-def shown(results: pd.DataFrame) -> str:
+def format_means(results: pd.DataFrame) -> str:
     """Format the means, one row per network and one column per measure."""
-    is_reranking = results["part"].eq(LISTS)
+    is_reranking = results["part"].eq(RERANKING)
     tables = [results[~is_reranking], results[is_reranking]]
-    means = [table.pivot_table("mean", NAMES, "measure", sort=False) for table in tables if len(table)]
+    means = [table.pivot_table("mean", KEY_COLUMNS, "measure", sort=False) for table in tables if len(table)]
     return "\n\n".join(table.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for table in means)
 
 
-def _tested(trial: Trial) -> dict[str, np.ndarray]:
+def _test_masks(trial: SettingRunner) -> dict[str, np.ndarray]:
     """Return a mask (rows,) per test set; texts that are no arguments are excluded."""
     arguments = trial.table["argument"].ne(False) if "argument" in trial.table else True  # only Webis labels non-arguments
-    return {data: ((trial.table["data"] == data) & arguments).to_numpy() for data in trial.part.tests or trial.part.trains}
+    return {
+        data: ((trial.table["data"] == data) & arguments).to_numpy() for data in trial.part.test_data or trial.part.train_data
+    }
 
 
-def _rows(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
+def _measure_rows(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
     """Tabulate one row per measure from one frame per seed (topics, measures) and the published values."""
-    bounds = intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
+    bounds = bootstrap_intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
     figures = {"mean", "low", "high"}
     return [
         {
-            **dict(zip(NAMES, key, strict=True)), "measure": measure,
+            **dict(zip(KEY_COLUMNS, key, strict=True)), "measure": measure,
             **{name: value for name, value in bound.items() if name in figures},
             "deviation": deviations[measure], "seeds": len(values), "paper": (published or {}).get(str(measure)),
         }

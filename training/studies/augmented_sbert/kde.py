@@ -7,11 +7,11 @@ from scipy.stats import gaussian_kde
 
 from submission.errors import TrainingError
 
-GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities
-POSITIVE = 0.5  # silver labels at or above are positive
+DENSITY_GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities
+POSITIVE_THRESHOLD = 0.5  # silver labels at or above are positive
 
 
-def by_density(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return which graded pairs to keep, each with its retention probability.
 
     Args:
@@ -25,10 +25,10 @@ def by_density(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -
     Raises:
         TrainingError: If all scores or all labels are equal.
     """
-    return np.asarray(rng.random(len(scores)) < retention(scores, gold))
+    return np.asarray(rng.random(len(scores)) < retention_probabilities(scores, gold))
 
 
-def retention(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
+def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """Return Q(s) = min(1, F_gold(s) / F_silver(s)) per pair, with Gaussian kernel density estimates (Scott's bandwidth).
 
     Raises:
@@ -40,13 +40,13 @@ def retention(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
                 f"{description} are all {values[0]:.6f}: no density can be estimated; "
                 "check the teacher's learning rate and training data"
             )
-    gold_density, silver_density = (gaussian_kde(values)(GRID) for values in (gold, scores))
-    ratio = np.ones(len(GRID))
+    gold_density, silver_density = (gaussian_kde(values)(DENSITY_GRID) for values in (gold, scores))
+    ratio = np.ones(len(DENSITY_GRID))
     np.divide(gold_density, silver_density, out=ratio, where=gold_density < silver_density)
-    return np.asarray(np.interp(scores, GRID, ratio))
+    return np.asarray(np.interp(scores, DENSITY_GRID, ratio))
 
 
-def by_class(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return which binary pairs to keep: all positives, and random negatives in gold's class ratio.
 
     Args:
@@ -57,7 +57,7 @@ def by_class(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> 
     Returns:
         Boolean mask (pairs,).
     """
-    mask = scores >= POSITIVE
+    mask = scores >= POSITIVE_THRESHOLD
     negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
     mask[rng.permutation(np.flatnonzero(~mask))[:negatives]] = True
     return np.asarray(mask)

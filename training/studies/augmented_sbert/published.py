@@ -9,13 +9,13 @@ class Published(NamedTuple):
     """Mean and standard deviation on test and dev, and number of silver pairs."""
 
     test: float
-    test_deviation: float | None
+    test_sd: float | None
     dev: float
-    dev_deviation: float | None
-    silver: int = 0
+    dev_sd: float | None
+    silver_pairs: int = 0
 
 
-PAPER: dict[str, dict[str, Published]] = {
+PUBLISHED: dict[str, dict[str, Published]] = {
     "bws_cross": {
         "baseline": Published(5.53, None, 6.31, None),
         "cross_encoder": Published(65.78, 0.78, 62.17, 0.83),

@@ -13,11 +13,11 @@ import pandas as pd
 
 from submission.retrieval.conclusion_bm25 import ConclusionIndex
 
-ROWS = 512  # rows of the similarity matrix computed at once
+BLOCK_ROWS = 512  # rows of the similarity matrix computed at once
 
 
 @dataclass(frozen=True)
-class Sentences:
+class SentencePool:
     """Distinct sentences of the gold pairs, in order of occurrence."""
 
     texts: list[str]
@@ -25,55 +25,55 @@ class Sentences:
     gold: np.ndarray  # (pairs, 2) sentence indices of the gold pairs, lower index first
 
     @classmethod
-    def of(cls, pairs: pd.DataFrame) -> Sentences:
+    def from_pairs(cls, pairs: pd.DataFrame) -> SentencePool:
         """Collect the sentences of gold pairs `first second topic`."""
         indices, texts = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
         topics = np.zeros(len(texts), dtype=np.int64)
         topics[indices] = np.tile(pd.factorize(pairs["topic"])[0], 2)
         return cls(list(texts), topics, np.sort(indices.reshape(2, -1).T, axis=1))
 
-    def pairs(self, sample: np.ndarray) -> pd.DataFrame:
+    def to_frame(self, sample: np.ndarray) -> pd.DataFrame:
         """Return a sample as a frame `first second`."""
         texts = np.array(self.texts, dtype=object)
         return pd.DataFrame({"first": texts[sample[:, 0]], "second": texts[sample[:, 1]]})
 
-    def partners(self) -> list[np.ndarray]:
+    def excluded_partners(self) -> list[np.ndarray]:
         """Return, per sentence, the excluded partners: itself and its gold partners."""
         pairs = np.concatenate([self.gold, self.gold[:, ::-1], np.repeat(np.arange(len(self.texts))[:, None], 2, axis=1)])
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         return np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)
 
 
-def random(sentences: Sentences, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Sample at most `number` within-topic pairs uniformly.
+def random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Sample at most `n` within-topic pairs uniformly.
 
     Within topics, as the 723,540 random BWS pairs of Thakur et al. (2021) are about all within-topic pairs.
     """
     members = [np.flatnonzero(sentences.topics == topic) for topic in range(sentences.topics.max() + 1)]
     sizes = np.array([len(group) * (len(group) - 1) // 2 for group in members])
-    n_draws = min(number + len(sentences.gold), int(sizes.sum()))  # enough pairs remain after gold pairs are removed
+    n_draws = min(n + len(sentences.gold), int(sizes.sum()))  # enough pairs remain after gold pairs are removed
     indices = rng.permutation(rng.choice(int(sizes.sum()), n_draws, replace=False))
     starts = sizes.cumsum() - sizes
     topic_of = np.searchsorted(sizes.cumsum(), indices, side="right")
-    higher, lower = _unordered(indices - starts[topic_of])
+    higher, lower = _pair_from_index(indices - starts[topic_of])
     pairs = np.empty((n_draws, 2), dtype=np.int64)
     for topic, group in enumerate(members):
         in_topic = topic_of == topic
         pairs[in_topic] = np.stack([group[lower[in_topic]], group[higher[in_topic]]], axis=1)
-    return _ordered(pairs[~_among(pairs, sentences.gold)][:number])
+    return _sort_pairs(pairs[~_isin(pairs, sentences.gold)][:n])
 
 
-def bm25(sentences: Sentences, k: int) -> np.ndarray:
+def bm25_pairs(sentences: SentencePool, k: int) -> np.ndarray:
     """Pair each sentence with its top `k` others by BM25; ties by index; sentences without a common term are skipped."""
     docnos = [str(index) for index in range(len(sentences.texts))]
-    index = ConclusionIndex.of(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
+    index = ConclusionIndex.build(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
     text_index = np.empty(len(docnos), dtype=np.int64)  # index of each sentence's normalised text
     for position, duplicates in enumerate(index.docnos):
         text_index[np.array(duplicates, dtype=np.int64)] = position
-    return _nearest(sentences, (index.scores(text)[text_index] for text in sentences.texts), k, least=0.0)
+    return _top_k_pairs(sentences, (index.score_all(text)[text_index] for text in sentences.texts), k, min_score=0.0)
 
 
-def semantic(sentences: Sentences, vectors: np.ndarray, k: int) -> np.ndarray:
+def semantic_pairs(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
     """Pair each sentence with its top `k` others by cosine similarity; ties by index.
 
     Args:
@@ -82,16 +82,16 @@ def semantic(sentences: Sentences, vectors: np.ndarray, k: int) -> np.ndarray:
         k: Maximum partners per sentence.
     """
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    blocks = (unit[start : start + ROWS] @ unit.T for start in range(0, len(unit), ROWS))
-    return _nearest(sentences, (row for block in blocks for row in block), k, least=-np.inf)
+    blocks = (unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS))
+    return _top_k_pairs(sentences, (row for block in blocks for row in block), k, min_score=-np.inf)
 
 
-def _nearest(sentences: Sentences, scores: Iterable[np.ndarray], k: int, least: float) -> np.ndarray:
-    """Pair each sentence with its top `k` allowed partners that score above `least`."""
+def _top_k_pairs(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, min_score: float) -> np.ndarray:
+    """Pair each sentence with its top `k` allowed partners that score above `min_score`."""
     samples = []
-    for index, (row, excluded) in enumerate(zip(scores, sentences.partners(), strict=True)):
+    for index, (row, excluded) in enumerate(zip(scores, sentences.excluded_partners(), strict=True)):
         row[excluded] = -np.inf
-        candidates = np.flatnonzero(row > least)
+        candidates = np.flatnonzero(row > min_score)
         if len(candidates) > k:
             candidates = candidates[row[candidates] >= np.partition(row[candidates], -k)[-k]]
         top = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
@@ -99,17 +99,17 @@ def _nearest(sentences: Sentences, scores: Iterable[np.ndarray], k: int, least: 
     return np.unique(np.concatenate(samples), axis=0)
 
 
-def _unordered(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pair_from_index(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Decode triangular indices: 0 → (1, 0), 1 → (2, 0), 2 → (2, 1), …"""
     higher = ((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # exact for indices below 2**50
     return higher, numbers - higher * (higher - 1) // 2
 
 
-def _among(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _isin(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Test which pairs occur in `others`."""
     base = max(int(pairs.max(initial=0)), int(others.max(initial=0))) + 1
     return np.isin(pairs @ [base, 1], others @ [base, 1])
 
 
-def _ordered(pairs: np.ndarray) -> np.ndarray:
+def _sort_pairs(pairs: np.ndarray) -> np.ndarray:
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]

@@ -6,17 +6,19 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from submission.storage.artifact_store import Kept
-from training.sbert.networks import Model
-from training.sbert.trainer import STATE, Run
+from submission.storage.artifact_store import ArtifactStore
+from training.sbert.networks import Network
+from training.sbert.trainer import STATE_FILES, TrainingRun
 
 log = logging.getLogger(__name__)
 
-DEV = "dev.txt"
+DEV_SCORE_FILE = "dev.txt"
 SCRATCH = "scratch"  # temporary trainer output
 
 
-def optimised(run: Run, seeds: Sequence[int], share: float, measure: Callable[[Model], float], directory: Path) -> Model:
+def train_best_seed(
+    run: TrainingRun, seeds: Sequence[int], fraction: float, metric: Callable[[Network], float], work_dir: Path
+) -> Network:
     """Train the best seed's network to the end; the learning-rate schedule is that of an uninterrupted run.
 
     Each seed's state stays in the directory until the caller removes it, so that an interrupted call resumes.
@@ -24,28 +26,28 @@ def optimised(run: Run, seeds: Sequence[int], share: float, measure: Callable[[M
     Args:
         run: Training run.
         seeds: Candidate seeds; ties go to the first.
-        share: Fraction of the steps after which seeds are compared.
-        measure: Dev metric; larger is better.
-        directory: Directory of this run only.
+        fraction: Fraction of the steps after which seeds are compared.
+        metric: Dev metric; larger is better.
+        work_dir: Directory of this run only.
 
     Raises:
-        OutputError: If a file cannot be written. Errors of `measure` propagate.
+        OutputError: If a file cannot be written. Errors of `metric` propagate.
     """
-    steps = max(1, round(share * run.steps))
-    dev_scores = {seed: _begun(run, seed, steps, measure, directory / f"seed-{seed}") for seed in seeds}
+    steps = max(1, round(fraction * run.steps))
+    dev_scores = {seed: _train_first_steps(run, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
     best = max(dev_scores, key=lambda seed: dev_scores[seed])
     shown = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
     log.info("Dev metric after %d of %d steps: %s", steps, run.steps, shown)
-    return run.rest(best, directory / f"seed-{best}", directory / SCRATCH)
+    return run.resume(best, work_dir / f"seed-{best}", work_dir / SCRATCH)
 
 
-def _begun(run: Run, seed: int, steps: int, measure: Callable[[Model], float], place: Path) -> float:
+def _train_first_steps(run: TrainingRun, seed: int, steps: int, measure: Callable[[Network], float], seed_dir: Path) -> float:
     """Train a seed's first steps, cache its state and return its dev metric."""
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
-        model = run.part(seed, steps, place / SCRATCH, dict(zip(STATE, state_files, strict=True)))
+        model = run.train_steps(seed, steps, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True)))
         dev_file.write_text(repr(measure(model)))
 
-    Kept(place, {}, overwrite=True).make([*STATE, DEV], write)
-    return float((place / DEV).read_text())
+    ArtifactStore(seed_dir, {}, overwrite=True).build_files([*STATE_FILES, DEV_SCORE_FILE], write)
+    return float((seed_dir / DEV_SCORE_FILE).read_text())

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from submission.errors import UsageError, nearest
-from submission.inference.pretrained import Pretrained
-from submission.storage.cache_directory import Work
+from submission.errors import UsageError, suggest
+from submission.inference.pretrained import PretrainedEncoder
+from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
-from training.data.datasets.sentence_pairs import TASKS, Gold
-from training.experiment import Experiment, run
-from training.studies.augmented_sbert.metrics import CLASSES, DEGREES
-from training.studies.augmented_sbert.published import PAPER, Published
+from training.data.datasets.sentence_pairs import LOADERS, PairDataset
+from training.experiment import Experiment, run_experiment
+from training.studies.augmented_sbert.metrics import F1, SPEARMAN
+from training.studies.augmented_sbert.published import PUBLISHED, Published
 from training.studies.augmented_sbert.trial import (
     ADAPTED,
     BASELINE,
@@ -27,16 +27,16 @@ from training.studies.augmented_sbert.trial import (
     STRATEGIES,
     UNADAPTED,
     UNTRAINED,
+    Encoders,
     Result,
     Settings,
-    Starts,
     Trial,
 )
 
 log = logging.getLogger(__name__)
 
-ONCE = (BASELINE, UNTRAINED)  # independent of the seed
-REPEATED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
+UNSEEDED = (BASELINE, UNTRAINED)  # independent of the seed
+SEEDED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
 ADAPTATIONS = (("bws_cross", "mrpc"), ("mrpc", "bws_cross"))  # (source, target)
 
 
@@ -45,23 +45,23 @@ class Cell(NamedTuple):
 
     task: str
     repetition: int
-    row: str
-    source: str = ""  # source task of a domain adaptation
+    network: str
+    source_task: str = ""  # source task of a domain adaptation
 
 
-class Networks(Experiment[Cell, Result]):
+class AugmentedSbertExperiment(Experiment[Cell, Result]):
     """Experiment over all networks. Create a new instance to see results cached by worker processes."""
 
-    name, unit, result = "augmented", "pairs", Result
+    name, unit, result_type = "augmented", "pairs", Result
 
     def __init__(
         self,
-        gold: Mapping[str, Gold],
+        gold: Mapping[str, PairDataset],
         repetitions: int,
         settings: Settings,
-        teacher: Pretrained,
-        student: Pretrained,
-        work: Work,
+        teacher: PretrainedEncoder,
+        student: PretrainedEncoder,
+        work: CacheDirectory,
         device: torch.device,
     ) -> None:
         """Create the trials of all tasks.
@@ -71,29 +71,29 @@ class Networks(Experiment[Cell, Result]):
         """
         code = code_fingerprint(Trial.__module__)
         self._settings = settings
-        encoders = Starts(teacher.folder, student.folder)
+        encoders = Encoders(teacher.folder, student.folder)
         self._trials: dict[tuple[str, int], Trial] = {}
         for task, dataset in gold.items():
             data = [split.to_csv(index=False) for split in (dataset.train, dataset.dev, dataset.test)]
             for repetition in range(repetitions):
                 key = repr((astuple(settings), repetition, teacher.sha256, student.sha256, code, device.type, data))
-                cache = work.place(f"augmented-{task}-{repetition}", key)
+                cache = work.open_store(f"augmented-{task}-{repetition}", key)
                 self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, cache, device)
 
-    def key(self, cell: Cell) -> object:
+    def cache_key(self, cell: Cell) -> object:
         """Return the network and the trials' names, which contain hashes of data and settings."""
-        return cell.row, [trial.name for trial in self._of(cell) if trial]
+        return cell.network, [trial.name for trial in self._trials_of(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
         """Return the trial; its networks depend on each other."""
         return cell.task, cell.repetition
 
-    def size(self, cell: Cell) -> int:
+    def cost(self, cell: Cell) -> int:
         """Estimate the number of training pairs."""
         relative_costs = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
-        factor = 2 if cell.row == STRATEGIES[-1] else 1
+        factor = 2 if cell.network == STRATEGIES[-1] else 1
         gold = self._trials[self.group(cell)].gold
-        return 1 + round(len(gold.train) * relative_costs.get(cell.row, 1.0 + factor * self._settings.silver))
+        return 1 + round(len(gold.train) * relative_costs.get(cell.network, 1.0 + factor * self._settings.silver_ratio))
 
     def compute(self, cell: Cell) -> Result:
         """Train and evaluate a network.
@@ -101,27 +101,27 @@ class Networks(Experiment[Cell, Result]):
         Raises:
             TrainingError: If all pairs get the same score.
         """
-        trial, source = self._of(cell)
-        result = trial.result(cell.row, source)
+        trial, source = self._trials_of(cell)
+        result = trial.evaluate(cell.network, source)
         log.info(
             "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
-            cell.task, cell.repetition + 1, _name(cell), result.test, result.dev, result.silver, result.seconds,
+            cell.task, cell.repetition + 1, _network_name(cell), result.test, result.dev, result.silver_pairs, result.seconds,
         )  # fmt: skip
         return result
 
-    def _of(self, cell: Cell) -> tuple[Trial, Trial | None]:
+    def _trials_of(self, cell: Cell) -> tuple[Trial, Trial | None]:
         """Return the trials of a cell's task and source task."""
-        return self._trials[self.group(cell)], self._trials[cell.source, cell.repetition] if cell.source else None
+        return self._trials[self.group(cell)], self._trials[cell.source_task, cell.repetition] if cell.source_task else None
 
 
-def table(
+def run_study(
     directory: Path,
     tasks: Sequence[str],
     repetitions: int,
     settings: Settings,
-    teacher: Pretrained,
-    student: Pretrained,
-    work: Work,
+    teacher: PretrainedEncoder,
+    student: PretrainedEncoder,
+    work: CacheDirectory,
     device: torch.device,
     processes: int,
 ) -> pd.DataFrame:
@@ -148,45 +148,50 @@ def table(
         TrainingError: If a network does not learn.
         OutputError: If a file cannot be written.
     """
-    unknown = [task for task in tasks if task not in TASKS]
+    unknown = [task for task in tasks if task not in LOADERS]
     if unknown:
-        raise UsageError(f"unknown task '{unknown[0]}'; {nearest(unknown[0], TASKS)}")
+        raise UsageError(f"unknown task '{unknown[0]}'; {suggest(unknown[0], LOADERS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
-    gold = {task: TASKS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
-    cells = _cells(tasks, repetitions)
+    gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
+    cells = _all_cells(tasks, repetitions)
     results: dict[Cell, Result] = {}
     for is_adapted in (False, True):  # adaptations last: they need the source task's networks
-        batch = [cell for cell in cells if bool(cell.source) == is_adapted]
-        results |= run(Networks(gold, repetitions, settings, teacher, student, work, device), batch, work.directory, processes)
-    return _table(gold, {cell: results[cell] for cell in cells})
+        batch = [cell for cell in cells if bool(cell.source_task) == is_adapted]
+        results |= run_experiment(
+            AugmentedSbertExperiment(gold, repetitions, settings, teacher, student, work, device),
+            batch,
+            work.directory,
+            processes,
+        )
+    return _summarise(gold, {cell: results[cell] for cell in cells})
 
 
-def _cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
+def _all_cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
     """List the cells, repetition by repetition."""
-    cells = [Cell(task, 0, row) for task in tasks for row in ONCE]
+    cells = [Cell(task, 0, row) for task in tasks for row in UNSEEDED]
     for repetition in range(repetitions):
-        cells += [Cell(task, repetition, row) for task in tasks for row in REPEATED]
+        cells += [Cell(task, repetition, row) for task in tasks for row in SEEDED]
         for source, target in ADAPTATIONS:
             if target in tasks:
                 cells += [Cell(target, repetition, row, source) for row in (UNADAPTED, ADAPTED)]
     return cells
 
 
-def _name(cell: Cell) -> str:
-    return f"{cell.row} from {cell.source}" if cell.source else cell.row
+def _network_name(cell: Cell) -> str:
+    return f"{cell.network} from {cell.source_task}" if cell.source_task else cell.network
 
 
-def _table(gold: dict[str, Gold], results: dict[Cell, Result]) -> pd.DataFrame:
+def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.DataFrame:
     """Tabulate means and standard deviations over repetitions with the published results."""
     rows = []
     for task in dict.fromkeys(cell.task for cell in results):
-        for name in dict.fromkeys(_name(cell) for cell in results if cell.task == task):
-            group = [result for cell, result in results.items() if cell.task == task and _name(cell) == name]
-            values = pd.DataFrame([(result.test, result.dev, result.silver, result.seconds) for result in group])
+        for name in dict.fromkeys(_network_name(cell) for cell in results if cell.task == task):
+            group = [result for cell, result in results.items() if cell.task == task and _network_name(cell) == name]
+            values = pd.DataFrame([(result.test, result.dev, result.silver_pairs, result.seconds) for result in group])
             means, deviations = values.mean(), values.std()
-            published = PAPER[task].get(name, Published(*[None] * 5))  # type: ignore[arg-type]  # an empty row
+            published = PUBLISHED[task].get(name, Published(*[None] * 5))  # type: ignore[arg-type]  # an empty row
             rows.append({
-                "task": task, "measure": CLASSES if gold[task].classes else DEGREES, "network": name,
+                "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": name,
                 "test": means[0], "test deviation": deviations[0], "dev": means[1], "dev deviation": deviations[1],
                 "repetitions": len(group), "silver": means[2], "seconds": means[3],
                 **{f"paper {field.replace('_', ' ')}": value for field, value in published._asdict().items()},

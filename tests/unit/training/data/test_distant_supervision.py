@@ -10,10 +10,10 @@ import pytest
 from rapidfuzz import fuzz
 
 from submission.errors import InputError
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from training.data import distant_supervision
-from training.data.distant_supervision import hard_negatives, unrelated
-from training.data.split import split
+from training.data.distant_supervision import mine_hard_negatives, sample_negatives
+from training.data.split import split_by_conclusion
 
 
 def arguments(**sizes: int) -> pd.DataFrame:
@@ -31,44 +31,44 @@ MANY = arguments(
 
 
 def test_split_takes_at_most_4885_arguments_of_conclusions_with_exactly_five_premises() -> None:
-    train, validation = split(arguments(a=4, b=5, c=6, d=5), seed=0)
+    train, validation = split_by_conclusion(arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
     with pytest.raises(InputError, match=r"exactly 5 premises .*\(maximum: 4\).*use a larger corpus"):
-        split(arguments(a=4, b=2), seed=0)
+        split_by_conclusion(arguments(a=4, b=2), seed=0)
 
     frame = arguments(**{f"c{number:04}": 5 for number in range(1000)}).sample(frac=1, random_state=0)
-    first = split(frame, seed=0)[1]
+    first = split_by_conclusion(frame, seed=0)[1]
     assert len(first) == 4885
-    assert first.equals(split(frame, seed=0)[1])
-    assert set(first["normalised_conclusion"]) != set(split(frame, seed=1)[1]["normalised_conclusion"])
+    assert first.equals(split_by_conclusion(frame, seed=0)[1])
+    assert set(first["normalised_conclusion"]) != set(split_by_conclusion(frame, seed=1)[1]["normalised_conclusion"])
 
 
 @pytest.mark.parametrize("each", [1, 2])
 def test_never_of_the_same_conclusion_and_distinct_within_one(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = unrelated(MANY, each, seed=0)
+    rows = sample_negatives(MANY, each, seed=0)
     assert rows.shape == (len(MANY), each)
     conclusions = MANY["normalised_conclusion"].to_numpy()
     assert (conclusions[rows] != conclusions[:, None]).all()
     for _, group in MANY.groupby("normalised_conclusion"):
         used = rows[group.index].ravel()
         assert len(set(used)) == len(used)
-    assert (unrelated(MANY, each, seed=1) != rows).any()
-    monkeypatch.setattr(distant_supervision, "CHUNK", 50)
-    assert (unrelated(MANY, each, seed=0) == rows).all()
+    assert (sample_negatives(MANY, each, seed=1) != rows).any()
+    monkeypatch.setattr(distant_supervision, "COMPARISONS_PER_CHUNK", 50)
+    assert (sample_negatives(MANY, each, seed=0) == rows).all()
 
 
 def test_the_least_similar_of_twenty_times_as_many_are_dealt_out_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     # So few arguments that the sample of a conclusion is everything else.
     few = arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
-    rows = unrelated(few, 1, seed=0)
+    rows = sample_negatives(few, 1, seed=0)
     conclusions = few["normalised_conclusion"].to_numpy()
     for conclusion, group in few.groupby("normalised_conclusion"):
         others = [fuzz.ratio(str(conclusion), other) for other in conclusions if other != conclusion]
         kept = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert kept == pytest.approx(sorted(others)[: len(group)])  # the first argument gets the least similar
     with pytest.raises(InputError, match="the most frequent conclusion needs 100 negatives"):
-        unrelated(arguments(a=5, b=5), 20, seed=0)
+        sample_negatives(arguments(a=5, b=5), 20, seed=0)
 
     sizes = []
 
@@ -78,7 +78,7 @@ def test_the_least_similar_of_twenty_times_as_many_are_dealt_out_in_turn(monkeyp
             return super().choice(a, size=size, replace=replace)
 
     monkeypatch.setattr(np.random, "default_rng", lambda seed: Counting(np.random.PCG64(0)))
-    unrelated(MANY, 1, seed=0)
+    sample_negatives(MANY, 1, seed=0)
     assert (len(MANY) - 7, 140, False) in sizes
     assert (len(MANY) - 3, 60, False) in sizes
 
@@ -100,7 +100,7 @@ LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
 
 
 def found(arguments: pd.DataFrame, place: Path, seed: int = 0) -> dict[str, str]:
-    rows = hard_negatives(arguments, LEAST_SIMILAR, seed, Kept(place, {}))
+    rows = mine_hard_negatives(arguments, LEAST_SIMILAR, seed, ArtifactStore(place, {}))
     return dict(zip(arguments["docno"], arguments["docno"].to_numpy()[rows], strict=True))
 
 
@@ -112,7 +112,7 @@ def test_what_a_search_finds_is_dealt_out_the_first_hundred_alone(tmp_path: Path
     assert dealt["f1"] == "b1"
     assert found(ZOOS, tmp_path / "index") == dealt
     assert len({tuple(found(ZOOS, tmp_path / "index", seed).items()) for seed in range(8)}) > 2
-    assert distant_supervision.FOUND == 100
-    monkeypatch.setattr(distant_supervision, "FOUND", 1)
+    assert distant_supervision.RETRIEVAL_DEPTH == 100
+    monkeypatch.setattr(distant_supervision, "RETRIEVAL_DEPTH", 1)
     dealt = found(ZOOS, tmp_path / "index")
     assert {dealt[name] for name in ("a1", "a2", "a3")} == {"c1"}  # both words, one of them twice

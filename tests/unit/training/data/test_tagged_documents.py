@@ -8,34 +8,34 @@ from pathlib import Path
 import pytest
 
 from submission.errors import InputError
-from tests.conftest import REAL, contents
+from tests.conftest import REAL_DATA, file_contents
 from tests.unit.training.data.tagging_files import ESSAYS, WEBD, write_tagged
 from training.__main__ import main
-from training.data.datasets.argument_components import SOURCES, Document, read, tags_of
-from training.data.tagged_documents import documents_of, split
+from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents, tag_set
+from training.data.tagged_documents import load_documents, split_documents
 
-PUBLISHED = REAL / "tagger" / "targer"
+PUBLISHED = REAL_DATA / "tagger" / "targer"
 
 
-def given(directory: Path, essays: str = ESSAYS) -> list[Document]:
+def given(directory: Path, essays: str = ESSAYS) -> list[TaggedDocument]:
     (directory / "es.txt").write_text(essays, encoding="utf-8", errors="surrogateescape")
-    return read(directory, SOURCES["essays"])
+    return read_documents(directory, SOURCES["essays"])
 
 
 def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> None:
     first, second = given(tmp_path)
-    rows = zip(first.words, first.tags, strict=True)
+    rows = zip(first.tokens, first.tags, strict=True)
     assert " ".join(f"{word}/{tag}" for word, tag in rows) == (
         "Should/O zoos/O close/O ?/O Zoos/B-MC are/I-MC cruel/I-MC ./O They/O are/B-C small/I-C because/O there/B-P "
         '\'/I-P s/I-P single/I-P -/I-P room/I-P housing/I-P !/O "/O ?/O "/O'
     )
-    assert second == Document(("Golf", "ends", ".", "Taxes", "rise"), ("B-P", "I-P", "O", "B-C", "I-C"))
+    assert second == TaggedDocument(("Golf", "ends", ".", "Taxes", "rise"), ("B-P", "I-P", "O", "B-C", "I-C"))
     [again] = given(tmp_path, "-DOCSTART-\ne-Golf P-B\nends P-I\n")
-    assert (again.words[:3], again.tags[:3]) == (("e", "-", "Golf"), ("B-P", "I-P", "I-P"))
+    assert (again.tokens[:3], again.tags[:3]) == (("e", "-", "Golf"), ("B-P", "I-P", "I-P"))
     (tmp_path / "wd.txt").write_text(WEBD, encoding="utf-8")
-    first, second = read(tmp_path, SOURCES["webd"])  # components go on over sentences, empty documents are none
+    first, second = read_documents(tmp_path, SOURCES["webd"])  # components go on over sentences, empty documents are none
     assert first.tags == ("B-B", "B-R", "I-R", "I-R", "B-F", "O")
-    assert second.words == ("Fine", ",", "Zoos")
+    assert second.tokens == ("Fine", ",", "Zoos")
     twice = ESSAYS + ESSAYS.replace("Golf P-B\nends P-I", "Golf O\nends O")
     assert given(tmp_path, twice) == given(tmp_path)
 
@@ -58,7 +58,7 @@ def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> 
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
     with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
-        read(tmp_path, SOURCES["essays"])
+        read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
         given(tmp_path, change(ESSAYS))
 
@@ -67,46 +67,49 @@ def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Pa
     data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
     for name, source in SOURCES.items():
-        assert documents_of(work, name) == read(data, source)
-    before = contents(work)
+        assert load_documents(work, name) == read_documents(data, source)
+    before = file_contents(work)
     assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/kept.json"}
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
-    assert contents(work) == before
+    assert file_contents(work) == before
     (data / "es.txt").write_text(ESSAYS)
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 5
     assert "contains files made from another input" in capsys.readouterr().err
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work), "--overwrite"]) == 0
-    assert len(documents_of(work, "essays")) == 2
+    assert len(load_documents(work, "essays")) == 2
     (work / "tagging" / "essays.parquet").write_bytes(b"x")
     with pytest.raises(InputError, match=r"damaged .* delete it and run `python -m training prepare tags` again"):
-        documents_of(work, "essays")
+        load_documents(work, "essays")
     with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work .*none`"):
-        documents_of(tmp_path / "none", "essays")
-    assert tags_of(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
-    assert tags_of(("essays", "webd")) == (*tags_of(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
+        load_documents(tmp_path / "none", "essays")
+    assert tag_set(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
+    assert tag_set(("essays", "webd")) == (*tag_set(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
 
 
 def test_a_document_is_in_one_part_of_a_split() -> None:
-    documents = [Document((str(number),), ("O",)) for number in range(50)]
-    found = split(documents, 0)
-    parts = [{document.words[0] for document in part} for part in (found.train, found.test)]
+    documents = [TaggedDocument((str(number),), ("O",)) for number in range(50)]
+    found = split_documents(documents, 0)
+    parts = [{document.tokens[0] for document in part} for part in (found.train, found.test_size)]
     assert [len(part) for part in parts] == [40, 10]
     assert len(set().union(*parts)) == 50
-    assert split(documents, 0) == found
-    assert split(documents, 1).test != found.test
-    smallest = split(documents[:2], 0)
-    assert [len(part) for part in (smallest.train, smallest.test)] == [1, 1]
+    assert split_documents(documents, 0) == found
+    assert split_documents(documents, 1).test_size != found.test_size
+    smallest = split_documents(documents[:2], 0)
+    assert [len(part) for part in (smallest.train, smallest.test_size)] == [1, 1]
     both = found + smallest
-    assert [len(part) for part in (both.train, both.test)] == [41, 11]
+    assert [len(part) for part in (both.train, both.test_size)] == [41, 11]
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="TARGER's published files are not here")
 def test_the_published_files_are_read() -> None:
     counts = {}
     for name, source in SOURCES.items():
-        documents = read(PUBLISHED, source)
+        documents = read_documents(PUBLISHED, source)
         spans = [tag for document in documents for tag in document.tags if tag.startswith("B-")]
-        counts[name] = {"documents": len(documents), **{f"B-{kind}": spans.count(f"B-{kind}") for kind in source.kinds}}
+        counts[name] = {
+            "documents": len(documents),
+            **{f"B-{kind}": spans.count(f"B-{kind}") for kind in source.component_types},
+        }
     # Three essays are there twice or three times.
     assert counts["essays"]["documents"] == 399
     assert counts["webd"] == {"documents": 340, "B-P": 538, "B-C": 195, "B-B": 224, "B-R": 68, "B-F": 26}

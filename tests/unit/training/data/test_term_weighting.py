@@ -13,10 +13,10 @@ import torch
 from submission.errors import InputError
 from submission.text.passages import PassageReader
 from tests.conftest import tiny_tokenizer
-from training.data.debates import topics_of
-from training.data.term_weighting import Labels, taken, words
-from training.evaluation.term_weighting import Weighed, Words, measures
-from training.tasks.term_weighting import Learned, labels_of, targets_of
+from training.data.debates import read_topics
+from training.data.term_weighting import StemMatcher, is_in_document_set, reference_words
+from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
+from training.tasks.term_weighting import TrainingPassages, piece_targets, word_labels
 
 CPU = torch.device("cpu")
 # Hollatz 2022, table 3.3, which has 180 words of an argument on this conclusion; here words of ours with those that matter.
@@ -28,30 +28,32 @@ PASSAGE = (
 
 
 def test_the_labels_of_the_thesis_and_words_that_do_not_matter() -> None:
-    assert Labels().words(PASSAGE, REFERENCE) == ["awareness", "domestic", "increase", "increasing", "violence"]
-    labels = Labels()
-    assert labels.words("the should be", "The should be") == []  # stop words, of both
-    assert labels.words(PASSAGE, "") == []
-    assert labels.words("women's rights, women-only", "Women’s right") == ["rights", "women"]
-    assert labels.words("naïve 東京 x1", "Naïve, 東京: X1") == ["naïve", "x1", "東京"]
+    assert StemMatcher().matching_words(PASSAGE, REFERENCE) == ["awareness", "domestic", "increase", "increasing", "violence"]
+    labels = StemMatcher()
+    assert labels.matching_words("the should be", "The should be") == []  # stop words, of both
+    assert labels.matching_words(PASSAGE, "") == []
+    assert labels.matching_words("women's rights, women-only", "Women’s right") == ["rights", "women"]
+    assert labels.matching_words("naïve 東京 x1", "Naïve, 東京: X1") == ["naïve", "x1", "東京"]
 
 
 def test_which_documents_and_words_a_set_takes() -> None:
     sets = {(False, False): {"all", "unjudged", "unpooled"}, (True, False): {"all"}, (False, True): {"all", "unjudged"}}
     for (judged, found), expected in sets.items():
         row = {"judged": judged, "found": found}
-        assert {name for name in ("all", "unjudged", "unpooled") if taken(row, name)} == expected
+        assert {name for name in ("all", "unjudged", "unpooled") if is_in_document_set(row, name)} == expected
     row = {"topic": ["a", "b"], "conclusion": ["b", "c"]}
-    assert [words(row, name) for name in ("topic", "conclusion", "both")] == [{"a", "b"}, {"b", "c"}, {"a", "b", "c"}]
+    assert [reference_words(row, name) for name in ("topic", "conclusion", "both")] == [{"a", "b"}, {"b", "c"}, {"a", "b", "c"}]
 
 
 def test_targets_are_on_first_pieces() -> None:
-    passage = PassageReader(tiny_tokenizer(), 100, 9).passage("topic abc filler ab abcdef")
-    labelled = labels_of(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
+    passage = PassageReader(tiny_tokenizer(), 100, 9).encode("topic abc filler ab abcdef")
+    labelled = word_labels(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
     assert labelled.labels.tolist() == [0, 1, 0, 0, 1]
-    targets = targets_of(passage, labelled)
+    targets = piece_targets(passage, labelled)
     assert targets.tolist() == [0, 1, -1, -1, 0, 0, -1, 1, -1]
-    learned = Learned.of([(np.array(passage.ids, np.int32), targets), (np.array([4], np.int32), np.array([1.0]))])
+    learned = TrainingPassages.of(
+        [(np.array(passage.piece_ids, np.int32), targets), (np.array([4], np.int32), np.array([1.0]))]
+    )
     ids, mask, found = learned.take(np.array([1, 0]), CPU)
     assert ids.shape == mask.shape == found.shape == (2, 9)
     assert (found[0].tolist(), found[1].tolist()) == ([1] + [-1] * 8, targets.tolist())
@@ -60,30 +62,30 @@ def test_targets_are_on_first_pieces() -> None:
 
 def test_measures_by_hand() -> None:
     passages = [
-        Weighed(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0])),
-        Weighed(["d", "e"], np.array([0.0, 0])),
-        Weighed(["f", "g", "h"], np.array([1.0, 0, 1])),
+        LabelledWords(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0])),
+        LabelledWords(["d", "e"], np.array([0.0, 0])),
+        LabelledWords(["f", "g", "h"], np.array([1.0, 0, 1])),
     ]
     weights = [np.array([0.0, 0.5, 0.5, 0.1]), np.array([0.0, 0.0]), np.array([0.9, 0.95, 0.2])]
     # The first: a (its heaviest) ties with b, which comes second: 1. The third: g f h, precision 1/2 and 2/3.
-    found = measures(passages, weights)
+    found = term_weighting_metrics(passages, weights)
     assert found["MAP"] == pytest.approx(100 * (1 + (1 / 2 + 2 / 3) / 2) / 2, abs=0.01)
     assert found["Rprec"] == pytest.approx(100 * (1 + 1 / 2) / 2)
     squares = 1 + 0.25 + 0.25 + 0.01 + 0.01 + 0.9025 + 0.64
     assert found["R²"] == pytest.approx(100 * (1 - squares / (9 * (4 / 9) * (5 / 9))), abs=0.01)
-    assert measures(passages, [passage.labels for passage in passages]) == {"R²": 100, "MAP": 100, "Rprec": 100}
+    assert term_weighting_metrics(passages, [passage.labels for passage in passages]) == {"R²": 100, "MAP": 100, "Rprec": 100}
     with pytest.raises(InputError, match="all words of the 1 validation passages have the same label"):
-        measures(passages[1:2], weights[1:2])
+        term_weighting_metrics(passages[1:2], weights[1:2])
 
 
 def test_untrained() -> None:
-    statistics = Words()
+    statistics = IdfBaseline()
     for text, labels in (("a the a the", [1.0, 0, 1, 0]), ("b the the", [1.0, 0, 0]), ("c the", [0.0, 0])):
-        statistics.add(Weighed(text.split(), np.array(labels)))
-    passage = Weighed(["the", "a", "new"], np.zeros(3))
-    [constant] = statistics.constants([passage])
+        statistics.add(LabelledWords(text.split(), np.array(labels)))
+    passage = LabelledWords(["the", "a", "new"], np.zeros(3))
+    [constant] = statistics.predict_constant([passage])
     assert constant == pytest.approx([3 / 9] * 3)
-    [line] = statistics.by_idf([passage])
+    [line] = statistics.predict_from_idf([passage])
     idf = np.log(4 / np.array([4, 2, 1]))
     occurring = np.log(4 / np.array([2, 4, 2, 4, 2, 4, 4, 2, 4]))
     slope, intercept = np.polyfit(occurring, [1, 0, 1, 0, 1, 0, 0, 0, 0], 1)
@@ -101,10 +103,10 @@ def test_the_topic_else_the_title_of_the_discussion(tmp_path: Path) -> None:
     titled = {"context": {"topic": "", "discussionTitle": "Teachers", "sourceId": "S1"}}
     none = [{"context": {"topic": None}}, {"context": {}}, {"context": None}, {}]
     files = [write(tmp_path, "a", [both, titled]), write(tmp_path, "b", none)]
-    assert topics_of(files) == {"a0": "Tenure", "a1": "Teachers", "b0": "", "b1": "", "b2": "", "b3": ""}
+    assert read_topics(files) == {"a0": "Tenure", "a1": "Teachers", "b0": "", "b1": "", "b2": "", "b3": ""}
     for context, said in (({"topic": 3}, "Expected `str | null`, got `int`"), ("x", "got `str`")):
         with pytest.raises(InputError) as raised:
-            topics_of([write(tmp_path, "c", [{}, {"context": context}])])
+            read_topics([write(tmp_path, "c", [{}, {"context": context}])])
         assert str(raised.value).startswith(f"{tmp_path / 'c'}: ")
         assert said in str(raised.value)
         assert "$.arguments[1].context" in str(raised.value)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
-from submission.data.dataset import Input
+from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import InputError
-from tests.conftest import REAL, argument
-from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINES, evaluate, evaluate_runs
-from training.evaluation.measures import NAME as TOUCHE
+from tests.conftest import REAL_DATA, argument
+from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_run, evaluate_runs
+from training.evaluation.measures import TOUCHE_NDCG as TOUCHE
 
 QRELS = """1 0 a 2
 1 0 b 0
@@ -44,7 +44,7 @@ def evaluated(directory: Path, qrels: str, run: str) -> pd.DataFrame:
     """What `evaluate` makes of two files of this content."""
     (directory / "qrels").write_text(qrels)
     (directory / "run.txt").write_text(run)
-    return evaluate(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
+    return evaluate_run(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
 
 
 def test_against_values_by_hand(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_against_values_by_hand(tmp_path: Path) -> None:
         "judged@10": 3 / 5,
     }
     assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
-    assert list(HEADLINES) == [TOUCHE, "nDCG@5 condensed", "nDCG@5 all"]
+    assert list(HEADLINE_MEASURES) == [TOUCHE, "nDCG@5 condensed", "nDCG@5 all"]
     assert result.columns[0] == TOUCHE
     assert (result.loc[["2", "4"]].drop(columns=TOUCHE) == 0).all(axis=None)
     assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document among the first five: not in the mean
@@ -84,7 +84,7 @@ def test_touches_definition_against_a_plain_second_one(grades: list[float], orde
     run = pd.DataFrame({"qid": "1", "docno": listed, "rank": range(1, length + 1), "score": 0.0}).astype(
         {"docno": object, "qid": object}
     )
-    table = evaluate(run, qrels)
+    table = evaluate_run(run, qrels)
     ideal = sum(grade / log2(place + 2) for place, grade in enumerate(sorted(judged.values(), reverse=True)[:5]))
     if not ideal:
         assert table.empty
@@ -93,7 +93,7 @@ def test_touches_definition_against_a_plain_second_one(grades: list[float], orde
     expected = sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / ideal if gains else np.nan
     assert table.loc["1", TOUCHE] == pytest.approx(expected, abs=1e-12, nan_ok=True)
     if listed[:5] and all(docno in judged for docno in listed[:5]):
-        assert table.loc["1", [*HEADLINES]].tolist() == pytest.approx([expected] * 3, abs=1e-12)
+        assert table.loc["1", [*HEADLINE_MEASURES]].tolist() == pytest.approx([expected] * 3, abs=1e-12)
 
 
 SEPARATORS = (" ", "\t", "   ", " \t ")
@@ -145,9 +145,9 @@ def test_bad_qrels(tmp_path: Path, qrels: str, words: str) -> None:
         read_qrels(tmp_path / "qrels")
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 def test_all_official_qrels_are_read() -> None:
-    files = sorted((REAL / "touche-2020/qrels").iterdir())
+    files = sorted((REAL_DATA / "touche-2020/qrels").iterdir())
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
 
 
@@ -156,7 +156,7 @@ def test_odd_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
     assert read_qrels(tmp_path / "qrels")["rel"].tolist() == [4, 0]
     directory = make_input(arguments=[argument("c"), argument("a", premise="short")])  # type: ignore[operator]
     (tmp_path / "qrels").write_text(QRELS)
-    assert read_qrels(tmp_path / "qrels", set(Input(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
+    assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
     judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # of topic 1 nothing is judged irrelevant
     found = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
     assert found["Bpref"].tolist() == [0.5, 0.0]
@@ -214,7 +214,7 @@ def test_fractions_are_grades(tmp_path: Path) -> None:
         (tmp_path / name).write_text("".join(lines))
     whole, halves = read_qrels(tmp_path / "whole"), read_qrels(tmp_path / "halves")
     assert set(halves["rel"]) == {grade / 2 for grade in set(whole["rel"])}
-    pd.testing.assert_frame_equal(evaluate(run, whole), evaluate(run, halves))
+    pd.testing.assert_frame_equal(evaluate_run(run, whole), evaluate_run(run, halves))
 
 
 OF_VERSION_1 = "197beaca-2019-04-18T11:28:59Z-00001-000"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.evaluation.significance import against_baseline, holm, intervals, limits
+from training.evaluation.significance import bootstrap_intervals, holm_correction, sample_size_warning, test_against_baseline
 
 
 def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
@@ -16,7 +16,7 @@ def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
     differences = other - base
     means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
     exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])
-    found = against_baseline({"base": pd.Series(base), "other": pd.Series(other)}, "base")
+    found = test_against_baseline({"base": pd.Series(base), "other": pd.Series(other)}, "base")
     assert found.loc["other", "randomisation"] == pytest.approx(exact)
     assert found.loc["other", "difference"] == pytest.approx(differences.mean())
     # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be 2.571
@@ -25,29 +25,29 @@ def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
 
 def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
     # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
-    np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.5, 0.02])), [0.08, 0.04, 0.5, 0.06])
-    np.testing.assert_allclose(holm(np.array([0.6, 0.5])), [1.0, 1.0])  # never above 1, never falling
-    np.testing.assert_allclose(holm(np.array([0.02, 0.021])), [0.04, 0.04])
+    np.testing.assert_allclose(holm_correction(np.array([0.04, 0.01, 0.5, 0.02])), [0.08, 0.04, 0.5, 0.06])
+    np.testing.assert_allclose(holm_correction(np.array([0.6, 0.5])), [1.0, 1.0])  # never above 1, never falling
+    np.testing.assert_allclose(holm_correction(np.array([0.02, 0.021])), [0.04, 0.04])
 
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
     values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
-    found = against_baseline(values, "base")
+    found = test_against_baseline(values, "base")
     assert list(found.index) == ["same", "better", "noise"]
     assert found.loc["same", ["topics", "difference"]].tolist() == [40, 0.0]
     assert found.loc[["same", "better"]].drop(columns=["topics", "difference"]).isna().all(axis=None)  # nothing varies
     assert found.loc["noise", "t (Holm)"] == pytest.approx(found.loc["noise", "t"])  # the only test
     values["another"] = values["noise"] + 0.5
-    both = against_baseline(values, "base")
+    both = test_against_baseline(values, "base")
     assert both.loc["another", "randomisation (Holm)"] == pytest.approx(2 * both.loc["another", "randomisation"])
     assert both.loc["another", "randomisation (Holm)"] < 0.001
-    assert against_baseline(values, "base").equals(both)  # seeded
+    assert test_against_baseline(values, "base").equals(both)  # seeded
 
 
 def test_intervals_are_of_means_over_topics_with_values() -> None:
     rng = np.random.default_rng(1)
     values = pd.DataFrame({"m": rng.normal(0.5, 0.1, 400), "constant": 0.25})
-    found = intervals(values)
+    found = bootstrap_intervals(values)
     assert found.loc["m", "mean"] == pytest.approx(values["m"].mean())
     half = 1.96 * values["m"].std() / 20
     assert found.loc["m", "low"] == pytest.approx(values["m"].mean() - half, abs=0.002)
@@ -57,25 +57,25 @@ def test_intervals_are_of_means_over_topics_with_values() -> None:
     # A topic without a value is left out of both sides.
     base = pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3])
     other = pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8])
-    found = against_baseline({"base": base, "other": other}, "base").loc["other"]
-    whole = against_baseline({"base": base[[0, 3, 4, 5]], "other": other[[0, 3, 4, 5]]}, "base").loc["other"]
+    found = test_against_baseline({"base": base, "other": other}, "base").loc["other"]
+    whole = test_against_baseline({"base": base[[0, 3, 4, 5]], "other": other[[0, 3, 4, 5]]}, "base").loc["other"]
     assert found["topics"] == 4
     assert found["difference"] == pytest.approx((0.2 - 0.1 + 0.4 + 0.5) / 4)
     assert found.tolist() == whole.tolist()
-    both = [intervals(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
+    both = [bootstrap_intervals(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
     assert both[0] == both[1]
 
 
 def test_what_few_topics_cannot_tell_is_said() -> None:
     for topics in (0, 1):
         values = pd.Series([0.5] * topics, dtype=float)
-        assert intervals(pd.DataFrame({"m": values}))[["low", "high"]].isna().all(axis=None)
-        found = against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
+        assert bootstrap_intervals(pd.DataFrame({"m": values}))[["low", "high"]].isna().all(axis=None)
+        found = test_against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
         assert found["topics"] == topics
         assert found[["t", "randomisation", "t (Holm)"]].isna().all()
-    assert limits(1) == "1 topic: too few for intervals and tests (minimum 2)"
-    assert limits(3) == "3 topics: the randomisation test cannot reach p < .250; intervals are imprecise"
+    assert sample_size_warning(1) == "1 topic: too few for intervals and tests (minimum 2)"
+    assert sample_size_warning(3) == "3 topics: the randomisation test cannot reach p < .250; intervals are imprecise"
     differences = np.array([0.1, 0.2, 0.3])
-    found = against_baseline({"base": pd.Series(0 * differences), "other": pd.Series(differences)}, "base")
+    found = test_against_baseline({"base": pd.Series(0 * differences), "other": pd.Series(differences)}, "base")
     assert found.loc["other", "randomisation"] == pytest.approx(0.25)  # all signs alike: the least that three topics can give
-    assert limits(6) == ""
+    assert sample_size_warning(6) == ""

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from submission.errors import InputError
-from tests.conftest import colours
-from training.evaluation.similarity import analyse, heat_maps, jaccard, similarities, spearman
+from tests.conftest import count_colours
+from training.evaluation.similarity import compare_runs, jaccard, plot_heat_maps, similarity_tables, spearman
 
 
 def test_similarities_by_hand_their_means_over_topics_and_heat_maps_that_are_the_same_each_time() -> None:
@@ -23,7 +23,7 @@ def test_similarities_by_hand_their_means_over_topics_and_heat_maps_that_are_the
         "knrm": {"1": ["c", "b", "a"], "2": ["a", "b", "d"], "3": ["e"]},
         "snrm": {"1": ["x"]},
     }
-    tables = similarities(lists)
+    tables = similarity_tables(lists)
     assert tables["jaccard"].loc["bm25", "knrm"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert tables["spearman"].loc["knrm", "bm25"] == pytest.approx(-1)
     assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
@@ -31,24 +31,28 @@ def test_similarities_by_hand_their_means_over_topics_and_heat_maps_that_are_the
     assert tables["jaccard"].loc["snrm"].tolist() == [0, 0, 1]
 
     table = pd.DataFrame([[1.0, nan], [nan, 1.0]], index=["a", "b"], columns=["a", "b"])
-    pictures = heat_maps({"jaccard": table, "spearman": table})
-    assert pictures == heat_maps({"jaccard": table, "spearman": table})
-    assert colours(pictures["jaccard"]) > colours(heat_maps({"jaccard": table * 0, "spearman": table})["jaccard"]) > 10
+    pictures = plot_heat_maps({"jaccard": table, "spearman": table})
+    assert pictures == plot_heat_maps({"jaccard": table, "spearman": table})
+    assert (
+        count_colours(pictures["jaccard"])
+        > count_colours(plot_heat_maps({"jaccard": table * 0, "spearman": table})["jaccard"])
+        > 10
+    )
 
 
 def test_runs_must_share_a_topic_and_what_they_lack_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("me-bm25.txt", "run.txt"):
         (tmp_path / name).write_text("1 Q0 a 1 1.0 me-bm25\n")
     with pytest.raises(InputError, match="1 run named"):
-        analyse(tmp_path, tmp_path / "analysis")
+        compare_runs(tmp_path, tmp_path / "analysis")
     for system, qids in (("bm25", "12"), ("knrm", "2")):
         lines = (f"{qid} Q0 {docno} {rank} {-rank} me\n" for qid in qids for rank, docno in enumerate("abc", 1))
         (tmp_path / f"me-{system}.txt").write_text("".join(lines))
-    assert analyse(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
+    assert compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
     assert "1 common topics; of 2 topics in any run, missing: {'knrm': 1}" in caplog.text
     (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
     with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
-        analyse(tmp_path, tmp_path / "analysis")
+        compare_runs(tmp_path, tmp_path / "analysis")
     (tmp_path / "you-knrm.txt").write_text("1 Q0 a 1 1.0 you\n")
     with pytest.raises(InputError, match="several runs of the same system"):
-        analyse(tmp_path, tmp_path / "analysis")
+        compare_runs(tmp_path, tmp_path / "analysis")

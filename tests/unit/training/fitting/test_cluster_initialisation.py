@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from submission.errors import UsageError
-from submission.inference.batching import pad
+from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.models.rankers.knrm import KNRM
 from submission.models.rankers.snrm import SNRM
-from training.fitting.cluster_initialisation import Clusters, begin_with_clusters
-from training.fitting.initialisation import fill
+from training.fitting.cluster_initialisation import ClusterInitialisation, initialise_from_clusters
+from training.fitting.initialisation import copy_word_vectors
 
 
 def words() -> np.ndarray:
@@ -19,26 +19,26 @@ def words() -> np.ndarray:
     return (2 * np.tile(np.eye(4, 6), (5, 1)) + noise + np.array([0, 0, 0, 0, 3, 1])).astype(np.float32)
 
 
-def begun(clusters: Clusters, seed: int = 0, latent: int = 4) -> SNRM:
+def begun(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SNRM:
     ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
-    fill(ranker, begin_with_clusters(ranker, words(), clusters, seed))
+    copy_word_vectors(ranker, initialise_from_clusters(ranker, words(), clusters, seed))
     return ranker
 
 
 @torch.no_grad()
 def vectors_of_words(ranker: SNRM) -> np.ndarray:
-    return ranker.represent(*pad([[number] for number in range(2, 22)])).numpy()
+    return ranker.encode(*pad([[number] for number in range(2, 22)])).numpy()
 
 
 def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_rarity() -> None:
-    ranker, plain = begun(Clusters(0.5, 1.0)), begun(Clusters(0.0, 0.0))
+    ranker, plain = begun(ClusterInitialisation(0.5, 1.0)), begun(ClusterInitialisation(0.0, 0.0))
     cosines = vectors_of_words(plain)  # of the positive ones
     assert cosines.max() == pytest.approx(1, abs=0.01)
     rarity = np.log(np.arange(2, 22)) / np.log(21)
     np.testing.assert_allclose(vectors_of_words(ranker), np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
 
-    found = vectors_of_words(begun(Clusters(0.5)))  # latent terms are the topics of words
+    found = vectors_of_words(begun(ClusterInitialisation(0.5)))  # latent terms are the topics of words
     assert ((found > 0).sum(1) == 1).all()
     terms = found.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
@@ -47,12 +47,12 @@ def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_
 
 @torch.no_grad()
 def test_neighbours_change_nothing_and_the_seed_decides() -> None:
-    ranker = begun(Clusters())
+    ranker = begun(ClusterInitialisation())
     single = vectors_of_words(ranker)
-    together = ranker.represent(*pad([[2, 7, 4]]))[0].numpy()
+    together = ranker.encode(*pad([[2, 7, 4]]))[0].numpy()
     np.testing.assert_allclose(together, single[0] + single[5] + single[2], rtol=0, atol=1e-6)
 
-    first, again, other = (begun(Clusters(), seed, 7).layers[0].weight for seed in (0, 0, 1))
+    first, again, other = (begun(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
     assert first.equal(again)
     assert not first.equal(other)
     assert (torch.linalg.vector_norm(first[:, :, 2], dim=1) > 0.9).all()  # no empty cluster
@@ -69,4 +69,4 @@ def test_neighbours_change_nothing_and_the_seed_decides() -> None:
 )
 def test_refused(ranker: Ranker, words_of_error: str) -> None:
     with pytest.raises(UsageError, match=words_of_error):
-        begin_with_clusters(ranker, words(), Clusters(), 0)
+        initialise_from_clusters(ranker, words(), ClusterInitialisation(), 0)

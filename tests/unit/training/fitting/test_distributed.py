@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, distributed, nn
 
 from submission.errors import UsageError
-from submission.inference.batching import pad
+from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.models.rankers import names
 from tests.contract.test_rankers import build, texts
-from training.fitting.distributed import ALONE, Together, processes
-from training.fitting.pairwise_losses import loss
+from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
+from training.fitting.pairwise_losses import pairwise_loss
 from training.fitting.task import Task
 
 
@@ -27,9 +27,9 @@ class Ordered(Task):
 
     def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
         sides = (pad([side[row] for row in part]) for side in (self.queries, self.related, self.unrelated))
-        return loss(ranker, *sides, margin=1.0, sparsity=0.0) * (len(part) / len(rows))
+        return pairwise_loss(ranker, *sides, margin=1.0, l1_weight=0.0) * (len(part) / len(rows))
 
-    baselines = validated = final = lambda *_: {}  # type: ignore[assignment]
+    measure_baselines = validate = validate_final = lambda *_: {}  # type: ignore[assignment]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def trained(name: str) -> Ranker:
     ranker = build(name).train()
     for module in ranker.modules():
         if isinstance(module, nn.Embedding):
-            module.sparse = ranker.reads == "words"
+            module.sparse = ranker.token_unit == "words"
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     return ranker
@@ -60,7 +60,7 @@ def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
 @pytest.mark.parametrize("name", names())
 def test_every_parameter_gets_the_gradient_of_one_process(name: str) -> None:
     rows, found = np.arange(8), []
-    for how in (ALONE, Together()):
+    for how in (SINGLE_PROCESS, DistributedProcesses()):
         ranker = trained(name)
         assert how.backward(ranker, Ordered(), rows, 3) > 0  # micro batches of 3, 3 and 2
         assert how.backward(ranker, Ordered(), rows[:4], 8) > 0  # and of another batch
@@ -73,12 +73,12 @@ def test_every_parameter_gets_the_gradient_of_one_process(name: str) -> None:
 @pytest.mark.parametrize("number", [8, 5, 2, 1])
 def test_shares_add_up(number: int) -> None:
     rows, ranker = np.arange(number), trained("knrm")
-    whole = ALONE.backward(ranker, Ordered(), rows, 8)
+    whole = SINGLE_PROCESS.backward(ranker, Ordered(), rows, 8)
     expected, losses, total = gradients(ranker), [], dict[str, Tensor]()
     for process in range(3):
         ranker.zero_grad()
-        one = Together()
-        one.number, one.size = process, 3
+        one = DistributedProcesses()
+        one.rank, one.world_size = process, 3
         losses.append(one.backward(ranker, Ordered(), rows, 2))
         for name, value in gradients(ranker).items():
             assert value is not None
@@ -91,9 +91,9 @@ def test_shares_add_up(number: int) -> None:
 def test_masks_are_of_seed_step_and_process() -> None:
     def drawn(seed: int, step: int, number: int) -> list[float]:
         torch.rand(step + 1)  # wherever the process is
-        one = Together()
-        one.number = number
-        one.seed(seed, step)
+        one = DistributedProcesses()
+        one.rank = number
+        one.seed_dropout(seed, step)
         found: list[float] = torch.rand(3).tolist()
         return found
 
@@ -101,7 +101,7 @@ def test_masks_are_of_seed_step_and_process() -> None:
     assert [drawn(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))] == once
     assert len({tuple(found) for found in once}) == 4
     state = torch.get_rng_state()
-    ALONE.seed(0, 5)
+    SINGLE_PROCESS.seed_dropout(0, 5)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -109,7 +109,10 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"), processes(torch.device("cuda")):
+    with (
+        pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"),
+        join_process_group(torch.device("cuda")),
+    ):
         pass
 
 
@@ -118,6 +121,6 @@ def test_without_others_nothing_is_joined(size: str, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if size:
         monkeypatch.setenv("WORLD_SIZE", size)  # torchrun with a single process
-    with processes(torch.device("cpu")) as found:
-        assert found is ALONE
+    with join_process_group(torch.device("cpu")) as found:
+        assert found is SINGLE_PROCESS
         assert not distributed.is_initialized()

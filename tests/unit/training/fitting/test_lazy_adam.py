@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from submission.errors import UsageError
-from submission.inference.batching import Padded
+from submission.inference.batching import PaddedTexts
 from submission.models.ranker import SiameseRanker
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
@@ -21,10 +21,10 @@ from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import TrainingPairs
 from training.fitting import pairwise_losses
 from training.fitting.lazy_adam import LazyAdam
-from training.fitting.pairwise_losses import Text
+from training.fitting.pairwise_losses import MaskedIds
 from training.fitting.recipe import Recipe
 from training.fitting.training_loop import take_step
-from training.tasks.pairs import Pairs, Pairwise
+from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 CPU = torch.device("cpu")
 STEADY = list(range(2, 7))  # words of every batch
@@ -36,8 +36,8 @@ def pairs() -> TrainingPairs:
     """Three batches of four pairs; texts repeat words, and each batch has words that no other has."""
     rng = np.random.default_rng(0)
 
-    def texts(length: int) -> Padded:
-        return Padded.of([list(rng.choice(STEADY + words, length - i)) for words in BATCHES for i in range(4)])
+    def texts(length: int) -> PaddedTexts:
+        return PaddedTexts.from_ids([list(rng.choice(STEADY + words, length - i)) for words in BATCHES for i in range(4)])
 
     queries, premises = texts(6), texts(20)
     for rows in np.arange(12).reshape(3, 4):  # the random ones may miss some: these texts hold the words between them
@@ -46,9 +46,9 @@ def pairs() -> TrainingPairs:
     return TrainingPairs(queries, premises, np.arange(12) // 4 * 4 + (np.arange(12) + 1) % 4)
 
 
-def task(data: TrainingPairs) -> Pairwise:
+def task(data: TrainingPairs) -> PairwiseTask:
     """The pairs to learn from, without any query to validate on."""
-    return Pairwise(data, SimpleNamespace(candidates=()), Recipe(ranker="knrm", task=Pairs()), CPU)  # type: ignore[arg-type]
+    return PairwiseTask(data, SimpleNamespace(candidates=()), Recipe(ranker="knrm", task=PairwiseSpec()), CPU)  # type: ignore[arg-type]
 
 
 def twins() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:
@@ -125,10 +125,10 @@ def test_micro_batches_are_one_batch_whose_loss_is_the_mean_over_the_pairs() -> 
     lazy, optimiser, *_ = twins()
     data = pairs()
     query, related, unrelated = (
-        texts.take(rows, CPU)
-        for texts, rows in ((data.queries, np.arange(3)), (data.premises, np.arange(3)), (data.premises, data.unrelated[:3]))
+        texts.batch(rows, CPU)
+        for texts, rows in ((data.queries, np.arange(3)), (data.premises, np.arange(3)), (data.premises, data.negatives[:3]))
     )
-    expected = pairwise_losses.hinge(lazy(*query, *related), lazy(*query, *unrelated), 1.0).item()
+    expected = pairwise_losses.hinge_loss(lazy(*query, *related), lazy(*query, *unrelated), 1.0).item()
     loss = take_step(lazy, optimiser, task(data), np.arange(3), 2)  # of 2 and of 1
     assert loss == pytest.approx(expected, abs=1e-6)
 
@@ -153,13 +153,13 @@ def test_the_same_steps_are_the_same_bytes_and_a_saved_optimiser_goes_on_to_them
         assert torch.equal(value, resumed.state_dict()[name])
 
 
-def text(words: int) -> Text:
+def text(words: int) -> MaskedIds:
     """Four texts, the last one shorter than the others."""
     mask = torch.arange(words) < torch.tensor([[words], [words], [words], [words - 2]])
     return torch.randint(2, 30, (4, words)) * mask, mask
 
 
-def batch() -> tuple[Text, Text, Text]:
+def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
     torch.manual_seed(1)
     return text(5), text(12), text(9)
 
@@ -169,8 +169,8 @@ def test_reading_both_premises_at_once_changes_neither_loss_nor_gradients(ranker
     query, related, unrelated = batch()
     gradients = []
     for compute in (
-        lambda: pairwise_losses.loss(ranker, query, related, unrelated, 1.0, 0.0),
-        lambda: pairwise_losses.hinge(ranker(*query, *related), ranker(*query, *unrelated), 1.0),
+        lambda: pairwise_losses.pairwise_loss(ranker, query, related, unrelated, 1.0, 0.0),
+        lambda: pairwise_losses.hinge_loss(ranker(*query, *related), ranker(*query, *unrelated), 1.0),
     ):
         torch.manual_seed(2)  # dropout's
         value = compute()
@@ -183,10 +183,10 @@ def test_reading_both_premises_at_once_changes_neither_loss_nor_gradients(ranker
 def test_sparsity_adds_the_norm_of_all_three_vectors_where_there_are_latent_ones() -> None:
     ranker = SNRM(SNRM.Config(30, 8, latent=10))
     texts = batch()
-    vectors = [ranker.represent(*part) for part in texts]
-    added = pairwise_losses.loss(ranker, *texts, 1.0, 0.5) - pairwise_losses.loss(ranker, *texts, 1.0, 0.0)
-    assert added.item() == pytest.approx(0.5 * pairwise_losses.l1(*vectors).item(), abs=1e-6)
+    vectors = [ranker.encode(*part) for part in texts]
+    added = pairwise_losses.pairwise_loss(ranker, *texts, 1.0, 0.5) - pairwise_losses.pairwise_loss(ranker, *texts, 1.0, 0.0)
+    assert added.item() == pytest.approx(0.5 * pairwise_losses.l1_norm(*vectors).item(), abs=1e-6)
     assert added > 0.1
     for without in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
         with pytest.raises(UsageError, match="has no latent vectors"):
-            pairwise_losses.loss(without, *batch(), 1.0, 0.5)
+            pairwise_losses.pairwise_loss(without, *batch(), 1.0, 0.5)

@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.errors import InputError
-from training.data.quality import COLUMNS, place, quality_table
-from training.evaluation.correlation import macro
-from training.fitting.listwise import dense_ranks, lists_of, stratified
+from training.data.quality import COLUMNS, load_table, table_path
+from training.evaluation.correlation import mean_correlations
+from training.fitting.listwise import build_ranked_lists, dense_ranks, stratify
 from training.fitting.listwise_losses import LOSSES, MARGIN_MSE
-from training.tasks.quality import Lists
+from training.tasks.quality import QualitySpec
 
 ALL = {**LOSSES, "margin_mse": MARGIN_MSE}
 GRADED = torch.tensor([[3.0, 1, 2, 1, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
@@ -33,7 +33,7 @@ def drawn(labels: Tensor, seed: int = 0) -> Tensor:
 
 def test_the_recipes_losses_are_all_of_them() -> None:
     assert set(LOSSES) == {"mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"}
-    assert set(get_args(get_type_hints(Lists)["loss"])) == set(LOSSES)
+    assert set(get_args(get_type_hints(QualitySpec)["loss"])) == set(LOSSES)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -49,8 +49,8 @@ def test_neither_order_padding_nor_division_counts_and_slopes_are_those_of_value
     torch.testing.assert_close(loss(labels, scores.masked_fill(labels < 0, -5e3)), expected)
     more = torch.cat([labels, torch.full((2, 5), -1.0)]), torch.cat([scores, torch.ones(2, 5)])
     torch.testing.assert_close(loss(*more), expected)
-    parts = [loss.total(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
-    torch.testing.assert_close(sum(parts) / loss.counted(labels), expected)
+    parts = [loss.weighted_sum(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
+    torch.testing.assert_close(sum(parts) / loss.weight_count(labels), expected)
     assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only the squares see what is added to all
     torch.manual_seed(0)
     assert torch.autograd.gradcheck(lambda given: loss(labels, given), scores.clone().requires_grad_())
@@ -109,7 +109,7 @@ def table(*topics: tuple[str, str, list[float]]) -> pd.DataFrame:
 
 @given(SCORES, st.integers(2, 13))
 def test_each_item_is_in_one_list_and_each_list_has_one_of_all_neighbours(scores: np.ndarray, size: int) -> None:
-    lists = stratified(scores, size)
+    lists = stratify(scores, size)
     assert len(lists) == -(-len(scores) // size)
     assert sorted(np.concatenate(lists).tolist()) == list(range(len(scores)))
     sizes = [len(items) for items in lists]
@@ -125,9 +125,9 @@ def test_each_item_is_in_one_list_and_each_list_has_one_of_all_neighbours(scores
 TOPICS = table(("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]), ("ukp", "b", [1.0, 1.0, 1.0]))
 
 
-def labelled(settings: Lists) -> list[dict[int, float]]:
+def labelled(settings: QualitySpec) -> list[dict[int, float]]:
     """The labels of each list by row."""
-    found = lists_of(TOPICS, settings.size, settings.labels, settings.loss)
+    found = build_ranked_lists(TOPICS, settings.list_size, settings.ranks_within, settings.loss)
     return [
         dict(zip(rows[rows >= 0].tolist(), labels[rows >= 0].tolist(), strict=True))
         for rows, labels in zip(found.rows, found.labels, strict=True)
@@ -135,36 +135,36 @@ def labelled(settings: Lists) -> list[dict[int, float]]:
 
 
 def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each_loss() -> None:
-    found = lists_of(TOPICS, 3, "list", "softmax")
+    found = build_ranked_lists(TOPICS, 3, "list", "softmax")
     assert found.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
     assert found.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
-    assert labelled(Lists(("ukp",), 3, "topic")) == [{1: 1, 2: 2, 3: 4}, {0: 2, 4: 3}, {6: 1, 5: 2}, {7: 1, 8: 1, 9: 1}]
+    assert labelled(QualitySpec(("ukp",), 3, "topic")) == [{1: 1, 2: 2, 3: 4}, {0: 2, 4: 3}, {6: 1, 5: 2}, {7: 1, 8: 1, 9: 1}]
     third = pytest.approx(1 / 3)
-    shares = labelled(Lists(("ukp",), 3, "list", "mse"))
+    shares = labelled(QualitySpec(("ukp",), 3, "list", "mse"))
     assert shares == [{1: third, 2: pytest.approx(2 / 3), 3: 1}, {0: 0.5, 4: 1}, {6: 0.5, 5: 1}, {7: 1, 8: 1, 9: 1}]
-    shares = labelled(Lists(("ukp",), 3, "topic", "mse"))
+    shares = labelled(QualitySpec(("ukp",), 3, "topic", "mse"))
     assert shares[:2] == [{1: 0.25, 2: 0.5, 3: 1}, {0: 0.5, 4: 0.75}]
 
 
 def test_means_are_over_topics() -> None:
     two = table(("ukp", "a", [1.0, 2, 3, 4]), ("ukp", "b", [1.0, 2]))
-    found = macro(two, np.array([1.0, 2, 3, 4, 5, 0]))
+    found = mean_correlations(two, np.array([1.0, 2, 3, 4, 5, 0]))
     assert found == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
-    assert macro(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
+    assert mean_correlations(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
     with pytest.raises(InputError, match="ukp, topic 'b': all arguments have the same quality"):
-        macro(TOPICS, np.arange(10.0))
+        mean_correlations(TOPICS, np.arange(10.0))
 
 
 def test_a_table_that_is_not_there_or_damaged(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare lists -i DIR --work"):
-        quality_table(tmp_path, "ukp")
-    file = place(tmp_path, "ukp")
+        load_table(tmp_path, "ukp")
+    file = table_path(tmp_path, "ukp")
     file.parent.mkdir()
     file.write_bytes(b"PAR1 garbage")
     with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare lists` again"):
-        quality_table(tmp_path, "ukp")
+        load_table(tmp_path, "ukp")
     TOPICS.drop(columns="debate").to_parquet(file)
     with pytest.raises(InputError, match="damaged"):
-        quality_table(tmp_path, "ukp")
+        load_table(tmp_path, "ukp")
     TOPICS.to_parquet(file)
-    pd.testing.assert_frame_equal(quality_table(tmp_path, "ukp"), TOPICS)
+    pd.testing.assert_frame_equal(load_table(tmp_path, "ukp"), TOPICS)

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from submission.errors import UsageError
-from submission.inference.pretrained import Pretrained
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.bert import BERTNetwork
 from submission.models.rankers import names
-from training.data.datasets.argument_components import tags_of
-from training.data.quality import SOURCES
-from training.fitting.hyperparameters import Optimisation
+from training.data.datasets.argument_components import tag_set
+from training.data.quality import CREDITS
+from training.fitting.hyperparameters import TrainingSettings
 from training.fitting.recipe import Recipe
 from training.fitting.schedule import Schedule
 from training.paths import RECIPES
-from training.tasks import read_recipe
-from training.tasks.contrastive import Contrastive
-from training.tasks.language_model import Language
-from training.tasks.pairs import Pairs
-from training.tasks.quality import Lists
-from training.tasks.tagging import Tags
+from training.tasks import load_recipe
+from training.tasks.contrastive import ContrastiveSpec
+from training.tasks.language_model import LanguageModelSpec
+from training.tasks.pairs import PairwiseSpec
+from training.tasks.quality import QualitySpec
+from training.tasks.tagging import TaggingSpec
 
 GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
 LISTS = 'ranker = "tfr_bert"\n[lists]\ndata = ["ukp"]\n'
@@ -35,33 +35,43 @@ def write(directory: Path, text: str) -> str:
 
 def test_every_ranker_has_a_recipe_that_builds_it() -> None:
     assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
-    assert "webis" not in SOURCES
+    assert "webis" not in CREDITS
     for file in RECIPES.glob("*.toml"):
-        recipe = read_recipe(file.stem)
+        recipe = load_recipe(file.stem)
         assert "webis" not in file.read_text().lower()  # which only tests
-        assert not isinstance(recipe.task, Lists) or {*recipe.task.data} <= set(SOURCES)
+        assert not isinstance(recipe.task, QualitySpec) or {*recipe.task.datasets} <= set(CREDITS)
         network_class = recipe.network_class
         bert = issubclass(network_class, BERTNetwork)
-        given = Pretrained("all-MiniLM-L6-v2").config(recipe.encoder.frozen) if bert else {"vocabulary": 10}
-        given |= {"tags": tags_of(recipe.task.data) if isinstance(recipe.task, Tags) else ()} if recipe.task.written else {}
+        given = (
+            PretrainedEncoder("all-MiniLM-L6-v2").get_encoder_config(recipe.encoder.frozen_layers)
+            if bert
+            else {"vocabulary": 10}
+        )
+        given |= (
+            {"tags": tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()}
+            if recipe.task.surface_vectors
+            else {}
+        )
         network_class(network_class.Config(**given, **recipe.network))
 
 
 def test_the_taggers_differ_in_data_and_vectors() -> None:
-    recipes = {file.stem: read_recipe(file.stem) for file in RECIPES.glob("targer*.toml")}
+    recipes = {file.stem: load_recipe(file.stem) for file in RECIPES.glob("targer*.toml")}
     tasks = {name: recipe.task for name, recipe in recipes.items()}
-    assert {name: (task.data, task.vectors) for name, task in tasks.items() if isinstance(task, Tags)} == {
+    assert {name: (task.datasets, task.vectors) for name, task in tasks.items() if isinstance(task, TaggingSpec)} == {
         f"targer_{name}{end}": (data, vectors)
         for name, data in (("essays", ("essays",)), ("webd", ("webd",)), ("both", ("essays", "webd")))
         for end, vectors in (("", "word2vec"), ("_fasttext", "fasttext"))
     }
-    taggers = [recipe for recipe in recipes.values() if isinstance(recipe.task, Tags)]
+    taggers = [recipe for recipe in recipes.values() if isinstance(recipe.task, TaggingSpec)]
     first = recipes["targer_essays"]
-    assert all((one.network, one.terms, one.training) == (first.network, first.terms, first.training) for one in taggers)
+    assert all(
+        (one.network, one.max_terms, one.training) == (first.network, first.max_terms, first.training) for one in taggers
+    )
     for tagger in taggers:
-        start = recipes[tagger.start]
-        assert isinstance(start.task, Language)
-        assert start.task.written == tagger.task.written
+        start = recipes[tagger.initial_checkpoint]
+        assert isinstance(start.task, LanguageModelSpec)
+        assert start.task.surface_vectors == tagger.task.surface_vectors
         assert {name for name, size in tagger.network.items() if start.network[name] != size} == {
             *("dropout", "output_dropout", "longest")
         }
@@ -69,23 +79,23 @@ def test_the_taggers_differ_in_data_and_vectors() -> None:
 
 
 def test_defaults_are_the_thesis(tmp_path: Path) -> None:
-    recipe = read_recipe("knrm")
-    assert (recipe.training.epochs, recipe.training.validations, recipe.training.margin) == (10, 8, 1.0)
-    assert (recipe.training.learning_rate, recipe.training.global_batch_size) == (1e-3, 32)
+    recipe = load_recipe("knrm")
+    assert (recipe.training.epochs, recipe.training.validations_per_epoch, recipe.training.margin) == (10, 8, 1.0)
+    assert (recipe.training.learning_rate, recipe.training.batch_size) == (1e-3, 32)
     assert (recipe.lengths.query, recipe.lengths.premise) == (10, 100)
-    recipe = read_recipe(write(tmp_path, GOOD))  # and what is told
+    recipe = load_recipe(write(tmp_path, GOOD))  # and what is told
     assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == ({"kernels": 11}, 2, 8)
-    lists = read_recipe("tfr_bert").task
-    assert lists == Lists(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
-    assert read_recipe("knrm").task == Pairs()
-    assert not {"lists", "pairs", "task", "clusters"} & {*read_recipe("knrm").told()}  # the default goes without saying
-    snrm = read_recipe("snrm")
-    assert isinstance(snrm.task, Contrastive)
+    lists = load_recipe("tfr_bert").task
+    assert lists == QualitySpec(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
+    assert load_recipe("knrm").task == PairwiseSpec()
+    assert not {"lists", "pairs", "task", "clusters"} & {*load_recipe("knrm").told()}  # the default goes without saying
+    snrm = load_recipe("snrm")
+    assert isinstance(snrm.task, ContrastiveSpec)
     assert snrm.clusters is not None
-    assert snrm.training.global_batch_size == snrm.training.micro_batch_size  # all of a batch are negatives
+    assert snrm.training.batch_size == snrm.training.micro_batch_size  # all of a batch are negatives
     assert "clusters" in snrm.told()
     with pytest.raises(UsageError, match="unknown recipe 'knmr'; did you mean 'knrm'"):
-        read_recipe("knmr")
+        load_recipe("knmr")
 
 
 @pytest.mark.parametrize(
@@ -148,32 +158,36 @@ def test_defaults_are_the_thesis(tmp_path: Path) -> None:
 )
 def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UsageError) as error:
-        read_recipe(write(tmp_path, text))
+        load_recipe(write(tmp_path, text))
     assert words in str(error.value)
 
 
 def schedule(arguments: int = 10, **training: object) -> Schedule:
-    settings = Optimisation(global_batch_size=3, micro_batch_size=3, **training)  # type: ignore[arg-type]
-    return Schedule(Recipe(ranker="knrm", training=settings, task=Pairs()), arguments)
+    settings = TrainingSettings(batch_size=3, micro_batch_size=3, **training)  # type: ignore[arg-type]
+    return Schedule(Recipe(ranker="knrm", training=settings, task=PairwiseSpec()), arguments)
 
 
 def test_every_argument_once_an_epoch_in_another_order_with_validations_spread_over_it() -> None:
     plan = schedule(epochs=2)
-    assert (plan.per_epoch, plan.steps) == (4, 8)
-    epochs = [np.concatenate([plan.rows(step) for step in steps]) for steps in (range(4), range(4, 8))]
+    assert (plan.steps_per_epoch, plan.total_steps) == (4, 8)
+    epochs = [np.concatenate([plan.batch(step) for step in steps]) for steps in (range(4), range(4, 8))]
     assert [sorted(rows.tolist()) for rows in epochs] == [list(range(10))] * 2
     assert epochs[0].tolist() != epochs[1].tolist()
-    assert [len(plan.rows(step)) for step in range(4)] == [3, 3, 3, 1]
+    assert [len(plan.batch(step)) for step in range(4)] == [3, 3, 3, 1]
 
-    assert [step for step in range(8) if schedule(epochs=2, validations=2).validates(step)] == [1, 3, 5, 7]
-    assert [step for step in range(7) if schedule(epochs=2, validations=2, steps=7).validates(step)] == [1, 3, 5, 6]
-    assert all(schedule(epochs=1, validations=8).validates(step) for step in range(4))
+    assert [step for step in range(8) if schedule(epochs=2, validations=2).is_validation_step(step)] == [1, 3, 5, 7]
+    assert [step for step in range(7) if schedule(epochs=2, validations=2, steps=7).is_validation_step(step)] == [1, 3, 5, 6]
+    assert all(schedule(epochs=1, validations=8).is_validation_step(step) for step in range(4))
 
 
 def test_rates_rise_from_nothing_over_the_warm_up_and_fall_to_nothing_where_they_are_to() -> None:
-    assert [schedule(epochs=1, decay=True).rate(step) for step in range(4)] == pytest.approx([1, 0.75, 0.5, 0.25])
-    assert schedule(epochs=1).rate(3) == 1
-    rates = [schedule(epochs=3, warm_up=0.25, decay=True).rate(step) for step in range(12)]
+    assert [schedule(epochs=1, decay=True).learning_rate_factor(step) for step in range(4)] == pytest.approx(
+        [1, 0.75, 0.5, 0.25]
+    )
+    assert schedule(epochs=1).learning_rate_factor(3) == 1
+    rates = [schedule(epochs=3, warm_up=0.25, decay=True).learning_rate_factor(step) for step in range(12)]
     assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 0.75])
     assert rates[-1] == pytest.approx(1 / 12)
-    assert [schedule(epochs=3, warm_up=0.25).rate(step) for step in range(1, 5)] == pytest.approx([2 / 3, 1, 1, 1])
+    assert [schedule(epochs=3, warm_up=0.25).learning_rate_factor(step) for step in range(1, 5)] == pytest.approx(
+        [2 / 3, 1, 1, 1]
+    )

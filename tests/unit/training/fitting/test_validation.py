@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.batching import Padded, pad
+from submission.inference.batching import PaddedTexts
+from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
 from submission.models.rankers.snrm import SNRM
-from training.data.pair_tables import Queries
-from training.fitting.validation import by_ranker, measures, search
+from training.data.pair_tables import ValidationQueries
+from training.fitting.validation import candidate_metrics, full_collection_metrics, ranker_scorer
 
 
 def scores(*ranks: int) -> np.ndarray:
@@ -31,9 +32,9 @@ TIES = np.arange(105)[None]
 
 
 def test_measures_by_hand() -> None:
-    assert measures(scores(1, 2, 3, 4, 5), TIES) == {"MRR@20": 100, "MAP@20": 100, "nDCG@20": 100}
-    assert measures(scores(21, 22, 23, 24, 25), TIES) == {"MRR@20": 0, "MAP@20": 0, "nDCG@20": 0}
-    found = measures(scores(2, 5, 20, 21, 80), TIES)
+    assert candidate_metrics(scores(1, 2, 3, 4, 5), TIES) == {"MRR@20": 100, "MAP@20": 100, "nDCG@20": 100}
+    assert candidate_metrics(scores(21, 22, 23, 24, 25), TIES) == {"MRR@20": 0, "MAP@20": 0, "nDCG@20": 0}
+    found = candidate_metrics(scores(2, 5, 20, 21, 80), TIES)
     ideal = sum(1 / log2(rank + 1) for rank in range(1, 6))
     assert found == pytest.approx(
         {
@@ -44,11 +45,11 @@ def test_measures_by_hand() -> None:
         abs=0.005,
     )
     both = np.concatenate([scores(1, 2, 3, 4, 5), scores(21, 22, 23, 24, 25)])
-    assert measures(both, np.repeat(TIES, 2, 0))["MAP@20"] == 50
+    assert candidate_metrics(both, np.repeat(TIES, 2, 0))["MAP@20"] == 50
     # Ties are not in favour of the related.
     tied = np.zeros((1, 105))
-    assert measures(tied, TIES[:, ::-1])["MAP@20"] == 0
-    assert measures(tied, TIES)["MAP@20"] == 100
+    assert candidate_metrics(tied, TIES[:, ::-1])["MAP@20"] == 0
+    assert candidate_metrics(tied, TIES)["MAP@20"] == 100
 
 
 @pytest.mark.parametrize("ranker_class", [KNRM, GRU])
@@ -57,9 +58,11 @@ def test_a_ranker_validates_as_its_forward_scores(ranker_class: type[Ranker]) ->
     ranker = ranker_class(ranker_class.Config(vocabulary=40, dimensions=6))
     rng = np.random.default_rng(3)
     texts = [rng.integers(2, 40, length).tolist() for length in (5, 1, 9, 3, 7, 2)]
-    queries = Queries(Padded.of(texts[:3]), Padded.of(texts), rng.integers(0, 6, (3, 4)), np.arange(6), [], [])
+    queries = ValidationQueries(
+        PaddedTexts.from_ids(texts[:3]), PaddedTexts.from_ids(texts), rng.integers(0, 6, (3, 4)), np.arange(6), [], []
+    )
     chosen = np.array([2, 0])
-    found = by_ranker(ranker, CPU)(queries, chosen)
+    found = ranker_scorer(ranker, CPU)(queries, chosen)
     assert ranker.training  # as before
     ranker.eval()
     with torch.no_grad():
@@ -78,29 +81,32 @@ class Given(SNRM):
         super().__init__(SNRM.Config(2, 2, latent=2))
         self.rows = torch.tensor(rows)
 
-    def represent(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         return self.rows[ids[:, 0]]
 
-    def represent_many(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.represent(ids, mask)
+    def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.encode(ids, mask)
 
 
-def texts(first: int, last: int) -> Padded:
-    return Padded.of([[number] for number in range(first, last)])
+def texts(first: int, last: int) -> PaddedTexts:
+    return PaddedTexts.from_ids([[number] for number in range(first, last)])
 
 
 def test_places_are_among_the_premises_of_training_too() -> None:
     own = [[1.0, 0], [0.9, 0], [0.8, 0], [0.7, 0], [0, 1.0]]  # the last shares no latent term with the query
     others = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]  # and the fourth scores as high as one of these
     ranker = Given([[1.0, 0], *own, *others])
-    queries = Queries(texts(0, 1), texts(1, 6), np.arange(5)[None], np.arange(5), [], [])
-    found = search(ranker, queries, np.array([0]), texts(6, 15), CPU)
+    queries = ValidationQueries(texts(0, 1), texts(1, 6), np.arange(5)[None], np.arange(5), [], [])
+    found = full_collection_metrics(ranker, queries, np.array([0]), texts(6, 15), CPU)
     ideal = sum(1 / log2(place + 1) for place in range(1, 6))
     gains = sum(1 / log2(place + 1) for place in (1, 2, 4))  # the fourth is at 13
     assert found == {"nDCG@10 of all": pytest.approx(100 * gains / ideal, abs=0.005), "recall@100 of all": 80}
 
     # Of some queries.
     ranker = Given([[1.0, 0], [0, 1.0], *([[1.0, 0]] * 5), *([[0, 1.0]] * 5)])
-    queries = Queries(texts(0, 2), texts(2, 12), np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]), np.arange(10), [], [])
-    assert search(ranker, queries, np.array([0, 1]), texts(2, 3), CPU)["recall@100 of all"] == 50
-    assert search(ranker, queries, np.array([1]), texts(2, 3), CPU) == {"nDCG@10 of all": 0, "recall@100 of all": 0}
+    queries = ValidationQueries(texts(0, 2), texts(2, 12), np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]), np.arange(10), [], [])
+    assert full_collection_metrics(ranker, queries, np.array([0, 1]), texts(2, 3), CPU)["recall@100 of all"] == 50
+    assert full_collection_metrics(ranker, queries, np.array([1]), texts(2, 3), CPU) == {
+        "nDCG@10 of all": 0,
+        "recall@100 of all": 0,
+    }

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.evaluation.folds import folds
-from training.fusion.ensemble import COLUMNS, fitted, held_out
+from training.evaluation.folds import assign_folds
+from training.fusion.ensemble import FIT_CANDIDATES, cross_validated_scores, fit_regression
 
 MADE_WITH = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
@@ -21,10 +21,10 @@ def scores_of(queries: int) -> dict[str, np.ndarray]:
 
 
 def test_the_regression_is_least_squares_over_normalised_scores_and_may_be_without_negative_weights() -> None:
-    assert COLUMNS.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]  # the related and one unrelated of each
+    assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]  # the related and one unrelated of each
     everything = scores_of(6)
-    ensemble, metrics = fitted(everything, MADE_WITH)
-    scores = {name: values[:, COLUMNS] for name, values in everything.items()}
+    ensemble, metrics = fit_regression(everything, MADE_WITH)
+    scores = {name: values[:, FIT_CANDIDATES] for name, values in everything.items()}
     columns = [(v.ravel() - v.min()) / (v.max() - v.min()) for v in scores.values()]
     labels = np.tile(np.repeat([1.0, 0.0], 5), 6)
     expected, *_ = np.linalg.lstsq(np.stack([*columns, np.ones(60)], axis=1), labels, rcond=None)
@@ -36,8 +36,8 @@ def test_the_regression_is_least_squares_over_normalised_scores_and_may_be_witho
     residual = labels - np.stack([*columns, np.ones(60)], axis=1) @ expected
     assert metrics == {"pairs": 60, "R²": pytest.approx(1 - residual.var() / labels.var(), abs=1e-4)}
 
-    plain, _ = fitted(scores_of(60), MADE_WITH)
-    positive, _ = fitted(scores_of(60), MADE_WITH, positive=True)
+    plain, _ = fit_regression(scores_of(60), MADE_WITH)
+    positive, _ = fit_regression(scores_of(60), MADE_WITH, non_negative=True)
     assert plain.members[1].coefficient < -0.1
     assert positive.members[1].coefficient == 0
     assert positive.members[0].coefficient > 0
@@ -45,23 +45,23 @@ def test_the_regression_is_least_squares_over_normalised_scores_and_may_be_witho
 
 def test_the_sum_is_that_of_documents_in_lists() -> None:
     scores = scores_of(2)
-    regression, _ = fitted(scores, MADE_WITH)
+    regression, _ = fit_regression(scores, MADE_WITH)
     docnos = [f"d{number}" for number in range(105)]
     tables = {
         name: pd.DataFrame({"qid": np.repeat(["1", "2"], 105), "docno": docnos * 2, "score": values.ravel()})
         for name, values in scores.items()
     }
-    combined = regression.combine(tables).set_index(["qid", "docno"])["score"]
+    combined = regression.score_rankings(tables).set_index(["qid", "docno"])["score"]
     expected = [[combined[qid, docno] for docno in docnos] for qid in ("1", "2")]
-    assert regression.added(scores) == pytest.approx(np.array(expected), abs=1e-12)
+    assert regression.score(scores) == pytest.approx(np.array(expected), abs=1e-12)
 
 
 def test_a_held_out_query_s_scores_are_by_the_others_alone() -> None:
     scores = scores_of(20)
-    fold_of = folds(20)
-    before = held_out(scores, positive=False)
+    fold_of = assign_folds(20)
+    before = cross_validated_scores(scores, non_negative=False)
     own = np.flatnonzero(fold_of == fold_of[0])
     train = {name: values[fold_of != fold_of[0]] for name, values in scores.items()}
-    expected, _ = fitted(train, MADE_WITH)
-    assert before[own] == pytest.approx(expected.added({name: values[own] for name, values in scores.items()}), abs=1e-12)
-    assert not np.allclose(before, fitted(scores, MADE_WITH)[0].added(scores))
+    expected, _ = fit_regression(train, MADE_WITH)
+    assert before[own] == pytest.approx(expected.score({name: values[own] for name, values in scores.items()}), abs=1e-12)
+    assert not np.allclose(before, fit_regression(scores, MADE_WITH)[0].score(scores))

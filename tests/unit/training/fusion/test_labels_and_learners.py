@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 from submission.errors import TrainingError
-from training.fusion.labels import Fitting, Labelled, Model, labels
-from training.fusion.learners import lambdamart, ranknet, ridge
-from training.fusion.recipe import Fit, LambdaMART, RankNet
+from training.fusion.labels import LabelledPool, Learner, TrainingSet, label_pairs
+from training.fusion.learners import fit_lambdamart, fit_ranknet, fit_ridge
+from training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
-MODELS: dict[str, Model] = {
-    "ridge": partial(ridge, alpha=1.0),
-    "lambdamart": partial(lambdamart, settings=LambdaMART(trees=30), seed=0),
-    "ranknet": partial(ranknet, settings=RankNet(steps=60, learning_rate=0.05), seed=0),
-    "ranknet, linear": partial(ranknet, settings=RankNet(hidden=0, steps=60, learning_rate=0.05), seed=0),
+MODELS: dict[str, Learner] = {
+    "ridge": partial(fit_ridge, alpha=1.0),
+    "lambdamart": partial(fit_lambdamart, settings=LambdaMARTSettings(trees=30), seed=0),
+    "ranknet": partial(fit_ranknet, settings=RankNetSettings(steps=60, learning_rate=0.05), seed=0),
+    "ranknet, linear": partial(fit_ranknet, settings=RankNetSettings(hidden_units=0, steps=60, learning_rate=0.05), seed=0),
 }
 
 JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2)], columns=["qid", "docno", "rel"])
@@ -35,30 +35,35 @@ def of(found: np.ndarray, qid: str) -> dict[str, float]:
 
 
 def test_labels_by_hand_also_of_a_mixture() -> None:
-    assert of(labels(PAIRS, [JUDGED], Fit(unjudged=0)), "1") == {"a": 2.0, "b": 0.0}
-    found = labels(PAIRS, [JUDGED], Fit(unjudged=3))
+    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=0)), "1") == {"a": 2.0, "b": 0.0}
+    found = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
     first, second = of(found, "1"), of(found, "2")
     assert (first.pop("a"), first.pop("b"), second.pop("a")) == (2.0, 0.0, 1.0)
     assert [len(one) for one in (first, second)] == [3, 3]
     assert {*first.values(), *second.values()} == {0.0}
     assert of(found, "3") == {}  # its judged document is in no pool
-    assert of(labels(PAIRS, [JUDGED], Fit(unjudged=30)), "2") == {"a": 1.0, **dict.fromkeys("bcdefgh", 0.0)}
-    assert of(labels(PAIRS, [JUDGED], Fit(unjudged=3, seed=1)), "1") != of(found, "1")
+    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=30)), "2") == {
+        "a": 1.0,
+        **dict.fromkeys("bcdefgh", 0.0),
+    }
+    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3, seed=1)), "1") != of(found, "1")
     quality = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=["qid", "docno", "rel"])
-    found = labels(PAIRS, [JUDGED, quality], Fit(unjudged=0, share=0.25))
+    found = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=0, second_qrels_weight=0.25))
     assert of(found, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # b and c are judged by one alone
     assert of(found, "2") == {"a": 0.75 * 1 + 0.25 * 2}
-    drawn = labels(PAIRS, [JUDGED, quality], Fit(unjudged=9, share=0.25))
+    drawn = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=9, second_qrels_weight=0.25))
     assert of(drawn, "1") == {"a": 1.75, **dict.fromkeys("defgh", 0.0)}
 
 
 @given(st.randoms())
 def test_what_is_drawn_depends_on_topic_and_pool_alone(random: Any) -> None:
     order = random.sample(range(len(PAIRS)), len(PAIRS))
-    found = labels(PAIRS, [JUDGED], Fit(unjudged=3))
-    np.testing.assert_array_equal(labels(PAIRS.iloc[order].reset_index(drop=True), [JUDGED], Fit(unjudged=3)), found[order])
+    found = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
+    np.testing.assert_array_equal(
+        label_pairs(PAIRS.iloc[order].reset_index(drop=True), [JUDGED], FitSettings(unjudged_per_topic=3)), found[order]
+    )
     first = PAIRS["qid"] == "1"
-    np.testing.assert_array_equal(labels(PAIRS[first], [JUDGED], Fit(unjudged=3)), found[first])
+    np.testing.assert_array_equal(label_pairs(PAIRS[first], [JUDGED], FitSettings(unjudged_per_topic=3)), found[first])
 
 
 def synthetic() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -80,17 +85,17 @@ TABLE, JUDGMENTS = synthetic()
 FOLDS = {str(topic): topic % 5 for topic in range(30)}
 
 
-def labelled(features: list[list[float]], labels: list[float], topics: list[int]) -> Labelled:
-    return Labelled(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
+def labelled(features: list[list[float]], labels: list[float], topics: list[int]) -> TrainingSet:
+    return TrainingSet(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
 
 
 def test_models_by_hand() -> None:
     table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
-    found = ridge(Fitting(table, [judged], Fit()).labelled(), 4.0)
+    found = fit_ridge(LabelledPool(table, [judged], FitSettings()).training_set(), 4.0)
     assert found.intercept == pytest.approx(1.0)
-    assert found.of == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
-    np.testing.assert_allclose(found.scores(np.array([[2.0], [-1.0]])), [2.0, 0.5])
+    assert found.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
+    np.testing.assert_allclose(found.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
     # RankNet. The pairs are (0, 1), (0, 2), (1, 2); documents of other topics are not compared. The gradient of -log p, with
     # p = 1 / (1 + exp(w·(x_j - x_i))), is (p - 1) (x_i - x_j); the first step of Adam is its rate against the gradient's sign.
@@ -99,67 +104,71 @@ def test_models_by_hand() -> None:
         torch.manual_seed(3)
         before = torch.nn.Linear(2, 1, bias=False).weight.detach().double().numpy()[0]
     state = torch.get_rng_state()
-    after = ranknet(three, RankNet(hidden=0, steps=1, learning_rate=0.1, decay=0.0), 3).scores(np.eye(2))
+    after = fit_ranknet(three, RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0), 3).score(
+        np.eye(2)
+    )
     assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers are others now
     np.testing.assert_allclose(after - before, [0.1, -0.1], atol=1e-6)
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
-        ranknet(labelled([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNet(), 0)
+        fit_ranknet(labelled([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
 
     # One tree of two leaves, grown from equal scores: it divides what is better from what is worse, halfway between.
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
-    one = LambdaMART(trees=1, leaves=2, least=5, learning_rate=1.0)
-    found = lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), one, 0)
-    high, low, middle = found.scores(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
+    one = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
+    found = fit_lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), one, 0)
+    high, low, middle = found.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
     assert high > 0 > low
     assert middle == high
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_the_same_again_and_tells_the_labels_of_a_mixture_apart(name: str) -> None:
-    given = Fitting(TABLE, [JUDGMENTS], Fit()).labelled()
+    given = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
     found = MODELS[name](given).scores(given.features)
     np.testing.assert_array_equal(MODELS[name](given).scores(given.features), found)
     assert len(set(found.round(9))) > 30
     if name == "lambdamart":  # the documents of a topic need not stand together
         mixed = np.argsort(np.arange(len(given.labels)) % 30, kind="stable")  # the first of each topic, the second …
-        other = Labelled(given.names, given.features[mixed], given.labels[mixed], given.topics[mixed])
+        other = TrainingSet(given.feature_names, given.features[mixed], given.labels[mixed], given.topics[mixed])
         np.testing.assert_array_equal(MODELS[name](other).scores(given.features), found)
 
     halves = JUDGMENTS.assign(rel=0.5 * (TABLE["right"] > 0))  # half a point is one more than none
-    fitting = Fitting(TABLE, [halves], Fit())
-    means = fitting.scored(MODELS[name](fitting.labelled()))["score"].groupby(fitting.labels).mean()
+    fitting = LabelledPool(TABLE, [halves], FitSettings())
+    means = fitting.score(MODELS[name](fitting.training_set()))["score"].groupby(fitting.labels).mean()
     assert means[0.5] > means[0.0] + 0.1
 
 
 def test_what_judges_saw_is_found() -> None:
-    fitting, model = Fitting(TABLE, [JUDGMENTS], Fit()), partial(ridge, alpha=1.0)
-    weights = model(fitting.labelled())
-    assert weights.of["right"] > 10 * max(abs(weights.of[name]) for name in ("noise", "more", "most"))
-    drawn = np.array([model(one).of["right"] for one in fitting.resampled(50)])
+    fitting, model = LabelledPool(TABLE, [JUDGMENTS], FitSettings()), partial(fit_ridge, alpha=1.0)
+    weights = model(fitting.training_set())
+    assert weights.coefficients["right"] > 10 * max(abs(weights.coefficients[name]) for name in ("noise", "more", "most"))
+    drawn = np.array([model(one).coefficients["right"] for one in fitting.bootstrap(50)])
     assert drawn.std() > 0
-    assert np.percentile(drawn, 2.5) < weights.of["right"] < np.percentile(drawn, 97.5)
-    assert [model(one).of for one in fitting.resampled(3)] == [model(one).of for one in fitting.resampled(3)]
+    assert np.percentile(drawn, 2.5) < weights.coefficients["right"] < np.percentile(drawn, 97.5)
+    assert [model(one).coefficients for one in fitting.bootstrap(3)] == [
+        model(one).coefficients for one in fitting.bootstrap(3)
+    ]
     with pytest.raises(TrainingError, match="1 topics with judged documents"):
-        Fitting(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], Fit())
+        LabelledPool(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], FitSettings())
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_topic_is_scored_without_its_fold_and_permuted_labels_fall_to_the_mean_of_the_features(name: str) -> None:
-    fitting = Fitting(TABLE, [JUDGMENTS], Fit())
-    found = fitting.cross_validated(MODELS[name], FOLDS)
+    fitting = LabelledPool(TABLE, [JUDGMENTS], FitSettings())
+    found = fitting.cross_validated_scores(MODELS[name], FOLDS)
     fitted = ndcg(found, JUDGMENTS)
     names = ["right", "noise", "more", "most"]
     either_way = [ndcg(TABLE.assign(score=sign * TABLE[feature]), JUDGMENTS) for feature in names for sign in (1, -1)]
     permuted = []
     for seed in range(5):
         fitting.labels = np.random.default_rng(seed).permutation(fitting.labels)
-        permuted.append(ndcg(fitting.cross_validated(MODELS[name], FOLDS), JUDGMENTS))
+        permuted.append(ndcg(fitting.cross_validated_scores(MODELS[name], FOLDS), JUDGMENTS))
     assert fitted > 0.8
     assert np.mean(permuted) < np.mean(either_way) + 0.05 < fitted - 0.3
 
     own = JUDGMENTS["qid"].map(FOLDS) == 2
     turned = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~own, 2 - JUDGMENTS["rel"]))
-    other = Fitting(TABLE, [turned], Fit()).cross_validated(MODELS[name], FOLDS)
+    other = LabelledPool(TABLE, [turned], FitSettings()).cross_validated_scores(MODELS[name], FOLDS)
     same = found["score"].to_numpy() == other["score"].to_numpy()
     assert same[own].all()
     assert same[~own].mean() < 0.2

@@ -10,23 +10,23 @@ import msgspec
 import pandas as pd
 import pytest
 
-from submission.fusion.linear import Linear
-from submission.paths import CHECKPOINTS
-from submission.retrieval.parameters import Parameters
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, load_json
-from training.cards import JUDGED, card
-from training.formatting import CHOSEN_ON, CROSS_VALIDATED
-from training.fusion.card import card as fusion_card
+from submission.fusion.linear import LinearFusion
+from submission.paths import CHECKPOINT_DIR
+from submission.retrieval.parameters import LexicalParameters
+from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
+from training.cards import JUDGED_CREDIT, render_card
+from training.formatting import CROSS_VALIDATED, IN_SAMPLE
+from training.fusion.card import render_card as fusion_card
 from training.paths import MEASURED
-from training.tuning.grid import MEASURES
+from training.tuning.grid import SELECTION_MEASURES
 
-SHIPPED = {path.parent.name: load_json(path) for path in sorted(CHECKPOINTS.glob(f"*/{PROVENANCE}"))}
+SHIPPED = {path.parent.name: read_json(path) for path in sorted(CHECKPOINT_DIR.glob(f"*/{PROVENANCE}"))}
 NETWORKS = [name for name, provenance in SHIPPED.items() if "training" in provenance.get("recipe", {})]
 GRIDS = [name for name, provenance in SHIPPED.items() if "grid" in provenance]
 
 
 def _shipped(name: str) -> tuple[str, dict[str, Any]]:
-    return (CHECKPOINTS / name / CARD).read_text(encoding="utf-8"), load_json(CHECKPOINTS / name / METRICS)
+    return (CHECKPOINT_DIR / name / CARD).read_text(encoding="utf-8"), read_json(CHECKPOINT_DIR / name / METRICS)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -37,23 +37,23 @@ def test_a_networks_card(name: str) -> None:
     assert data
     assert measured
 
-    assert card("network", provenance=SHIPPED[name], metrics=metrics, data=data[1], measured=measured[1]) == text
+    assert render_card("network", provenance=SHIPPED[name], metrics=metrics, data=data[1], measured=measured[1]) == text
 
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_a_grids_card(name: str) -> None:
     text, metrics = _shipped(name)
-    best = msgspec.convert(load_json(CHECKPOINTS / name / CONFIG), Parameters)
-    facts = {"name": name, "formula": best.formula(), "metrics": metrics, "provenance": SHIPPED[name], "data": JUDGED}
+    best = msgspec.convert(read_json(CHECKPOINT_DIR / name / CONFIG), LexicalParameters)
+    facts = {"name": name, "formula": best.describe(), "metrics": metrics, "provenance": SHIPPED[name], "data": JUDGED_CREDIT}
 
-    assert card("grid", **facts, measures=MEASURES, evaluations=(CROSS_VALIDATED, CHOSEN_ON)) == text
+    assert render_card("grid", **facts, measures=SELECTION_MEASURES, evaluations=(CROSS_VALIDATED, IN_SAMPLE)) == text
 
 
 def test_the_fusions_card_and_a_fact_that_is_missing_which_is_no_empty_place() -> None:
     text, metrics = _shipped("fusion")
-    model = msgspec.convert(load_json(CHECKPOINTS / "fusion" / CONFIG), Linear)
+    model = msgspec.convert(read_json(CHECKPOINT_DIR / "fusion" / CONFIG), LinearFusion)
     weights, models = (pd.read_csv(MEASURED.parent / f"fusion_{table}.csv") for table in ("weights", "models"))
 
     assert fusion_card("fusion", model, weights, models, metrics, SHIPPED["fusion"]) == text
     with pytest.raises(jinja2.UndefinedError, match="formula"):
-        card("grid", name="n")
+        render_card("grid", name="n")

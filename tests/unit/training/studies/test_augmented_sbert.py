@@ -14,20 +14,20 @@ import safetensors.torch
 import torch
 
 from submission.errors import TrainingError
-from submission.storage.artifact_store import Kept
+from submission.storage.artifact_store import ArtifactStore
 from tests.unit.training.conftest import write_bws, write_mrpc
 from training.__main__ import main
-from training.data.datasets.sentence_pairs import TASKS, Gold
-from training.sbert.networks import Training, encoder_of
+from training.data.datasets.sentence_pairs import LOADERS, PairDataset
+from training.sbert.networks import TrainingConfig, get_encoder
 from training.studies.augmented_sbert import metrics, trial
-from training.studies.augmented_sbert.published import PAPER
-from training.studies.augmented_sbert.study import Cell, _table
-from training.studies.augmented_sbert.trial import BOTH, STRATEGIES, Result, Settings, Starts, Trial
+from training.studies.augmented_sbert.published import PUBLISHED
+from training.studies.augmented_sbert.study import Cell, _summarise
+from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Result, Settings, Trial
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
-TEACHER = Training("cross_entropy", 0.003, pieces=60, both_orders=True, bfloat16=False)
-STUDENT = Training("cosine", 0.003, pieces=30, bfloat16=False)
+TEACHER = TrainingConfig("cross_entropy", 0.003, max_length=60, swap_pairs=True, bfloat16=False)
+STUDENT = TrainingConfig("cosine", 0.003, max_length=30, bfloat16=False)
 NETWORKS = ["baseline", "untrained", "cross_encoder", "bi_encoder", *STRATEGIES]
 BOTH_WAYS = {"bws_cross": "mrpc", "mrpc": "bws_cross"}
 
@@ -72,7 +72,7 @@ def test_the_table_and_the_rows_of_other_tasks(
         assert (own["repetitions"] == 1).all()
         assert own["test deviation"].isna().all()
         assert own["measure"].unique().tolist() == ["F1" if task == "mrpc" else "Spearman"]
-        assert own.loc["bm25", "paper test"] == PAPER[task]["bm25"].test
+        assert own.loc["bm25", "paper test"] == PUBLISHED[task]["bm25"].test
         assert own.loc[f"adapted from {other}", ["paper test", "paper silver"]].isna().all()
         gold = 67 if task == "mrpc" else 50
         assert own.loc["random", "silver"] == gold
@@ -84,7 +84,7 @@ def test_the_table_and_the_rows_of_other_tasks(
 
     assert not list((tmp_path / "two").rglob("seed-*"))  # the states of seeds are gone
 
-    monkeypatch.setattr(Trial, "_measured", None)  # from here on everything is kept
+    monkeypatch.setattr(Trial, "_evaluate_network", None)  # from here on everything is kept
     before = (tmp_path / "two.csv").read_bytes()
     assert run("two") == 0
     assert (tmp_path / "two.csv").read_bytes() == before
@@ -112,9 +112,9 @@ def test_what_is_refused_before_anything_is_trained(
 @pytest.fixture
 def trial_of(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[[str], Trial]:
     def make(task: str) -> Trial:
-        kept = Kept(tmp_path / task, {}, overwrite=True)
-        settings = Settings(TEACHER, STUDENT, seeds=1, silver=1.0)
-        return Trial(TASKS[task](similarity, 0), 0, settings, Starts(encoder, encoder), kept, torch.device("cpu"))
+        kept = ArtifactStore(tmp_path / task, {}, overwrite=True)
+        settings = Settings(TEACHER, STUDENT, n_seeds=1, silver_ratio=1.0)
+        return Trial(LOADERS[task](similarity, 0), 0, settings, Encoders(encoder, encoder), kept, torch.device("cpu"))
 
     return make
 
@@ -122,21 +122,21 @@ def trial_of(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[[str],
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_silver_pairs_are_new_and_labelled_by_the_teacher(trial_of: Callable[[str], Trial], strategy: str) -> None:
     tried = trial_of("bws_cross")
-    silver = tried.silver(strategy)
+    silver = tried.silver_pairs(strategy)
     gold = {frozenset(pair) for pair in zip(tried.gold.train["first"], tried.gold.train["second"], strict=True)}
     pairs = [frozenset(pair) for pair in zip(silver["first"], silver["second"], strict=True)]
     assert len({*pairs}) == len(pairs) > 0
-    assert len(pairs) <= 50 * (2 if strategy == BOTH else 1)
+    assert len(pairs) <= 50 * (2 if strategy == BM25_SEMANTIC else 1)
     assert not gold & {*pairs}
     assert {len(pair) for pair in pairs} == {2}
     known = {*tried.gold.train["first"], *tried.gold.train["second"]}
     assert {sentence for pair in pairs for sentence in pair} <= known
-    assert silver["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), silver), abs=1e-6)
-    assert tried.silver(strategy).equals(silver)
+    assert silver["label"].to_numpy() == pytest.approx(trial.score_pairs(tried.load_teacher(), silver), abs=1e-6)
+    assert tried.silver_pairs(strategy).equals(silver)
     if strategy in ("random", "kde"):  # which thin what was drawn
-        drawn = tried._labelled("random")
+        drawn = tried._labelled_pairs("random")
         assert len(drawn) == 150
-        everything = tried._sentences.pairs(np.stack([drawn["first"], drawn["second"]], axis=1))
+        everything = tried._sentences.to_frame(np.stack([drawn["first"], drawn["second"]], axis=1))
         assert {*zip(silver["first"], silver["second"], strict=True)} < {*everything.itertuples(index=False, name=None)}
 
 
@@ -144,13 +144,13 @@ def test_networks_start_where_they_are_told_and_the_other_task_s_teacher_labels_
     trial_of: Callable[[str], Trial], encoder: Path, another: Path
 ) -> None:
     tried, target = trial_of("bws_cross"), trial_of("mrpc")
-    adapted = target._adapted(tried)
-    assert adapted["label"].to_numpy() == pytest.approx(trial.scores(tried.teacher(), target.gold.train), abs=1e-6)
+    adapted = target._adapted_pairs(tried)
+    assert adapted["label"].to_numpy() == pytest.approx(trial.score_pairs(tried.load_teacher(), target.gold.train), abs=1e-6)
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
-    tried._starts = Starts(another, encoder)
+    tried._encoders = Encoders(another, encoder)
     for training, start in ((TEACHER, another), (STUDENT, encoder)):
         weights = safetensors.torch.load_file(start / "model.safetensors")
-        last = encoder_of(tried._built(training)).encoder.layer[-1]
+        last = get_encoder(tried._build(training)).encoder.layer[-1]
         assert torch.equal(last.output.dense.weight, weights["encoder.layer.3.output.dense.weight"])
 
 
@@ -170,34 +170,34 @@ def test_means_and_deviations_over_repetitions_beside_the_paper_s() -> None:
         Cell("mrpc", 0, "bm25"): Result(84.0, 82.0, 100, 20.0),
         Cell("mrpc", 1, "bm25"): Result(86.0, 83.0, 104, 30.0),
     }
-    found = _table({"mrpc": made_up(classes=True)}, results).set_index("network")
+    found = _summarise({"mrpc": made_up(classes=True)}, results).set_index("network")
     assert found.loc["bm25", ["test", "dev", "silver", "seconds", "repetitions"]].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
     assert found.loc["bm25", ["test deviation", "dev deviation"]].tolist() == pytest.approx([0.5**0.5, 2**0.5])
     columns = [f"paper {what}" for what in ("test", "test deviation", "dev", "dev deviation", "silver")]
     assert found.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
     assert found.loc["untrained", [*columns, "test deviation"]].isna().all()
-    assert {task: {*rows} for task, rows in PAPER.items()} == {task: {*NETWORKS} - {"untrained"} for task in TASKS}
+    assert {task: {*rows} for task, rows in PUBLISHED.items()} == {task: {*NETWORKS} - {"untrained"} for task in LOADERS}
 
 
-def made_up(classes: bool) -> Gold:
+def made_up(classes: bool) -> PairDataset:
     labels = [1.0, 0.0, 1.0, 1.0, 0.0] if classes else [0.2, 0.4, 0.6, 0.8, 1.0]
     part = pd.DataFrame({"first": ["a b"] * 5, "second": ["a b", "a c", "d e", "b A", "a"], "label": labels, "topic": ""})
-    return Gold("made up", classes, part, part, part.iloc[::-1])
+    return PairDataset("made up", classes, part, part, part.iloc[::-1])
 
 
 def test_degrees_and_classes_are_measured_and_one_score_for_everything_is_a_dead_network() -> None:
     gold = made_up(classes=False)  # by Spearman
     scores = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
-    assert metrics.on_dev(gold, scores) == pytest.approx(90)
-    assert metrics.on_both(gold, scores, scores) == pytest.approx((90, -90))
-    assert metrics.baseline(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
+    assert metrics.dev_metric(gold, scores) == pytest.approx(90)
+    assert metrics.dev_and_test_metrics(gold, scores, scores) == pytest.approx((90, -90))
+    assert metrics.baseline_metrics(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
     for value in (0.5, float("nan")):
         with pytest.raises(TrainingError, match="lower the learning rate"):
-            metrics.on_dev(gold, np.full(5, value))
+            metrics.dev_metric(gold, np.full(5, value))
 
     gold = made_up(classes=True)  # by F1 with dev's threshold
     scores = np.array([0.9, 0.3, 0.8, 0.5, 0.6])
-    assert metrics.on_dev(gold, scores) == pytest.approx(100 * 6 / 7)  # from 0.5 on, or from 0.3: three right, one wrong
-    dev, test = metrics.on_both(gold, scores, np.array([0.3, 0.9, 0.1, 0.1, 0.9]))  # labels 0, 1, 1, 0, 1
+    assert metrics.dev_metric(gold, scores) == pytest.approx(100 * 6 / 7)  # from 0.5 on, or from 0.3: three right, one wrong
+    dev, test = metrics.dev_and_test_metrics(gold, scores, np.array([0.3, 0.9, 0.1, 0.1, 0.9]))  # labels 0, 1, 1, 0, 1
     assert (dev, test) == pytest.approx((100 * 6 / 7, 80))
-    assert metrics.baseline(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
+    assert metrics.baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6

@@ -11,17 +11,17 @@ import pytest
 from msgspec.structs import replace
 
 from submission.errors import TrainingError
-from tests.conftest import colours
+from tests.conftest import count_colours
 from tests.unit.training.data.quality_files import write_quality
 from training.__main__ import main
 from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import Recipe
 from training.studies.argument_quality import protocol
 from training.studies.argument_quality.metrics import MEASURES
-from training.studies.argument_quality.published import PAPER
-from training.studies.argument_quality.study import _settings
-from training.studies.argument_quality.table import _rows
-from training.tasks.quality import Lists
+from training.studies.argument_quality.published import PUBLISHED
+from training.studies.argument_quality.study import _shared_recipe_settings
+from training.studies.argument_quality.table import _measure_rows
+from training.tasks.quality import QualitySpec
 from training.tuning.quality_grid import MEASURES as REORDERED
 
 RECIPE = """ranker = "tfr_bert"
@@ -83,7 +83,7 @@ def test_the_table_and_the_rows_of_other_parts(
 ) -> None:
     assert run("whole") == 0
     assert "ensemble, standardised" in capfd.readouterr().out
-    assert colours((tmp_path / "whole.png").read_bytes()) > 20
+    assert count_colours((tmp_path / "whole.png").read_bytes()) > 20
     table = read(tmp_path / "whole.csv")
     found = table.set_index(["part", "target", "network", "measure"]).sort_index()
     means = found["mean"]
@@ -96,7 +96,7 @@ def test_the_table_and_the_rows_of_other_parts(
     for loss in LOSSES:
         own = ukp.loc[loss]
         assert {*own.index} == {*MEASURES, "Spearman on dev"}
-        assert own.loc["Spearman", "paper"] == PAPER["ukp"][loss].spearman
+        assert own.loc["Spearman", "paper"] == PUBLISHED["ukp"][loss].spearman
         assert (own["seeds"] == 1).all()
         assert own.loc["Spearman", "low"] < own.loc["Spearman", "mean"] < own.loc["Spearman", "high"]
         assert own["deviation"].isna().all()
@@ -132,7 +132,7 @@ def test_the_table_and_the_rows_of_other_parts(
 
 def test_means_over_seeds_intervals_over_lists() -> None:
     seeds = [pd.DataFrame({"Spearman": values}) for values in ([0.2, 0.4, 0.6], [0.4, 0.6, 0.8])]
-    [row] = _rows(("ukp", "ukp", "", "mse"), seeds, {"Spearman": 0.68})
+    [row] = _measure_rows(("ukp", "ukp", "", "mse"), seeds, {"Spearman": 0.68})
     assert row["mean"] == pytest.approx(0.5)
     assert row["deviation"] == pytest.approx(0.2 / 2**0.5)
     assert (row["low"], row["high"]) == pytest.approx((0.3, 0.7))  # of three lists one may be drawn thrice
@@ -140,14 +140,14 @@ def test_means_over_seeds_intervals_over_lists() -> None:
 
 
 def test_what_is_kept_does_not_depend_on_the_recipe_s_loss() -> None:
-    lists = Lists(("ukp",), loss="mse")
+    lists = QualitySpec(("ukp",), loss="mse")
     one, other = (
         Recipe(ranker="tfr_bert", task=lists),
         Recipe(ranker="tfr_bert", seed=3, network={"topic": False}, task=replace(lists, loss="hinge")),
     )
-    assert _settings(one) == _settings(other)
-    assert _settings(one) != _settings(replace(one, task=replace(lists, labels="topic")))
-    assert _settings(one) != _settings(replace(one, encoder=replace(one.encoder, frozen=3)))
+    assert _shared_recipe_settings(one) == _shared_recipe_settings(other)
+    assert _shared_recipe_settings(one) != _shared_recipe_settings(replace(one, task=replace(lists, labels="topic")))
+    assert _shared_recipe_settings(one) != _shared_recipe_settings(replace(one, encoder=replace(one.encoder, frozen=3)))
 
 
 def test_mistakes(

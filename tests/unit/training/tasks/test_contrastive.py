@@ -8,23 +8,30 @@ import numpy as np
 import pytest
 import torch
 
-from submission.inference.batching import Padded
+from submission.inference.batching import PaddedTexts
 from submission.models.rankers.snrm import SNRM
-from training.data.pair_tables import Queries, TrainingPairs
-from training.data.split import CANDIDATES
-from training.fitting.hyperparameters import Optimisation
+from training.data.pair_tables import TrainingPairs, ValidationQueries
+from training.data.split import CANDIDATES_PER_QUERY
+from training.fitting.hyperparameters import TrainingSettings
 from training.fitting.recipe import Recipe
-from training.tasks.contrastive import Contrastive, InBatch
+from training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
 
 CPU = torch.device("cpu")
 CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # the first and the third are the same; 1 is unknown
 PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 
 
-def task(settings: Contrastive, sparsity: float = 0.0) -> InBatch:
-    recipe = Recipe(ranker="snrm", training=Optimisation(sparsity=sparsity), task=settings)
-    queries = Queries(Padded.of([]), Padded.of([]), np.empty((0, CANDIDATES), dtype=int), np.empty(0), [], [])
-    return InBatch(TrainingPairs(Padded.of(CONCLUSIONS), Padded.of(PREMISES), np.array([1, 0, 3, 2])), queries, recipe, CPU)
+def task(settings: ContrastiveSpec, sparsity: float = 0.0) -> ContrastiveTask:
+    recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=sparsity), task=settings)
+    queries = ValidationQueries(
+        PaddedTexts.from_ids([]), PaddedTexts.from_ids([]), np.empty((0, CANDIDATES_PER_QUERY), dtype=int), np.empty(0), [], []
+    )
+    return ContrastiveTask(
+        TrainingPairs(PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2])),
+        queries,
+        recipe,
+        CPU,
+    )
 
 
 def network() -> tuple[SNRM, np.ndarray, np.ndarray]:
@@ -32,7 +39,9 @@ def network() -> tuple[SNRM, np.ndarray, np.ndarray]:
     torch.manual_seed(0)
     ranker = SNRM(SNRM.Config(10, 6, latent=8, padded=True)).double()
     with torch.no_grad():
-        vectors = [ranker.represent(*Padded.of(texts).take(np.arange(4), CPU)).numpy() for texts in (CONCLUSIONS, PREMISES)]
+        vectors = [
+            ranker.encode(*PaddedTexts.from_ids(texts).batch(np.arange(4), CPU)).numpy() for texts in (CONCLUSIONS, PREMISES)
+        ]
     return ranker, vectors[0], vectors[1]
 
 
@@ -45,19 +54,19 @@ def test_premises_of_the_same_conclusion_are_no_negatives_and_weak_labels_are_pr
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
     expected = -np.mean([log_softmax(scores[row, some])[some.index(row)] for row, some in enumerate(allowed)])
-    found = task(Contrastive(temperature=0.05, weak=0.0)).loss(ranker, np.arange(4), np.arange(4))
+    found = task(ContrastiveSpec(temperature=0.05, weak_label_weight=0.0)).loss(ranker, np.arange(4), np.arange(4))
     assert found.item() == pytest.approx(expected, abs=1e-5)
     assert expected > 0.1
 
-    made = task(Contrastive(temperature=0.05, weak=1.0, mu=20.0))
-    labels = np.exp(log_softmax(made.likelihoods(np.arange(4))))
+    made = task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
+    labels = np.exp(log_softmax(made.query_log_likelihoods(np.arange(4))))
     expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
     assert made.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_likelihoods_are_those_of_dirichlet_s_language_model() -> None:
-    made = task(Contrastive(mu=20.0))
-    found = made.likelihoods(np.array([0, 3]))
+    made = task(ContrastiveSpec(mu=20.0))
+    found = made.query_log_likelihoods(np.array([0, 3]))
     counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),
@@ -71,7 +80,7 @@ def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
     ranker, queries, premises = network()
     everything = np.arange(4)
     hard, weak, both, sparse = (
-        task(Contrastive(temperature=0.05, weak=share), sparsity).loss(ranker, everything, everything).item()
+        task(ContrastiveSpec(temperature=0.05, weak_label_weight=share), sparsity).loss(ranker, everything, everything).item()
         for share, sparsity in ((0.0, 0.0), (1.0, 0.0), (0.25, 0.0), (0.25, 0.3))
     )
     assert both == pytest.approx(0.75 * hard + 0.25 * weak, abs=1e-5)
@@ -80,7 +89,7 @@ def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
 
 def test_micro_batches_share_the_mean() -> None:
     ranker, *_ = network()
-    made, everything = task(Contrastive(temperature=0.05)), np.arange(4)
+    made, everything = task(ContrastiveSpec(temperature=0.05)), np.arange(4)
     alone = [made.loss(ranker, part, part).item() for part in (np.arange(2), np.arange(2, 4))]
     shares = [made.loss(ranker, part, everything).item() for part in (np.arange(2), np.arange(2, 4))]
     assert shares == pytest.approx([value / 2 for value in alone])

@@ -15,10 +15,10 @@ from submission.errors import InputError
 from submission.models.ranker import Ranker
 from tests.conftest import argument
 from tests.unit.training.tasks.test_quality import tiny
-from training.data.debates import titles_of, unlike
-from training.data.distillation import TitleSettings, _chosen, place
+from training.data.debates import exclude_similar, read_debate_titles
+from training.data.distillation import DistillationSettings, _select_ranks, table_path
 from training.data.quality import COLUMNS
-from training.tasks.distillation import Distillation, Distilled
+from training.tasks.distillation import DistillationSpec, DistillationTask
 
 CPU = torch.device("cpu")
 
@@ -42,11 +42,11 @@ def test_titles_are_those_of_discussions_or_pages(tmp_path: Path) -> None:
         ),
         write(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"}),
     ]
-    assert titles_of(files) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
-    assert titles_of(files[::-1]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
+    assert read_debate_titles(files) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
+    assert read_debate_titles(files[::-1]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
     (tmp_path / "idebate.json").write_text('{"arguments": [{"context": {"discussionTitle": 7}}]}')
     with pytest.raises(InputError, match=r"idebate.json: malformed .*discussionTitle"):
-        titles_of([tmp_path / "idebate.json"])
+        read_debate_titles([tmp_path / "idebate.json"])
 
 
 TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "Should abortion be legal?", "Why?"]
@@ -66,42 +66,42 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
     ],
 )
 def test_a_topic_in_other_words(title: str, is_a_topic: bool) -> None:
-    assert unlike([title, "Cats and dogs"], TOPICS) == ([] if is_a_topic else [title]) + ["Cats and dogs"]
+    assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_a_topic else [title]) + ["Cats and dogs"]
 
 
 def test_half_of_the_documents_are_the_best() -> None:
-    settings = TitleSettings(documents=5)
-    chosen = _chosen(40, settings, 3)
+    settings = DistillationSettings(documents_per_title=5)
+    chosen = _select_ranks(40, settings, 3)
     assert chosen[:3].tolist() == [0, 1, 2]
     assert len(set(chosen)) == 5
     assert (np.diff(chosen) > 0).all()
-    assert chosen.tolist() == _chosen(40, settings, 3).tolist()
-    drawn = {place for number in range(300) for place in _chosen(40, settings, number)}
+    assert chosen.tolist() == _select_ranks(40, settings, 3).tolist()
+    drawn = {place for number in range(300) for place in _select_ranks(40, settings, number)}
     assert drawn == set(range(40))
-    assert _chosen(4, settings, 3).tolist() == [0, 1, 2, 3]
-    assert _chosen(1, settings, 3).tolist() == [0]
+    assert _select_ranks(4, settings, 3).tolist() == [0, 1, 2, 3]
+    assert _select_ranks(1, settings, 3).tolist() == [0]
 
 
 SCORES = {"first": [3.0, -1.0, 0.5], "second": [0.25, 2.0, 1.0]}
 
 
-def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, Distilled]:
+def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationSpec]:
     """A task of so many titles, all of which but one train."""
     rows = [
         ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
         for n in range(titles)
         for i, score in enumerate(SCORES["first" if n % 2 else "second"])
     ]
-    place(work).parent.mkdir(parents=True)
-    pd.DataFrame(rows, columns=COLUMNS).to_parquet(place(work))
+    table_path(work).parent.mkdir(parents=True)
+    pd.DataFrame(rows, columns=COLUMNS).to_parquet(table_path(work))
     ranker, tokeniser = tiny()
-    return ranker, Distillation.of(Distilled(loss, 3), 0, tokeniser, work, CPU)  # type: ignore[arg-type]
+    return ranker, DistillationTask.load(DistillationSpec(loss, 3), 0, tokeniser, work, CPU)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
 def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) -> None:
     ranker, task = distilled(tmp_path, 2, loss)
-    assert (task.size, task.number) == (1, 1)
+    assert (task.list_size, task.number) == (1, 1)
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
     own = task._lists.rows[0]
     with torch.inference_mode():
@@ -117,13 +117,13 @@ def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) 
 
 def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     _, task = distilled(tmp_path, 20, "mse")
-    assert (task.size, task.number) == (18, 2)
+    assert (task.list_size, task.number) == (18, 2)
     assert len(task._dev) == 2 * 3
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         distilled(tmp_path / "one", 1, "mse")
     tokeniser = tiny()[1]
     with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):
-        Distillation.of(Distilled(), 0, tokeniser, tmp_path / "none", CPU)
-    place(tmp_path).write_bytes(b"damaged")
+        DistillationTask.load(DistillationSpec(), 0, tokeniser, tmp_path / "none", CPU)
+    table_path(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
-        Distillation.of(Distilled(), 0, tokeniser, tmp_path, CPU)
+        DistillationTask.load(DistillationSpec(), 0, tokeniser, tmp_path, CPU)

@@ -11,14 +11,14 @@ from torch.nn import functional
 
 from submission.errors import CheckpointError, InputError, TrainingError
 from submission.inference.checkpoint_io import open_network, write_network
-from submission.text.surface_tokens import WrittenReader
+from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
-from training.fitting.language_model import LANGUAGE, LanguageModel
-from training.tasks.language_model import Language, LanguageModelling
+from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
+from training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 
-READER = WrittenReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
+READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
 ZOOS, ARE, CRUEL = 2, 3, 4
-PASSAGES = [passage for text in ("Zoos are what cruel people are", "cruel zoos", "are") for passage in READER.passages(text)]
+PASSAGES = [passage for text in ("Zoos are what cruel people are", "cruel zoos", "are") for passage in READER.split(text)]
 
 
 def model(seed: int = 0) -> LanguageModel:
@@ -29,43 +29,43 @@ def model(seed: int = 0) -> LanguageModel:
 
 def test_each_direction_guesses_the_known_words_beside_those_that_it_has_read_whatever_is_beside_or_padded() -> None:
     language = model()
-    (ahead, next_words), (back, words_before) = language.guesses(PASSAGES)
+    (ahead, next_words), (back, words_before) = language.predictions(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
     assert words_before.tolist() == [ZOOS, ARE, CRUEL, CRUEL]
     assert ahead.shape == back.shape == (4, 6)
-    (other, _), (same, _) = language.guesses(READER.passages("Zoos are what cruel people zoos"))
+    (other, _), (same, _) = language.predictions(READER.split("Zoos are what cruel people zoos"))
     torch.testing.assert_close(other[:2], ahead[:2])  # nothing but the last word differs, which is behind them
     assert not torch.isclose(same[0], back[0]).all()
-    (alone, _), (alone_back, _) = language.guesses([PASSAGES[1]])
+    (alone, _), (alone_back, _) = language.predictions([PASSAGES[1]])
     torch.testing.assert_close(alone, ahead[3:])
     torch.testing.assert_close(alone_back, back[3:])
 
 
 def test_the_sampled_loss_is_the_cross_entropy_in_the_mean_and_told_from_every_word_once() -> None:
     language = model()
-    guessed, targets = next(iter(language.guesses(PASSAGES)))
+    guessed, targets = next(iter(language.predictions(PASSAGES)))
     share = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(share, 20_000, replacement=True)
-    found = language.sampled_loss(guessed, targets, sample, (share * len(sample)).log())
+    found = language.sampled_softmax_loss(guessed, targets, sample, (share * len(sample)).log())
     assert found.item() == pytest.approx(functional.cross_entropy(language.scores(guessed), targets).item(), abs=0.02)
-    torch.nn.init.normal_(language.frequency.weight)
+    torch.nn.init.normal_(language.output_bias.weight)
     everything = torch.arange(2, 6)
-    found = language.sampled_loss(guessed, targets, everything, torch.zeros(6))
+    found = language.sampled_softmax_loss(guessed, targets, everything, torch.zeros(6))
     torch.testing.assert_close(found, functional.cross_entropy(language.scores(guessed), targets))
 
 
-def task(**settings: int) -> LanguageModelling:
-    return LanguageModelling(
-        PASSAGES, PASSAGES[:2], Language(**{"together": 2, "sampled": 50, **settings}), len(READER.vocabulary)
+def task(**settings: int) -> LanguageModelTask:
+    return LanguageModelTask(
+        PASSAGES, PASSAGES[:2], LanguageModelSpec(**{"together": 2, "sampled": 50, **settings}), len(READER.vocabulary)
     )
 
 
 def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_together() -> None:
     made = task()
-    assert (made.size, made.number) == (2, 2)
+    assert (made.train_size, made.validation_size) == (2, 2)
     share = np.array([0, 0, 2, 3, 2, 0]) ** 0.75
-    assert made._share.tolist() == pytest.approx((share / share.sum()).tolist())
-    assert made._expected[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / share.sum()))
+    assert made._sampling_distribution.tolist() == pytest.approx((share / share.sum()).tolist())
+    assert made._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / share.sum()))
 
     language, rows = model(), np.array([1, 0])
     torch.manual_seed(3)
@@ -76,33 +76,40 @@ def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_
     assert {name for name, value in language.named_parameters() if value.grad is None} == {
         *("emission.weight", "emission.bias", "crf.transitions")
     }
-    single = LanguageModelling(PASSAGES[2:], PASSAGES, Language(), len(READER.vocabulary))
+    single = LanguageModelTask(PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(READER.vocabulary))
     assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # one word has none beside it
 
 
 def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
     language, made = model(), task()
     with torch.no_grad():
-        language.frequency.weight[ARE] = 1e4  # it always guesses this
-    assert made.validated(language, 1) == made.final(language, 1) == {"ahead": 50.0, "back": 25.0, "both": 37.5}
-    assert made.baselines() == {"most frequent word": {"both": 33.33}}
+        language.output_bias.weight[ARE] = 1e4  # it always guesses this
+    assert made.validate(language, 1) == made.validate_final(language, 1) == {"ahead": 50.0, "back": 25.0, "both": 37.5}
+    assert made.measure_baselines() == {"most frequent word": {"both": 33.33}}
     with torch.no_grad():
-        language.frequency.weight[0] = torch.nan
+        language.output_bias.weight[0] = torch.nan
     with pytest.raises(TrainingError, match="step 7: a weight is not finite"):
-        made.validated(language, 7)
+        made.validate(language, 7)
     with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
-        LanguageModelling([], PASSAGES[:2], Language(), 6)
+        LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
 
 
 def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) -> None:
     write_network(
-        tmp_path / "words", LANGUAGE, language := model(), READER, {}, {"trained on": {"input": {}}}, "# test\n", None
+        tmp_path / "words",
+        LANGUAGE_MODEL_FORMAT,
+        language := model(),
+        READER,
+        {},
+        {"trained on": {"input": {}}},
+        "# test\n",
+        None,
     )
-    opened, reader, _ = open_network(tmp_path / "words", LANGUAGE)
+    opened, reader, _ = open_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
     assert reader.vocabulary.terms == READER.vocabulary.terms
-    for (ours, _), (theirs, _) in zip(opened.guesses(PASSAGES), language.guesses(PASSAGES), strict=True):
+    for (ours, _), (theirs, _) in zip(opened.predictions(PASSAGES), language.predictions(PASSAGES), strict=True):
         assert torch.equal(ours, theirs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanguageModel, "scores", lambda _, guessed: guessed @ torch.ones(6, 6))
         with pytest.raises(CheckpointError, match="text processing or network has changed; train the checkpoint again"):
-            open_network(tmp_path / "words", LANGUAGE)
+            open_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)

@@ -12,29 +12,29 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from submission.errors import InputError, TrainingError
-from submission.inference.pretrained import Pretrained
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.rankers.tfr_bert import TFRBERT
-from submission.text.tokenisers import Lengths, PieceTokeniser
-from tests.conftest import BERT, tiny_tokenizer
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
+from tests.conftest import TINY_BERT, tiny_tokenizer
 from training.data.quality import COLUMNS
-from training.fitting.frozen_layer_cache import FrozenLayers
-from training.fitting.hyperparameters import Optimisation, PretrainedEncoder
-from training.fitting.initialisation import build
-from training.fitting.listwise import lists_of
+from training.fitting.frozen_layer_cache import FrozenLayerCache
+from training.fitting.hyperparameters import EncoderSettings, TrainingSettings
+from training.fitting.initialisation import build_network
+from training.fitting.listwise import build_ranked_lists
 from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import Recipe
-from training.studies.argument_quality.fit import scores, trained
-from training.tasks.quality import Lists, QualityLists, held_out
+from training.studies.argument_quality.fit import score_arguments, train_network
+from training.tasks.quality import QualitySpec, QualityTask, held_out_debates
 
 CPU = torch.device("cpu")
-LISTS = Lists(("ukp",), size=4)
+LISTS = QualitySpec(("ukp",), list_size=4)
 RECIPE = Recipe(
     ranker="tfr_bert",
     network={"dropout": 0.0},
-    lengths=Lengths(20, 30),
-    encoder=PretrainedEncoder("tiny", frozen=1, learning_rate=1e-3),
+    lengths=MaxLengths(20, 30),
+    encoder=EncoderSettings("tiny", frozen_layers=1, learning_rate=1e-3),
     task=LISTS,
-    training=Optimisation(epochs=8, validations=1, learning_rate=5e-3, global_batch_size=3, micro_batch_size=1),
+    training=TrainingSettings(epochs=8, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1),
 )
 
 
@@ -55,24 +55,26 @@ def encoder_beside(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return encoder.name
 
 
-def tiny(topic: bool = True) -> tuple[TFRBERT, PieceTokeniser]:
+def tiny(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
     torch.manual_seed(0)
     tokenizer = tiny_tokenizer()
-    bert = {**BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-    return TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3, topic=topic)).eval(), PieceTokeniser(tokenizer, Lengths(20, 30))
+    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    return TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3, topic=topic)).eval(), WordPieceTokeniser(
+        tokenizer, MaxLengths(20, 30)
+    )
 
 
 def test_debates_are_held_out_as_a_whole() -> None:
     table = arguments(debates=11)
-    chosen = held_out(table, 0)
+    chosen = held_out_debates(table, 0)
     assert len(set(table["debate"][chosen])) == 2
     assert not set(table["debate"][chosen]) & set(table["debate"][~chosen])
-    assert np.array_equal(chosen, held_out(table, 0))
-    assert any(not np.array_equal(chosen, held_out(table, seed)) for seed in range(1, 5))
+    assert np.array_equal(chosen, held_out_debates(table, 0))
+    assert any(not np.array_equal(chosen, held_out_debates(table, seed)) for seed in range(1, 5))
     two = arguments(debates=2)
-    assert len(set(two["debate"][held_out(two, 0)])) == 1
+    assert len(set(two["debate"][held_out_debates(two, 0)])) == 1
     with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
-        held_out(arguments(debates=1), 0)
+        held_out_debates(arguments(debates=1), 0)
 
 
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
@@ -81,43 +83,43 @@ def test_the_loss_of_a_batch_is_that_of_its_lists_together(loss: str) -> None:
     lists = replace(RECIPE.task, loss=loss)
     train = arguments()
     train["premise"] = [" ".join(text.split()[: 8 - number % 5]) for number, text in enumerate(train["premise"])]
-    task = QualityLists(train, train, lists, tokeniser, CPU)
-    assert (task.size, task.number) == (24, 12)
+    task = QualityTask(train, train, lists, tokeniser, CPU)
+    assert (task.train_size, task.validation_size) == (24, 12)
     rows = np.array([5, 0, 11])
     parts: list[Tensor] = [task.loss(ranker, part, rows) for part in (rows[:2], rows[2:])]
-    found, expected = lists_of(train, lists.size, lists.labels, lists.loss), torch.full((3, 4), 9.0)
-    everything = torch.from_numpy(scores(_trainee(ranker, tokeniser), train, CPU))
+    found, expected = build_ranked_lists(train, lists.size, lists.labels, lists.loss), torch.full((3, 4), 9.0)
+    everything = torch.from_numpy(score_arguments(_trainee(ranker, tokeniser), train, CPU))
     for place, row in enumerate(found.rows[rows]):
         expected[place, : (row >= 0).sum()] = everything[row[row >= 0]]
     value = LOSSES[loss](torch.from_numpy(found.labels[rows]), expected)
     torch.testing.assert_close(sum(parts).detach(), value, rtol=1e-4, atol=1e-6)  # type: ignore[union-attr]
 
 
-def _trainee(ranker: TFRBERT, tokeniser: PieceTokeniser) -> object:
+def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> object:
     return type("Trainee", (), {"network": ranker, "reader": tokeniser})
 
 
 def test_validation_is_without_dropout_and_scores_are_in_the_tables_order() -> None:
     ranker, tokeniser = tiny()
-    task = QualityLists(arguments(), arguments(), LISTS, tokeniser, CPU)
+    task = QualityTask(arguments(), arguments(), LISTS, tokeniser, CPU)
     ranker.train()
-    assert task.validated(ranker, 1) == task.validated(ranker, 1) == task.validated(ranker.eval(), 1)
+    assert task.validate(ranker, 1) == task.validate(ranker, 1) == task.validate(ranker.eval(), 1)
     ranker.train()
-    task.validated(ranker, 1)
+    task.validate(ranker, 1)
     assert ranker.training
     ranker.eval()
     table, order = arguments(), np.random.default_rng(0).permutation(84)
-    found = scores(_trainee(ranker, tokeniser), table, CPU)
+    found = score_arguments(_trainee(ranker, tokeniser), table, CPU)
     assert len(set(found.tolist())) > 20
-    assert np.allclose(scores(_trainee(ranker, tokeniser), table.iloc[order], CPU), found[order], atol=1e-6)
+    assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), found[order], atol=1e-6)
 
 
 def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
-    ranker = build(RECIPE, Path(), Path()).network
-    theirs = Pretrained(encoder_beside).pooler()
+    ranker = build_network(RECIPE, Path(), Path()).network
+    theirs = PretrainedEncoder(encoder_beside).load_pooler_weights()
     assert set(theirs) == {"pooler.weight", "pooler.bias"}
     assert all(torch.equal(ranker.state_dict()[name], value) for name, value in theirs.items())
-    groups = build(RECIPE, Path(), Path()).optimiser(RECIPE.training, RECIPE.encoder).param_groups
+    groups = build_network(RECIPE, Path(), Path()).build_optimiser(RECIPE.training, RECIPE.encoder).param_groups
     assert [group["lr"] for group in groups] == [5e-3, 1e-3]
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
@@ -127,15 +129,15 @@ def test_it_learns_to_order_the_arguments_of_other_debates(encoder_beside: str, 
     table = arguments()
     test, dev = table["debate"] == "d5", table["debate"] == "d4"
     recipe = replace(RECIPE, task=replace(RECIPE.task, loss=loss))
-    network = trained(recipe, table[~test & ~dev], table[dev], CPU)
-    found = scores(network, table[test], CPU)
+    network = train_network(recipe, table[~test & ~dev], table[dev], CPU)
+    found = score_arguments(network, table[test], CPU)
     assert np.corrcoef(found, table[test]["score"])[0, 1] > 0.8
 
 
 def weights(recipe: Recipe) -> dict[str, Tensor]:
     table = arguments()
     dev = (table["debate"] == "d4").to_numpy()
-    return trained(recipe, table[~dev], table[dev], CPU).network.state_dict()
+    return train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
 
 
 SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
@@ -144,19 +146,19 @@ SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
 def test_the_seed_decides_and_the_network_of_the_best_validation_is_taken(
     encoder_beside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared: dict[object, FrozenLayers] = {}
-    monkeypatch.setattr("training.studies.argument_quality.fit._SHARED", shared)
+    shared: dict[object, FrozenLayerCache] = {}
+    monkeypatch.setattr("training.studies.argument_quality.fit._FROZEN_LAYERS", shared)
     first, again, other = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
     assert all(torch.equal(value, again[name]) for name, value in first.items())
     assert not torch.equal(first["linear.weight"], other["linear.weight"])
     assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {"0", "1", "2"}  # of four blocks one is shared
     [frozen] = shared.values()
-    assert len(frozen._found) == len(arguments()[["topic", "premise"]].drop_duplicates())
+    assert len(frozen._cache) == len(arguments()[["topic", "premise"]].drop_duplicates())
 
     one = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
     for told in ((5.0, 1.0), (1.0, 5.0)):
         values = iter(told)
-        monkeypatch.setattr(QualityLists, "validated", lambda *_, values=values: {"Spearman": next(values)})
+        monkeypatch.setattr(QualityTask, "validated", lambda *_, values=values: {"Spearman": next(values)})
         found = weights(SHORT)
         assert all(torch.equal(value, one[name]) for name, value in found.items()) == (told[0] > told[1])
 
@@ -181,18 +183,20 @@ def test_what_training_is_spared_changes_no_network(
     encoder_beside: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
     undrawn = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
-    config = Pretrained.config
+    config = PretrainedEncoder.get_encoder_config
     monkeypatch.setattr(
-        Pretrained, "config", lambda self, frozen: (own := config(self, frozen)) | {"bert": own["bert"] | undrawn}
+        PretrainedEncoder,
+        "get_encoder_config",
+        lambda self, frozen: (own := config(self, frozen)) | {"bert": own["bert"] | undrawn},
     )
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
     dev = (table["debate"] == "d4").to_numpy()
     recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(SHORT.encoder, bfloat16=bfloat16))
-    before = scores(build(recipe, Path(), Path()), table, CPU)
-    light = scores(trained(recipe, table[~dev], table[dev], CPU), table, CPU)
-    monkeypatch.setattr("training.studies.argument_quality.fit._lighten", lambda *_: None)
-    whole = scores(trained(recipe, table[~dev], table[dev], CPU), table, CPU)
+    before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
+    light = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
+    monkeypatch.setattr("training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None)
+    whole = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     learned, difference = (whole - before).std(), (light - whole).std()  # both may be shifted: no list's loss depends on it
     assert learned > 0.005
     assert difference / learned < (0.05 if bfloat16 else 1e-4)

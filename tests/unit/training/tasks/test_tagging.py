@@ -7,24 +7,24 @@ import pytest
 import torch
 
 from submission.errors import TrainingError
-from submission.models.crf import FORBIDDEN
-from submission.models.enricher import Word
+from submission.models.crf import FORBIDDEN_SCORE
+from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import WrittenPassage, WrittenReader
+from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.vocabulary import Vocabulary
-from training.data.datasets.argument_components import Document
+from training.data.datasets.argument_components import TaggedDocument
 from training.data.tagged_documents import Split
-from training.evaluation.tagging import Majority, measures
-from training.tasks.tagging import Examples, Tagging, tags_of
+from training.evaluation.tagging import MajorityTagger, component_metrics
+from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
-READER = WrittenReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
+READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
-def document(text: str) -> Document:
+def document(text: str) -> TaggedDocument:
     """From words, each with its tag behind a slash."""
     words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
-    return Document(words, tags)
+    return TaggedDocument(words, tags)
 
 
 TRAIN = [
@@ -42,30 +42,30 @@ def network() -> TARGER:
 
 
 def test_a_component_begins_anew_in_a_new_passage_and_what_never_follows_is_forbidden() -> None:
-    found = Examples.of(TRAIN, READER)
+    found = TaggedPassages.of(TRAIN, READER)
     assert [passage.text for passage in found.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
     assert found.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
     tagger = network()  # and what is learned from says what is forbidden
-    task = Tagging(Split(TRAIN, TEST), tagger, READER)
-    assert (task.size, task.number) == (4, 2)
-    allowed = tagger.crf.transitions > FORBIDDEN
+    task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
+    assert (task.train_size, task.validation_size) == (4, 2)
+    allowed = tagger.crf.transitions > FORBIDDEN_SCORE
     seen = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
     expected = {("B-P", "start"), ("O", "start"), ("I-P", "B-P"), ("I-P", "I-P"), ("O", "B-P")}
     assert seen == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
     with torch.no_grad():
         tagger.emission.bias[1] = torch.nan
     with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):
-        task.validated(tagger, 7)
+        task.validate(tagger, 7)
 
 
 def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
     tagger = network().eval()
-    task = Tagging(Split(TRAIN, TEST), tagger, READER)
+    task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     rows = np.array([3, 0, 2])
     whole = task.loss(tagger, rows, rows)
     torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), whole)
-    examples, batch = Examples.of(TRAIN, READER), tagger.batch
+    examples, batch = TaggedPassages.of(TRAIN, READER), tagger.collate
     values = []
     for row in rows:
         inputs = batch([examples.passages[row]])
@@ -77,33 +77,33 @@ def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
 
 def test_held_out_documents_tell_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network()
-    task = Tagging(Split(TRAIN, TEST), tagger, READER)
+    task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     said = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
     monkeypatch.setattr(
-        "training.tasks.tagging.tags_of", lambda _, passages: [[said[word] for word in one.words] for one in passages]
+        "training.tasks.tagging.predict_tags", lambda _, passages: [[said[word] for word in one.words] for one in passages]
     )
     expected = {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 75.0}
-    assert task.validated(tagger, 1) == task.final(tagger, 1) == expected
-    found = task.baselines()
+    assert task.validate(tagger, 1) == task.validate_final(tagger, 1) == expected
+    found = task.measure_baselines()
     assert found["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
     assert found["most frequent tag of each word"]["accuracy"] == 25.0  # of equally frequent tags the first
 
 
 def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network().eval()
-    tagger.together = 5  # type: ignore[misc]
-    passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.passages(text)]
-    found = tags_of(tagger, passages)
+    tagger.min_batch_tokens = 5  # type: ignore[misc]
+    passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.split(text)]
+    found = predict_tags(tagger, passages)
     assert [len(tags) for tags in found] == [2, 3, 1, 2]
-    assert found == [[word.label for word in tagger.words([passage])[0]] for passage in passages]
-    words, drops = TARGER.words, []
+    assert found == [[word.label for word in tagger.annotate([passage])[0]] for passage in passages]
+    words, drops = TARGER.annotate, []
 
-    def told(self: TARGER, some: list[WrittenPassage]) -> list[list[Word]]:
+    def told(self: TARGER, some: list[SurfacePassage]) -> list[list[TokenAnnotation]]:
         drops.append(self.training)
         return words(self, some)
 
-    monkeypatch.setattr(TARGER, "words", told)
-    assert tags_of(tagger.train(), passages) == found
+    monkeypatch.setattr(TARGER, "annotate", told)
+    assert predict_tags(tagger.train(), passages) == found
     assert set(drops) == {False}
     assert tagger.training
 
@@ -114,18 +114,18 @@ GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 def test_a_component_agrees_whole_or_not_at_all() -> None:
     found = [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]]
     # Of three components one is found whole, among four; four words of nine are tagged rightly.
-    assert measures(GOLD, found) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
-    assert measures(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
+    assert component_metrics(GOLD, found) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
+    assert component_metrics(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
     nothing = [["O"] * len(tags) for tags in GOLD]
-    assert measures(GOLD, nothing) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
+    assert component_metrics(GOLD, nothing) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
     # A component ends with its passage, and where another begins.
     whole, parts = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
-    assert measures(whole, parts) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
-    assert measures([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]])["F1"] == 100.0
+    assert component_metrics(whole, parts) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
+    assert component_metrics([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]])["F1"] == 100.0
 
 
 def test_the_majority_is_of_each_form_and_of_all() -> None:
     words = [["Zoos", "zoos", "ZOOS", "1984"], ["zoos", "ants", "1066"]]
-    majority = Majority(words, [["B-P", "O", "O", "I-P"], ["B-P", "I-P", "I-P"]])
+    majority = MajorityTagger(words, [["B-P", "O", "O", "I-P"], ["B-P", "I-P", "I-P"]])
     assert majority.most_frequent == "I-P"
-    assert majority.tags([["zoos", "2024", "bees"], []]) == [["B-P", "I-P", "I-P"], []]
+    assert majority.predict([["zoos", "2024", "bees"], []]) == [["B-P", "I-P", "I-P"], []]

@@ -1,3 +1,0 @@
-"""Read argument-quality data sets and train rankers listwise on them."""
-
-from __future__ import annotations
