@@ -293,7 +293,7 @@ def test_a_list_that_is_handed_over_keeps_its_depth(
     [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
     assert (entry["depth"], words in str(entry.get("truncated", ""))) == (depth, True)
     assert ("runs truncated to 120; change with --depth" in caplog.text) == bool(words)
-    assert ("30 behind them are left out" in caplog.text) == bool(words)
+    assert ("30 documents dropped" in caplog.text) == bool(words)
 
 
 def test_what_is_found_beyond_the_default_depth_is_said(long_input: Path, tmp_path: Path) -> None:
