@@ -161,7 +161,7 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
     present = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
     for name, stage in track(list(present.items()), "checkpoints", "checkpoints"):
         try:
-            stage.opened(checkpoints)
+            stage.load_checkpoint(checkpoints)
         except CheckpointError as error:
             report.add_issues([f"checkpoint {name}: {error}"], CheckpointError.exit_code)
         else:

@@ -8,7 +8,7 @@ from submission.errors import UsageError, abbreviate
 from submission.search.sanitise import sanitise
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from submission.systems.explanation import ExplanationRow, Piece
+from submission.systems.explanation import ExplanationRow, TextSpan
 
 MAX_ROWS = 15  # rows per table; the rest is summed
 COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # argument components on a terminal
@@ -55,7 +55,7 @@ def explain(system: System, docno: str, execution: Execution, use_colour: bool =
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def _format_components(spans: list[Piece], use_colour: bool) -> str:
+def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
     """Format a text with its components: [claim: Zoos are cruel]."""
     texts = []
     for span in spans:

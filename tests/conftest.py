@@ -32,7 +32,7 @@ from submission.data.topics import read_topics
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from submission.fusion.quality import QualityInterpolation
-from submission.inference.checkpoint_io import write_network
+from submission.inference.checkpoint_io import save_network
 from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
 from submission.inference.ranker_checkpoint import RANKER_FORMAT
 from submission.models.enrichers.deepct import DeepCT
@@ -140,7 +140,7 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
     ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))
-    write_network(
+    save_network(
         tmp_path / "checkpoints" / "knrm", RANKER_FORMAT, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
     )
     return tmp_path / "checkpoints"
@@ -191,7 +191,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
         )
         ranker.state_dict()["embedding.weight"][2:].normal_()
         tokeniser = WordTokeniser(vocabulary, MaxLengths())
-    write_network(directory / name, RANKER_FORMAT, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
+    save_network(directory / name, RANKER_FORMAT, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
 
 
 @pytest.fixture(scope="session")
@@ -221,9 +221,9 @@ def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def work_dir(prepared: Path, tmp_path: Path) -> Path:
+def work_dir(prepared_work_dir: Path, tmp_path: Path) -> Path:
     """A copy that a test may change."""
-    return Path(shutil.copytree(prepared, tmp_path / "work"))
+    return Path(shutil.copytree(prepared_work_dir, tmp_path / "work"))
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     enricher.linear.weight.data.normal_(0, 0.1)
     enricher.linear.bias.data.fill_(0.3)
     reader = PassageReader(tokenizer, 12, 60)
-    write_network(
+    save_network(
         directory / name, ENRICHER_FORMAT, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
     )
 
@@ -264,7 +264,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
     reader = SurfaceReader(vocabulary, config.longest)
-    write_network(
+    save_network(
         directory / name, ENRICHER_FORMAT, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
     )
 
@@ -301,7 +301,7 @@ def write_quality_reranking(directory: Path, name: str, documents: int, weight: 
 
 
 @pytest.fixture(scope="session")
-def all_checkpoints_dir(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Checkpoints of all systems."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(names()):
@@ -319,7 +319,16 @@ def all_checkpoints_dir(prepared: Path, tmp_path_factory: pytest.TempPathFactory
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    flags = ["--work", str(prepared), "--checkpoints", str(directory), "-o", str(directory / "ensemble"), "--device", "cpu"]
+    flags = [
+        "--work",
+        str(prepared_work_dir),
+        "--checkpoints",
+        str(directory),
+        "-o",
+        str(directory / "ensemble"),
+        "--device",
+        "cpu",
+    ]
     assert training(["fuse", "ensemble", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, LearnedFusionStage)
@@ -330,9 +339,9 @@ def all_checkpoints_dir(prepared: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def checkpoints_copy(everything: Path, tmp_path: Path) -> Path:
+def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
     """A copy that a test may change."""
-    return Path(shutil.copytree(everything, tmp_path / "checkpoints"))
+    return Path(shutil.copytree(all_checkpoints_dir, tmp_path / "checkpoints"))
 
 
 @pytest.fixture
@@ -352,11 +361,20 @@ def copy_with_topics(corpus: Path, directory: Path) -> Path:
 
 
 @pytest.fixture
-def rank_all(topics: Path, all_checkpoints: Path, tmp_path: Path) -> Callable[..., int]:
+def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> Callable[..., int]:
     """Run the main job on `topics` with all checkpoints; its exit code."""
 
     def run(output: str = "out", *flags: str) -> int:
-        command = ["rank", "-i", str(topics), "-o", str(tmp_path / output), "--checkpoints", str(all_checkpoints), *flags]
+        command = [
+            "rank",
+            "-i",
+            str(corpus_with_topics),
+            "-o",
+            str(tmp_path / output),
+            "--checkpoints",
+            str(checkpoints_copy),
+            *flags,
+        ]
         return submission([*command, "--device", "cpu"])
 
     return run

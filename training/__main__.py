@@ -21,10 +21,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    verbs = Commands.of("training", __doc__)
+    commands = Commands.of("training", __doc__)
     for module in (prepare, fit, judged, study, evaluate):
-        module.add(verbs)
-    return verbs.parser
+        module.add_parsers(commands)
+    return commands.parser
 
 
 if __name__ == "__main__":

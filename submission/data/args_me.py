@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 
@@ -14,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from submission.data import args_me_records
-from submission.data.args_me_errors import RawCorpus, describe_syntax_error, recover_arguments
-from submission.data.args_me_records import JSON_SCHEMA, Argument, decode_arguments, id_suffix, is_jsonl, iter_jsonl
+from submission.data.args_me_errors import RawCorpus, decode_argument, recover_arguments
+from submission.data.args_me_records import Argument, decode_arguments, is_jsonl, iter_jsonl
 from submission.data.collection import MIN_PREMISE_WORDS
 from submission.data.input_files import (
-    ID_RULE,
     batched,
     collect,
     find_files,
@@ -28,10 +26,10 @@ from submission.data.input_files import (
     strip_bom,
     yielding_errors,
 )
-from submission.data.json_errors import find_invalid_utf8
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate
+from submission.timing import gc_paused
 
 log = logging.getLogger(__name__)
 
@@ -79,18 +77,6 @@ def find_corpus_files(directory: Path) -> list[Path]:
             "(also .jsonl with one argument per line; optionally .gz)"
         )
     return files
-
-
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Pause garbage collection: passes over the many new objects are slow and free nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @gc_paused()
@@ -143,52 +129,36 @@ def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     data = strip_bom(read_bytes(file))
     try:
         with gc_paused():
-            numbered: Iterator[tuple[int, msgspec.Raw]] = enumerate(msgspec.json.decode(data, type=RawCorpus).arguments, 1)
+            raw_arguments = msgspec.json.decode(data, type=RawCorpus).arguments
     except (ValueError, RecursionError) as error:
-        issues, numbered = recover_arguments(file, data, error)
-        yield from map(InputError, issues)
+        yield from recover_arguments(file, data, error)
+        return
     decode = msgspec.json.Decoder(Argument).decode
-    for batch in batched(numbered):
-        with suppress(ValueError, RecursionError):
-            arguments = [decode(raw) for _, raw in batch]
-            if _have_valid_ids(arguments):
-                yield from arguments
-                continue
-        for number, raw in batch:
-            try:
-                yield _decode_or_describe(file, number, raw)
-            except UnicodeDecodeError:
-                if not (position := find_invalid_utf8(data)):
-                    raise
-                yield InputError(describe_syntax_error(file, data, position))
-                return
-
-
-def _decode_or_describe(file: Path, argument_count: int, raw: msgspec.Raw) -> Argument | InputError:
-    try:
-        argument = msgspec.json.decode(raw, type=Argument)
-    except UnicodeDecodeError:
-        raise
-    except (ValueError, RecursionError) as error:
-        return InputError(f"{file}, argument {argument_count}{id_suffix(raw)}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
-    if is_invalid_id(argument.id):
-        return InputError(f"{file}, argument {argument_count}: invalid id '{abbreviate(argument.id)}'; {ID_RULE}")
-    return argument
+    count = 0
+    for batch in batched(raw_arguments):
+        arguments: list[Argument] = []
+        with gc_paused(), suppress(ValueError, RecursionError):
+            arguments = [*map(decode, batch)]
+        if _have_valid_ids(arguments):
+            yield from arguments
+        else:
+            yield from (decode_argument(file, data, number, raw) for number, raw in enumerate(batch, count + 1))
+        count += len(batch)
 
 
 def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
-    """Test all ids joined, which is fast."""
+    """Return whether there are ids and all are valid; testing all joined is fast."""
     ids = [argument.id for argument in arguments]
     return all(ids) and not is_invalid_id("".join(ids))
 
 
 def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
-    premises = (
-        argument.premises[0].text if len(argument.premises) == 1 else " ".join(premise.text for premise in argument.premises)
+    premises = [
+        argument.premises[0].text if len(argument.premises) == 1 else " ".join([premise.text for premise in argument.premises])
         for argument in arguments
-    )
+    ]
     docnos, conclusions = map(attrgetter("id"), arguments), map(attrgetter("conclusion"), arguments)
-    columns: dict[str, Iterator[str]] = {"docno": docnos, "conclusion": conclusions, "premise": premises}
+    columns: dict[str, Iterable[str]] = {"docno": docnos, "conclusion": conclusions, "premise": premises}
     arrays = {name: np.fromiter(texts, dtype=object, count=len(arguments)) for name, texts in columns.items()}
     return pd.DataFrame(arrays, copy=False)
 

@@ -111,7 +111,7 @@ class CheckpointFormat(Generic[NetworkT, TokeniserT]):
     extra_config: Callable[[TokeniserT], dict[str, Any]]  # additional config.json fields
 
 
-def open_network(directory: Path, kind: CheckpointFormat[NetworkT, TokeniserT]) -> tuple[NetworkT, TokeniserT, str]:
+def load_network(directory: Path, kind: CheckpointFormat[NetworkT, TokeniserT]) -> tuple[NetworkT, TokeniserT, str]:
     """Load a checkpoint and verify its probe.
 
     Returns:
@@ -146,7 +146,7 @@ def open_network(directory: Path, kind: CheckpointFormat[NetworkT, TokeniserT]) 
     return network, reader, hashlib.sha256(fingerprint_source.encode()).hexdigest()
 
 
-def write_network(
+def save_network(
     directory: Path,
     kind: CheckpointFormat[NetworkT, TokeniserT],
     network: NetworkT,
@@ -188,7 +188,7 @@ def write_network(
     write_with_provenance(directory, contents, provenance)
 
 
-def with_precision(opened: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
+def set_precision(opened: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
     """Return the checkpoint with another CPU precision for bulk inference; None means float32."""
     return replace(opened, precision=precision)  # type: ignore[type-var]
 
@@ -215,7 +215,7 @@ def _load_in_worker(
     open_it: Callable[[Path], CheckpointT], directory: Path, fingerprint: str, precision: torch.dtype | None
 ) -> CheckpointT:
     """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the fingerprint differs."""
-    checkpoint = with_precision(open_it(directory), precision)
+    checkpoint = set_precision(open_it(directory), precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
             f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "

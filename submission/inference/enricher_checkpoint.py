@@ -17,7 +17,7 @@ from submission.inference.checkpoint_io import (
     CheckpointFormat,
     EncoderReference,
     build_from_config,
-    open_network,
+    load_network,
     reduce_to_path,
 )
 from submission.inference.device import on_device
@@ -75,7 +75,7 @@ class EnricherCheckpoint:
 
     def __reduce__(self) -> tuple[Callable[..., EnricherCheckpoint], tuple[Any, ...]]:
         """Pickle as the checkpoint's path."""
-        return reduce_to_path(open_enricher, self)
+        return reduce_to_path(load_enricher, self)
 
     def enricher_on(self, device: torch.device) -> Enricher[Any]:
         """Return the enricher on a device, in the precision for bulk inference."""
@@ -98,6 +98,6 @@ ENRICHER_FORMAT: CheckpointFormat[Enricher[Any], PassageTokeniser[Any]] = Checkp
 )
 
 
-def open_enricher(directory: Path) -> EnricherCheckpoint:
+def load_enricher(directory: Path) -> EnricherCheckpoint:
     """Load a checkpoint and verify its probe. Raises CheckpointError."""
-    return EnricherCheckpoint(*open_network(directory, ENRICHER_FORMAT), directory.absolute())
+    return EnricherCheckpoint(*load_network(directory, ENRICHER_FORMAT), directory.absolute())

@@ -105,10 +105,10 @@ def enrich_separately(opened: EnricherCheckpoint, device: torch.device, texts: S
 
 def enrich_texts(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[WordFrequencies]:
     """Enrich texts in one batch."""
-    return [opened.enricher.compute_term_frequencies(passages) for passages in read(texts, opened, device)]
+    return [opened.enricher.compute_term_frequencies(passages) for passages in annotate_texts(texts, opened, device)]
 
 
-def read(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[list[list[TokenAnnotation]]]:
+def annotate_texts(texts: Sequence[str], opened: EnricherCheckpoint, device: torch.device) -> list[list[list[TokenAnnotation]]]:
     """Annotate the passages of texts, longest first, so that GPU memory is allocated once."""
     enricher = opened.enricher_on(device)
     passages_by_text = [opened.tokeniser.split(text) for text in texts]

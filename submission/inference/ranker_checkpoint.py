@@ -16,7 +16,7 @@ from submission.inference.checkpoint_io import (
     CheckpointFormat,
     EncoderReference,
     build_from_config,
-    open_network,
+    load_network,
     reduce_to_path,
 )
 from submission.inference.device import on_device
@@ -52,7 +52,7 @@ class RankerCheckpoint:
 
     def __reduce__(self) -> tuple[Callable[..., RankerCheckpoint], tuple[Any, ...]]:
         """Pickle as the checkpoint's path."""
-        return reduce_to_path(open_checkpoint, self)
+        return reduce_to_path(load_checkpoint, self)
 
     def ranker_on(self, device: torch.device) -> Ranker:
         """Return the ranker on a device, in the precision for bulk inference."""
@@ -79,6 +79,6 @@ RANKER_FORMAT: CheckpointFormat[Ranker, Tokeniser] = CheckpointFormat(
 )
 
 
-def open_checkpoint(directory: Path) -> RankerCheckpoint:
+def load_checkpoint(directory: Path) -> RankerCheckpoint:
     """Load a checkpoint and verify its probe. Raises CheckpointError."""
-    return RankerCheckpoint(*open_network(directory, RANKER_FORMAT), directory.absolute())
+    return RankerCheckpoint(*load_network(directory, RANKER_FORMAT), directory.absolute())

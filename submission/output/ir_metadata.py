@@ -105,8 +105,8 @@ def build_run_entry(system: System, execution: Execution, seconds: float, depth:
     if omitted_count:
         entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
     list_file, checkpoints = execution.input.ranking_file, execution.checkpoints
-    entry |= {"ranks": system.stage.of_list(list_file)} if list_file else system.stage.metadata(get_stage_name)
-    loaded = {component.checkpoint: component.opened(checkpoints) for component in iter_components(system.stage)}
+    entry |= {"ranks": system.stage.describe_input(list_file)} if list_file else system.stage.metadata(get_stage_name)
+    loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(system.stage)}
     fingerprints = {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
     if fingerprints:
         provenances = [read_provenance(checkpoints.directory / name).trained_on for name in fingerprints]

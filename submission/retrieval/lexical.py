@@ -35,7 +35,9 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     b: Fraction = 0.75
     k3: NonNegative = 8.0
 
-    def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int) -> np.ndarray:
+    def score_term(
+        self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int
+    ) -> np.ndarray:
         """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
         scores = bm25(tf, dl, of.df[term_index], of.documents, of.tokens, self.k1, self.b)
         return np.asarray(scores * bm25_query_weight(weight, self.k3))
@@ -52,7 +54,9 @@ class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", 
     # normalisation per matched term (Terrier) or per query term (textbook)
     length_norm: Literal["matched", "query"] = field(default="matched", name="length")
 
-    def added(self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int) -> np.ndarray:
+    def score_term(
+        self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int
+    ) -> np.ndarray:
         """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
         scores = dirichlet_term_weight(tf, of.cf[term_index], of.tokens, self.mu)
         return np.asarray(
@@ -110,7 +114,7 @@ def search(index: TermIndex, query: Query, model: Model, depth: int, statistics:
         postings, tf = index.postings(term)
         if len(postings):
             documents = postings.astype(np.intp)  # converted once for the three uses below
-            scores[documents] += model.added(tf, index.lengths.take(documents), weight, statistics, term_index)
+            scores[documents] += model.score_term(tf, index.lengths.take(documents), weight, statistics, term_index)
             matched[documents] = True
     hits = np.flatnonzero(matched)
     hit_scores = scores[hits]
@@ -155,7 +159,7 @@ def compute_term_contributions(
     for term_index, (frequency, weight) in enumerate(zip(indexed_tf, query.values(), strict=True)):
         contains = frequency > 0
         if contains.any():
-            contributions[term_index, contains] = model.added(frequency[contains], dl[contains], weight, of, term_index)
+            contributions[term_index, contains] = model.score_term(frequency[contains], dl[contains], weight, of, term_index)
         length_scores = model.score_length(dl[is_match], [weight])
         if length_scores is not None:
             contributions[term_index, is_match] += length_scores

@@ -32,8 +32,8 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
     """
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
-    fields, document = stage.opened(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
-    enricher = stage.enrichment.opened(execution.checkpoints).enricher
+    fields, document = stage.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
+    enricher = stage.enrichment.load_checkpoint(execution.checkpoints).enricher
     [text], [premise] = texts_of(document, fields), document["premise"]
     located = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
     if enricher.component_types:

@@ -210,7 +210,7 @@ def _compute_term_weights(
     """Return the weights of the query terms, log(1 + N / df) or 1 without a term index, and the analyser."""
     for lexical in (stage for system in systems for stage in iter_components(system.stage) if isinstance(stage, LexicalStage)):
         with suppress(CheckpointError):  # reported by its system
-            settings, index = lexical.opened(execution.checkpoints).index, lexical.load_index(execution)
+            settings, index = lexical.load_checkpoint(execution.checkpoints).index, lexical.load_index(execution)
             terms = TermAnalyser(settings.stemmer)
             query_terms = sorted(set(terms.analyse(question)))
             statistics = index.statistics(query_terms)

@@ -117,7 +117,7 @@ def forget() -> None:
 
 
 def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
-    hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parsed(file).syntax_hash for file in files}
+    hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parsed(file).syntax_hash for file in sorted(files)}
     versions = {
         name: number.split("+")[0] for name, number in library_versions(importing).items()
     }  # without local label (+cu130)

@@ -44,10 +44,10 @@ def find_missing_checkpoints(stage: Stage, checkpoints: CheckpointStore) -> list
     return [name for name in needed if not checkpoints.has(name)]
 
 
-def named(*index_by_name: System) -> dict[str, System]:
+def index_by_name(*systems: System) -> dict[str, System]:
     """Index systems by name. Raises ValueError if a name occurs twice."""
-    by_name = {system.name: system for system in index_by_name}
-    if len(by_name) < len(index_by_name):
+    by_name = {system.name: system for system in systems}
+    if len(by_name) < len(systems):
         raise ValueError("duplicate system name")
     return by_name
 
@@ -80,7 +80,7 @@ FUSION_CANDIDATES: dict[str, Stage] = {  # stages that a learned fusion may comb
 }
 FUSION_MEMBERS = ("bm25_arguments", "debates", "dirichlet", "dirichlet_rm3", "dirichlet_thesis", "sbert")
 
-SYSTEMS = named(
+SYSTEMS = index_by_name(
     System(
         "bm25",
         CONCLUSION_BM25,

@@ -35,15 +35,15 @@ class ClusterScoreStage(Stage):
 
     checkpoint = None
 
-    def made_of(self) -> tuple[Stage, ...]:
+    def dependencies(self) -> tuple[Stage, ...]:
         return (self.retriever,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the retriever by cluster score."""
         pairs = execution.get_ranking(self.retriever)[["qid", "docno"]]
-        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         top_documents = self._get_top_documents(execution)
         matched = _add_debate_ids(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
         totals = top_documents.groupby(DEBATE_KEY)["score"].agg(["sum", "size"]).reset_index()
@@ -51,7 +51,7 @@ class ClusterScoreStage(Stage):
         total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
         unranked = matched["score"].isna().to_numpy()
         if unranked.any():
-            total[unranked] += self.retriever.scores(execution, pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True))
+            total[unranked] += self.retriever.score(execution, pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True))
             count[unranked] += 1
         return np.asarray(total / count)
 
@@ -62,13 +62,13 @@ class ClusterScoreStage(Stage):
         score_by_docno = dict(zip(members["docno"], members["score"], strict=True))
         pair = pd.DataFrame({"qid": [qid], "docno": [docno]})
         if docno not in score_by_docno:
-            score_by_docno[docno] = self.retriever.scores(execution, pair).item()
+            score_by_docno[docno] = self.retriever.score(execution, pair).item()
         count = len(score_by_docno)
         rows = [
             ExplanationRow(score / count, member, f"retrieval score {score:.4f} / {count}")
             for member, score in score_by_docno.items()
         ]
-        [total] = self.scores(execution, pair).tolist()
+        [total] = self.score(execution, pair).tolist()
         return ScoreExplanation(total, f"mean retrieval score of {count} documents of debate {debate}", rows)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:

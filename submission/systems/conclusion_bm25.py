@@ -21,7 +21,7 @@ class ConclusionStage(Stage):
 
     checkpoint = None
 
-    def lists(self, execution: Execution) -> pd.DataFrame:
+    def rank(self, execution: Execution) -> pd.DataFrame:
         return self.search(execution) if execution.supplied_ranking is None else execution.supplied_ranking
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -30,7 +30,7 @@ class ConclusionStage(Stage):
         with execution.stopwatch.stage("conclusion retrieval"):
             return retrieve(execution.topics, index)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score the documents' conclusions with BM25 and collection statistics."""
         index = self._load_index(execution)
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
@@ -54,7 +54,7 @@ class ConclusionStage(Stage):
         ]
         return ScoreExplanation(sum(row.value for row in rows), "BM25 score of the conclusion, summed over query terms", rows)
 
-    def of_list(self, file: Path) -> str:
+    def describe_input(self, file: Path) -> str:
         return f"the ranking in {file.name}, unchanged"
 
     def _load_index(self, execution: Execution) -> ConclusionIndex:

@@ -34,7 +34,7 @@ class DenseStage(NetworkStage):
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""
         explanation = super().explain(execution, qid, docno)
-        [score] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
+        [score] = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
         rounding = ExplanationRow(score - explanation.score, "rounding", "text vector stored in float16")
         views = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
         return replace(explanation, score=score, contributions=[*explanation.contributions, rounding], breakdowns=views)
@@ -50,12 +50,14 @@ class DenseStage(NetworkStage):
 
     def _encode_topics(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
         """Encode topics as vectors."""
-        checkpoint = self.opened(execution.checkpoints)
+        checkpoint = self.load_checkpoint(execution.checkpoints)
         return encode_queries(topics["query"].tolist(), checkpoint, execution.device, execution.engine)
 
     def _load_or_build_index(self, execution: Execution, texts: NamedTexts, kept: ArtifactStore) -> DenseIndex:
         """Load or build the vector index of the texts."""
-        return load_or_build_dense_index(texts, self.opened(execution.checkpoints), execution.device, kept, execution.engine)
+        return load_or_build_dense_index(
+            texts, self.load_checkpoint(execution.checkpoints), execution.device, kept, execution.engine
+        )
 
     def _index_texts(
         self, execution: Execution, texts: NamedTexts, open_cache: Callable[..., ArtifactStore], name: str
@@ -92,7 +94,7 @@ class DenseConclusionStage(DenseStage):
         ]
         return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score topic-conclusion cosine similarity, also for documents with a premise too short for the collection."""
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         index = self._index_texts(
@@ -103,7 +105,7 @@ class DenseConclusionStage(DenseStage):
     def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
         """Return the conclusion's name and token ids."""
         [conclusion] = execution.documents.read_texts({docno})["conclusion"]
-        return "conclusion", self.opened(execution.checkpoints).tokeniser.encode_query(conclusion)
+        return "conclusion", self.load_checkpoint(execution.checkpoints).tokeniser.encode_query(conclusion)
 
 
 @dataclass(frozen=True)
@@ -117,16 +119,16 @@ class DensePremiseStage(DenseStage):
     extra_candidates: Stage
     checkpoint: str
 
-    def made_of(self) -> tuple[Stage, Stage]:
+    def dependencies(self) -> tuple[Stage, Stage]:
         return DenseConclusionStage(self.checkpoint), self.extra_candidates
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank documents by cosine similarity."""
-        checkpoint, topics = self.opened(execution.checkpoints), execution.topics
+        checkpoint, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         if checkpoint.ranker.config.scope == "conclusions":
-            candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.made_of()]
+            candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.dependencies()]
             pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
-            return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), topics)
+            return rank_by_score(pairs.assign(score=self.score(execution, pairs)), topics)
         index = self._index_premises(execution, execution.documents.searchable_docnos, execution.open_collection_cache, "index")
         vectors = self._encode_topics(execution, topics)
         rows: list[RankingRow] = []
@@ -134,7 +136,7 @@ class DensePremiseStage(DenseStage):
             rows += ranking_rows(qid, docnos, scores)
         return rankings_from_rows(rows)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute cosine similarities with the document vectors as the index stores them."""
         index = self._index_premises(execution, sorted(set(pairs["docno"])), execution.open_pair_cache, "vectors")
         return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)

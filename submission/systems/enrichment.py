@@ -9,14 +9,20 @@ from functools import partial
 import pandas as pd
 
 from submission.engine.base import run_one
-from submission.inference.enricher_checkpoint import EnricherCheckpoint, open_enricher
-from submission.inference.enrichment import EnrichedCollection, WordFrequencies, enrich_collection, enrich_separately, read
+from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
+from submission.inference.enrichment import (
+    EnrichedCollection,
+    WordFrequencies,
+    annotate_texts,
+    enrich_collection,
+    enrich_separately,
+)
 from submission.models.enricher import TokenAnnotation
 from submission.retrieval.fields import Fields, texts_of
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Component, Execution
-from submission.systems.explanation import Piece, split_by_component
+from submission.systems.explanation import TextSpan, split_by_component
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,19 @@ class Enrichment(Component):
 
     checkpoint: str
 
-    def opened(self, checkpoints: CheckpointStore) -> EnricherCheckpoint:
-        return checkpoints.load_network(self.checkpoint, open_enricher)
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> EnricherCheckpoint:
+        return checkpoints.load_network(self.checkpoint, load_enricher)
 
     def key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the code of the words, the device and the precision: all affect results."""
-        checkpoint = self.opened(execution.checkpoints)
-        modules = (function.__module__ for function in (enrich_collection, open_enricher, texts_of, type(checkpoint.enricher)))
+        checkpoint = self.load_checkpoint(execution.checkpoints)
+        modules = (function.__module__ for function in (enrich_collection, load_enricher, texts_of, type(checkpoint.enricher)))
         return [checkpoint.fingerprint, code_fingerprint(*modules, shallow=(__name__,)), execution.device_and_precision]
 
     def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> EnrichedCollection:
         """Return the enriched collection in docno order, computed in cached shards."""
         cache = execution.open_collection_cache(f"enriched-{self.checkpoint}", *self.key_parts(execution), fields)
-        checkpoint, documents = self.opened(execution.checkpoints), execution.documents
+        checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
 
         def load_texts(docnos: Sequence[str]) -> list[str]:
             return texts_of(documents.read_texts(docnos), fields)
@@ -47,19 +53,19 @@ class Enrichment(Component):
 
     def compute_term_frequencies(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[WordFrequencies]:
         """Compute the term frequencies of documents, each independently of the others."""
-        function = partial(enrich_separately, self.opened(execution.checkpoints), execution.device)
+        function = partial(enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device)
         return run_one(execution.engine, function, texts_of(documents, fields), execution.device)
 
-    def get_component_spans(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[Piece]:
+    def get_component_spans(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[TextSpan]:
         """Split a document's text into argument components; empty for enrichers without component labels."""
-        enricher, spans = self.opened(execution.checkpoints).enricher, []
+        enricher, spans = self.load_checkpoint(execution.checkpoints).enricher, []
         for text, words in self.annotate(execution, fields, document) if enricher.component_types else []:
-            spans += [*split_by_component(text, words, enricher.get_component_type), Piece(" ", "")]
+            spans += [*split_by_component(text, words, enricher.get_component_type), TextSpan(" ", "")]
         return spans
 
     def annotate(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[TokenAnnotation]]]:
         """Return the passages of a document with their token annotations."""
-        checkpoint, [text] = self.opened(execution.checkpoints), texts_of(document, fields)
-        [annotations] = read([text], checkpoint, execution.device)
+        checkpoint, [text] = self.load_checkpoint(execution.checkpoints), texts_of(document, fields)
+        [annotations] = annotate_texts([text], checkpoint, execution.device)
         passages = checkpoint.tokeniser.split(text)
         return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]

@@ -19,25 +19,25 @@ from submission.systems.fusion import FusionStage, attribute_errors
 class EnsembleStage(FusionStage):
     """Linear regression over the members' top-ranked scores (Entezari 2020, 3.6)."""
 
-    def opened(self, checkpoints: CheckpointStore) -> RegressionEnsemble:
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> RegressionEnsemble:
         """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
         return self.load_model(checkpoints, RegressionEnsemble)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the union of the members' top documents."""
-        combined = self.opened(execution.checkpoints).score_rankings(self._get_member_rankings(execution))
+        combined = self.load_checkpoint(execution.checkpoints).score_rankings(self._get_member_rankings(execution))
         return rank_by_score(combined, execution.topics)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document outside all top rankings gets the intercept."""
-        regression = self.opened(execution.checkpoints)
+        regression = self.load_checkpoint(execution.checkpoints)
         combined = regression.score_rankings(self._get_member_rankings(execution))
         scores = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
         return scores.fillna(regression.intercept).to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by member."""
-        regression, rankings = self.opened(execution.checkpoints), self._get_member_rankings(execution)
+        regression, rankings = self.load_checkpoint(execution.checkpoints), self._get_member_rankings(execution)
         rows = [ExplanationRow(regression.intercept, "intercept")]
         for member in regression.members:
             score = rankings[member.name].set_index("docno")["score"].get(docno)
@@ -50,7 +50,7 @@ class EnsembleStage(FusionStage):
         summary = "weighted sum of the members' min-max scaled scores, plus the intercept"
         if not any((ranking["docno"] == docno).any() for ranking in rankings.values()):
             summary = f"intercept only: not in any member's top {MEMBER_DEPTH}"
-        [total] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
+        [total] = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
         return ScoreExplanation(total, summary, rows)
 
     def formula(self, checkpoints: CheckpointStore) -> str:

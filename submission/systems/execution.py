@@ -39,11 +39,11 @@ class Component(ABC):
 
     checkpoint: str | None  # name of its checkpoint, if any
 
-    def made_of(self) -> tuple[Component, ...]:
+    def dependencies(self) -> tuple[Component, ...]:
         """Return the components it depends on."""
         return ()
 
-    def opened(self, checkpoints: CheckpointStore) -> LoadedCheckpoint | None:
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> LoadedCheckpoint | None:
         """Load its checkpoint, if it has one. Raises CheckpointError."""
         return None
 
@@ -54,7 +54,7 @@ class Component(ABC):
 
     def key_parts(self, execution: Execution) -> list[str]:
         """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
-        opened = self.opened(execution.checkpoints)
+        opened = self.load_checkpoint(execution.checkpoints)
         return [] if opened is None else [opened.fingerprint]
 
 
@@ -64,19 +64,19 @@ class Stage(Component):
     If the input supplies a ranking, a stage ranks exactly its documents; otherwise it searches.
     """
 
-    def lists(self, execution: Execution) -> pd.DataFrame:
+    def rank(self, execution: Execution) -> pd.DataFrame:
         """Rank documents; call `Execution.lists` instead, which caches the result."""
         candidates = execution.supplied_ranking
         if candidates is None:
             return self.search(execution)
-        return rank_by_score(candidates.assign(score=self.scores(execution, candidates)), execution.topics)
+        return rank_by_score(candidates.assign(score=self.score(execution, candidates)), execution.topics)
 
     @abstractmethod
     def search(self, execution: Execution) -> pd.DataFrame:
         """Search the collection; used if no ranking is supplied."""
 
     @abstractmethod
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the scores (N,) of pairs `qid docno`, also for documents it would not retrieve."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Stage(Component):
         """Return its ir-metadata.yml entries; `name` names its dependencies."""
         return {}
 
-    def of_list(self, file: Path) -> str:
+    def describe_input(self, file: Path) -> str:
         """Describe the ranked documents if a ranking is supplied in a file."""
         return f"the documents in {file.name}"
 
@@ -103,7 +103,7 @@ def iter_components(component: Component) -> Iterator[Component]:
     def visit(current: Component) -> Iterator[Component]:
         if current not in seen:
             seen.add(current)
-            for dependency in current.made_of():
+            for dependency in current.dependencies():
                 yield from visit(dependency)
             yield current
 
@@ -174,7 +174,7 @@ class Execution:
         """The hash of everything that decides a component's results. Raises CheckpointError."""
         inputs = [self.input.fingerprint, documents_code()]
         parts = [repr(component), *inputs, component.code(), *component.key_parts(self)]
-        return sha256("\n".join([*parts, *map(self.compute_cache_key, component.made_of())]).encode()).hexdigest()
+        return sha256("\n".join([*parts, *map(self.compute_cache_key, component.dependencies())]).encode()).hexdigest()
 
     def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the store of an artifact of the collection.
@@ -201,6 +201,6 @@ class Execution:
         return decode_rankings(cache.load_or_build("ranking.msgpack", lambda: encode_rankings(self._rank_and_validate(stage))))
 
     def _rank_and_validate(self, stage: Stage) -> pd.DataFrame:
-        ranking = stage.lists(self)
+        ranking = stage.rank(self)
         validate_rankings(ranking, self.topics, self.documents.find_unknown(ranking["docno"]))
         return ranking

@@ -40,7 +40,7 @@ class ScoreExplanation:
     activation: Callable[[float], float] | None = None  # maps the sum to the score; None: identity
     model_inputs: dict[str, str] = field(default_factory=dict)  # texts as the model read them, by field
     breakdowns: dict[str, list[ExplanationRow]] = field(default_factory=dict)  # contributions aggregated differently, by title
-    component_spans: list[Piece] = field(default_factory=list)  # the document's text, split into argument components
+    component_spans: list[TextSpan] = field(default_factory=list)  # the document's text, split into argument components
     occlusions: list[ExplanationRow] = field(default_factory=list)  # score change if one word piece of the premise is left out
 
     def __post_init__(self) -> None:
@@ -109,20 +109,20 @@ def _get_source_tokens(part: Contribution, words: tuple[list[str], list[str]]) -
     return "  ".join(text for text in (" ← ".join(text for text in (query, document) if text), part.note) if text)
 
 
-class Piece(NamedTuple):
+class TextSpan(NamedTuple):
     """A contiguous span of a passage."""
 
     text: str  # includes surrounding whitespace if it is no component
     component: str  # claim or premise; "" if none
 
 
-def split_by_component(text: str, words: Sequence[TokenAnnotation], part: Callable[[TokenAnnotation], str]) -> list[Piece]:
+def split_by_component(text: str, words: Sequence[TokenAnnotation], part: Callable[[TokenAnnotation], str]) -> list[TextSpan]:
     """Split a passage's text into spans by argument component."""
-    spans: list[Piece] = []
+    spans: list[TextSpan] = []
     end = 0
     for component, group in groupby(words, key=part):
         if component:
             tokens = list(group)
-            spans += [Piece(text[end : tokens[0].start], ""), Piece(text[tokens[0].start : tokens[-1].end], component)]
+            spans += [TextSpan(text[end : tokens[0].start], ""), TextSpan(text[tokens[0].start : tokens[-1].end], component)]
             end = tokens[-1].end
-    return [span for span in [*spans, Piece(text[end:], "")] if span.text]
+    return [span for span in [*spans, TextSpan(text[end:], "")] if span.text]

@@ -14,7 +14,7 @@ from submission.systems.execution import Stage, iter_components
 MadeWith = Mapping[str, Mapping[str, str]]  # by member name: fingerprints by checkpoint name
 
 
-class Model(Protocol):
+class FusionModel(Protocol):
     """A model fitted to the members' scores."""
 
     @property
@@ -22,7 +22,7 @@ class Model(Protocol):
         """Return the fingerprints of each member's checkpoints at fitting time."""
 
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=FusionModel)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FusionStage(Stage):
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
 
-    def made_of(self) -> tuple[Stage, ...]:
+    def dependencies(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)
 
     def load_model(self, checkpoints: CheckpointStore, kind: type[M]) -> M:
@@ -48,7 +48,7 @@ class FusionStage(Stage):
         fingerprints: dict[str, dict[str, str]] = {}
         for name, stage in self.members:
             with attribute_errors(name):
-                loaded = {component.checkpoint: component.opened(checkpoints) for component in iter_components(stage)}
+                loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(stage)}
             fingerprints[name] = {key: checkpoint.fingerprint for key, checkpoint in loaded.items() if key and checkpoint}
         return fingerprints
 

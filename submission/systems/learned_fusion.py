@@ -25,23 +25,23 @@ class LearnedFusionStage(FusionStage):
     pool.
     """
 
-    def opened(self, checkpoints: CheckpointStore) -> LinearFusion:
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> LinearFusion:
         """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
         return self.load_model(checkpoints, LinearFusion)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the pooled documents."""
         pairs = self._get_pool_features(execution)[PAIR_COLUMNS]
-        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; documents outside the pool are standardised by its statistics without changing them."""
         features = standardise_by_topic(self._get_pair_features(execution, pairs), self._get_pool_features(execution))
-        return self.opened(execution.checkpoints).score(features)
+        return self.load_checkpoint(execution.checkpoints).score(features)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by member and document length."""
-        model, pool = self.opened(execution.checkpoints), self._get_pool_features(execution)
+        model, pool = self.load_checkpoint(execution.checkpoints), self._get_pool_features(execution)
         raw = self._get_pair_features(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
         features = standardise_by_topic(raw, pool)
         rows = [ExplanationRow(model.intercept, "intercept")]
@@ -83,7 +83,7 @@ class LearnedFusionStage(FusionStage):
 
     def _get_pool_features(self, execution: Execution) -> pd.DataFrame:
         """Return the pool with its features; computed once."""
-        model = self.opened(execution.checkpoints)
+        model = self.load_checkpoint(execution.checkpoints)
         return execution.compute_once(self, "pool", lambda: self.features(execution, model, self.pool(execution, model)))
 
     def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +92,7 @@ class LearnedFusionStage(FusionStage):
         unpooled = features.isna().any(axis=1)
         if unpooled.any():
             unpooled_pairs = features.loc[unpooled, PAIR_COLUMNS].reset_index(drop=True)
-            computed = self.features(execution, self.opened(execution.checkpoints), unpooled_pairs)
+            computed = self.features(execution, self.load_checkpoint(execution.checkpoints), unpooled_pairs)
             features.loc[unpooled] = computed.set_index(features.index[unpooled])
         return features
 
@@ -105,5 +105,5 @@ def _get_member_scores(execution: Execution, stage: Stage, adds_candidates: bool
         scores = pairs[PAIR_COLUMNS].merge(ranking, on=PAIR_COLUMNS, how="left")["score"].to_numpy(float, copy=True)
     missing = np.isnan(scores)
     if missing.any():
-        scores[missing] = stage.scores(execution, pairs.loc[missing, PAIR_COLUMNS].reset_index(drop=True))
+        scores[missing] = stage.score(execution, pairs.loc[missing, PAIR_COLUMNS].reset_index(drop=True))
     return scores

@@ -24,7 +24,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 if TYPE_CHECKING:  # an enrichment is a component with a key of its own
     from submission.systems.enrichment import Enrichment
-    from submission.systems.explanation import Piece
+    from submission.systems.explanation import TextSpan
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ class LexicalStage(Stage):
     checkpoint: str
     enrichment: Enrichment | None = None
 
-    def made_of(self) -> tuple[Enrichment, ...]:
+    def dependencies(self) -> tuple[Enrichment, ...]:
         return () if self.enrichment is None else (self.enrichment,)
 
-    def opened(self, checkpoints: CheckpointStore) -> LexicalParameters:
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
         """Load the parameters. Raises CheckpointError if they were tuned for another enrichment."""
         parameters = checkpoints.load_config(self.checkpoint, LexicalParameters)
         expected = self.enrichment.checkpoint if self.enrichment else None
@@ -52,7 +52,7 @@ class LexicalStage(Stage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Return the top documents that contain a term of the query or its expansion."""
-        parameters, topics = self.opened(execution.checkpoints), execution.topics
+        parameters, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         index, collection, rows = self.load_index(execution), execution.documents.searchable_docnos, []
         results = search_all(
             index, topics["query"].tolist(), parameters.model, parameters.expansion, MAX_DEPTH, self.checkpoint
@@ -63,7 +63,7 @@ class LexicalStage(Stage):
             rows += ranking_rows(qid, (collection[row] for row in hits.documents.tolist()), hits.scores)
         return rankings_from_rows(rows)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the same model and collection statistics."""
         queries = execution.topics.set_index("qid")["query"]
         scores = pd.Series(0.0, index=pairs.index)
@@ -90,16 +90,16 @@ class LexicalStage(Stage):
         return ScoreExplanation(sum(row.value for row in rows), summary, rows, breakdowns=views, component_spans=spans)
 
     def formula(self, checkpoints: CheckpointStore) -> str:
-        return self.opened(checkpoints).describe()
+        return self.load_checkpoint(checkpoints).describe()
 
     def build_query(self, execution: Execution, text: str) -> Query:
         """Build the weighted query of a title."""
-        parameters = self.opened(execution.checkpoints)
+        parameters = self.load_checkpoint(execution.checkpoints)
         return parse_query(self.load_index(execution), text, parameters.model, parameters.expansion)
 
     def load_index(self, execution: Execution) -> TermIndex:
         """Return the collection's term index."""
-        return load_or_build_index(execution, self.opened(execution.checkpoints).index, self.enrichment)
+        return load_or_build_index(execution, self.load_checkpoint(execution.checkpoints).index, self.enrichment)
 
     def count_terms(self, execution: Execution, docnos: list[str]) -> list[Counter[str]]:
         """Count the terms of documents of any length; look them up if they are indexed."""
@@ -116,7 +116,7 @@ class LexicalStage(Stage):
             recounted = index.count_terms(unindexed)
         else:
             words = self.enrichment.compute_term_frequencies(
-                execution, self.opened(execution.checkpoints).index.fields, unindexed
+                execution, self.load_checkpoint(execution.checkpoints).index.fields, unindexed
             )
             recounted = [index.count_enriched_terms(frequencies) for frequencies in words]
         counts |= dict(zip(unindexed["docno"], recounted, strict=True))
@@ -126,7 +126,7 @@ class LexicalStage(Stage):
         self, execution: Execution, build_query: Query, docnos: list[str]
     ) -> tuple[np.ndarray, np.ndarray, CollectionStatistics]:
         """Compute the terms' contributions (terms, documents), frequencies and statistics, for documents of any length."""
-        parameters, index = self.opened(execution.checkpoints), self.load_index(execution)
+        parameters, index = self.load_checkpoint(execution.checkpoints), self.load_index(execution)
         counts = self.count_terms(execution, docnos)
         tf = np.array([[count[term] for count in counts] for term in build_query], dtype=np.int64).reshape(
             len(build_query), len(docnos)
@@ -134,21 +134,21 @@ class LexicalStage(Stage):
         statistics, dl = index.statistics(list(build_query)), np.array([count.total() for count in counts])
         return compute_term_contributions(build_query, parameters.model, statistics, tf, dl), tf, statistics
 
-    def _get_component_spans(self, execution: Execution, docno: str) -> list[Piece]:
+    def _get_component_spans(self, execution: Execution, docno: str) -> list[TextSpan]:
         """Split a document's text into the argument components that the enrichment labels."""
         if self.enrichment is None:
             return []
-        fields = self.opened(execution.checkpoints).index.fields
+        fields = self.load_checkpoint(execution.checkpoints).index.fields
         return self.enrichment.get_component_spans(execution, fields, execution.documents.read_texts({docno}))
 
     def _get_token_weights(self, execution: Execution, docno: str) -> dict[str, list[ExplanationRow]]:
         """Return the enrichment's weight of each token of a document, by passage."""
         if self.enrichment is None:
             return {}
-        enricher = self.enrichment.opened(execution.checkpoints).enricher
+        enricher = self.enrichment.load_checkpoint(execution.checkpoints).enricher
         if enricher.component_types:
             return {}
-        fields, document = self.opened(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
+        fields, document = self.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
         return {
             f"{enricher.output_name} of each word in passage {index}": [
                 ExplanationRow(word.weight, word.surface, f"position {position}") for position, word in enumerate(words, 1)

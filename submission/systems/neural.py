@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.rankings import rank_by_score
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore
@@ -24,33 +24,35 @@ class NetworkStage(Stage):
 
     checkpoint: str
 
-    def opened(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
-        return checkpoints.load_network(self.checkpoint, open_checkpoint)
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
+        return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
     def key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the network's code, the device and the precision: all affect results."""
-        checkpoint = self.opened(execution.checkpoints)
-        code = code_fingerprint(open_checkpoint.__module__, type(checkpoint.ranker).__module__)
+        checkpoint = self.load_checkpoint(execution.checkpoints)
+        code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.ranker).__module__)
         return [checkpoint.fingerprint, code, execution.device_and_precision]
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; completed shards are cached."""
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
         decided_by = [*self.key_parts(execution), execution.input.fingerprint, pairs_hash]
         code = code_fingerprint(score.__module__, shallow=(__name__,))
         cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code, *decided_by)
-        return score(pairs, execution.tokens, self.opened(execution.checkpoints), execution.device, cache, execution.engine)
+        return score(
+            pairs, execution.tokens, self.load_checkpoint(execution.checkpoints), execution.device, cache, execution.engine
+        )
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by kernel, bin, latent term or word."""
-        checkpoint, (field, ids) = self.opened(execution.checkpoints), self.get_model_input(execution, docno)
+        checkpoint, (field, ids) = self.load_checkpoint(execution.checkpoints), self.get_model_input(execution, docno)
         [query] = execution.topics["query"]
         return explain_network_score(checkpoint, checkpoint.tokeniser.encode_query(query), ids, field, execution.device)
 
     def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
         """Return the name and token ids of the document field that the network reads."""
         [premise] = execution.documents.read_texts({docno})["premise"]
-        return "premise", self.opened(execution.checkpoints).tokeniser.encode_premise(premise)
+        return "premise", self.load_checkpoint(execution.checkpoints).tokeniser.encode_premise(premise)
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,13 @@ class RerankStage(NetworkStage):
     first_stage: Stage
     checkpoint: str
 
-    def made_of(self) -> tuple[Stage, ...]:
+    def dependencies(self) -> tuple[Stage, ...]:
         return (self.first_stage,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the first stage by the network's scores."""
         pairs = execution.get_ranking(self.first_stage)[["qid", "docno"]]
-        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": name(self.first_stage)}

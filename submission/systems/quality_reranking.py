@@ -24,13 +24,13 @@ class QualityRerankingStage(Stage):
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str
 
-    def made_of(self) -> tuple[Stage, ...]:
+    def dependencies(self) -> tuple[Stage, ...]:
         return (self.relevance, self.quality)
 
-    def opened(self, checkpoints: CheckpointStore) -> QualityInterpolation:
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> QualityInterpolation:
         return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
-    def lists(self, execution: Execution) -> pd.DataFrame:
+    def rank(self, execution: Execution) -> pd.DataFrame:
         """Rank supplied documents like a search: by relevance, then re-rank the top."""
         return self.search(execution)
 
@@ -38,7 +38,7 @@ class QualityRerankingStage(Stage):
         """Rank all documents of the relevance stage; ties keep its order."""
         return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document missing from the relevance ranking scores below all others."""
         scored = self._get_scored_ranking(execution)
         known = pairs[["qid", "docno"]].merge(scored, on=["qid", "docno"], how="left")["score"]
@@ -47,9 +47,9 @@ class QualityRerankingStage(Stage):
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down into relevance and quality, with the effect of each word piece on the latter."""
-        reordering, scored = self.opened(execution.checkpoints), self._get_scored_ranking(execution)
+        reordering, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
         top = scored[scored["quality"].notna()].reset_index(drop=True)
-        [score] = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
+        [score] = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
         if docno not in set(top["docno"]):
             summary = f"not among the top {len(top)} documents, which alone are re-ranked by quality"
             return ScoreExplanation(score, summary, [ExplanationRow(score, "below the re-ranked documents")])
@@ -73,7 +73,7 @@ class QualityRerankingStage(Stage):
         )
 
     def formula(self, checkpoints: CheckpointStore) -> str:
-        return f"score = {self.opened(checkpoints).formula()}"
+        return f"score = {self.load_checkpoint(checkpoints).formula()}"
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": name(self.relevance)}
@@ -83,9 +83,9 @@ class QualityRerankingStage(Stage):
         return execution.compute_once(self, "scored", lambda: self._compute_scores(execution))
 
     def _compute_scores(self, execution: Execution) -> pd.DataFrame:
-        reordering, ranking = self.opened(execution.checkpoints), execution.get_ranking(self.relevance)
+        reordering, ranking = self.load_checkpoint(execution.checkpoints), execution.get_ranking(self.relevance)
         top = truncate_rankings(ranking, reordering.depth)[["qid", "docno"]]
-        quality = top.assign(quality=self.quality.scores(execution, top).astype(float))
+        quality = top.assign(quality=self.quality.score(execution, top).astype(float))
         scored = ranking.rename(columns={"score": "relevance"}).merge(quality, on=["qid", "docno"], how="left")
         scores = [
             reordering.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from submission.data.dataset import Dataset
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.inference.token_ids import TokenCache
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
@@ -31,7 +31,7 @@ def bert(name: str, directory: Path) -> Benchmark:
 
     A CrossEncoder has a linear head, so the histograms and kernels of CEDR networks are work that it does not do.
     """
-    checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     tokeniser = checkpoint.tokeniser
     assert isinstance(tokeniser, WordPieceTokeniser)
     tokenizer, lengths = Tokenizer.from_str(tokeniser.to_bytes().decode()), tokeniser.lengths

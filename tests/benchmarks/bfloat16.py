@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.inference.checkpoint_io import with_precision
+from submission.inference.checkpoint_io import set_precision
 from submission.inference.device import choose_precision, on_device
-from submission.inference.enricher_checkpoint import open_enricher
+from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import enrich_texts
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.sbert import SBERT
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.dense import encode_texts
@@ -40,12 +40,12 @@ def _benchmark(
 
 
 def _deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    opened = with_precision(open_enricher(CHECKPOINT_DIR / "deepct"), precision)
+    opened = set_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
     return lambda: enrich_texts(texts, opened, CPU)
 
 
 def _sbert(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    checkpoint = open_checkpoint(CHECKPOINT_DIR / "sbert")
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     ranker = on_device(checkpoint.ranker, CPU, precision)
     assert isinstance(ranker, SBERT)

@@ -19,7 +19,7 @@ from submission.engine.factory import open_engine
 from submission.engine.ray_engine import RayEngine
 from submission.engine.shards import Shard, compute_shards
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
 from submission.storage.artifact_store import ArtifactStore
@@ -55,7 +55,7 @@ def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
     Raises:
         AssertionError: they differ.
     """
-    checkpoint, expected = open_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
+    checkpoint, expected = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.ranker.kept_together = PART
     with execution(directory) as running:
         candidates, tokens = running.get_ranking(CONCLUSION_BM25), running.tokens
@@ -111,7 +111,7 @@ def _costs(directory: Path, ray: Engine) -> Result:
     For the latter it is the processor's time: workers on the same machine would be waited for. Where the working directory is
     shared, the workers read and write.
     """
-    checkpoint, before = open_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
+    checkpoint, before = load_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
     with execution(directory) as running:
         documents, docnos = running.documents, running.documents.searchable_docnos
         encode, few = partial(encode_shard, checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])

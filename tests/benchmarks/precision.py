@@ -20,7 +20,7 @@ from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.inference.device import choose_precision
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.progress import track
 from submission.rankings import rank_by_score, truncate_rankings
@@ -40,7 +40,7 @@ def lower(directory: Path, qrels: Path) -> list[Result]:
     Raises:
         UsageError: this processor does not compute in bfloat16.
     """
-    checkpoint, source = open_checkpoint(CHECKPOINT_DIR / NAME), Dataset(directory)
+    checkpoint, source = load_checkpoint(CHECKPOINT_DIR / NAME), Dataset(directory)
     candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     in_half = replace(checkpoint, precision=choose_precision("bfloat16", CPU))
     ways = {"bfloat16": in_half, "dynamic int8": replace(checkpoint, ranker=_quantised(checkpoint)), "float32": checkpoint}

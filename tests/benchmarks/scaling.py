@@ -13,7 +13,7 @@ import torch
 from matplotlib.ticker import NullFormatter
 
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.ranker import LatentRanker
 from submission.models.rankers import names
 from submission.paths import CHECKPOINT_DIR
@@ -63,7 +63,7 @@ def _by_topics(directory: Path) -> Curves:
     """Scoring all candidates of so many topics."""
     curves = Curves()
     for name in _networks("words"):
-        checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
+        checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
         candidates, ids = candidates_of(directory, checkpoint.tokeniser)
         qids = list(ids.of_topics)
         for number in sorted({max(1, len(qids) * part // 8) for part in (1, 2, 4, 8)}):
@@ -76,7 +76,7 @@ def _by_candidates(directory: Path) -> Curves:
     """Scoring so many documents of one topic."""
     curves = Curves()
     for name in [*_networks("words"), *_networks("pieces")]:
-        checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
+        checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
         _, ids = candidates_of(directory, checkpoint.tokeniser)
         qid, docnos = next(iter(ids.of_topics)), list(ids.of_premises)
         for number in CANDIDATES if checkpoint.ranker.token_unit == "words" else BERT_CANDIDATES:
@@ -115,7 +115,7 @@ def _networks(reads: str) -> list[str]:
     found = []
     for name in names():
         if (CHECKPOINT_DIR / name).is_dir():
-            ranker = open_checkpoint(CHECKPOINT_DIR / name).ranker
+            ranker = load_checkpoint(CHECKPOINT_DIR / name).ranker
             if ranker.token_unit == reads and not isinstance(ranker, LatentRanker):
                 found.append(name)
     return found

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from submission.inference.enricher_checkpoint import open_enricher
-from submission.inference.enrichment import read
+from submission.inference.enricher_checkpoint import load_enricher
+from submission.inference.enrichment import annotate_texts
 from submission.models.enricher import TokenAnnotation
 from submission.paths import CHECKPOINT_DIR
 from tests.benchmarks.benchmark import Benchmark, Result, compare
@@ -23,7 +23,7 @@ def tagging(directory: Path) -> Benchmark:
     """The shipped tagger; both sides begin with texts and give every word its tag."""
     premises = collection_of(directory)["premise"].tolist()
     texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
-    opened = open_enricher(CHECKPOINT_DIR / "targer_essays")
+    opened = load_enricher(CHECKPOINT_DIR / "targer_essays")
     tagger, reader = opened.enricher, opened.tokeniser
 
     @torch.inference_mode()
@@ -35,7 +35,7 @@ def tagging(directory: Path) -> Benchmark:
         against="passage by passage",
         unit="words",
         units=sum(len(passage) for text in texts for passage in reader.split(text)),
-        ours=lambda: read(texts, opened, torch.device("cpu")),
+        ours=lambda: annotate_texts(texts, opened, torch.device("cpu")),
         baseline=one_by_one,
     )
 

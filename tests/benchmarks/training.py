@@ -12,7 +12,7 @@ import safetensors.numpy
 import torch
 
 from submission.inference.batching import PaddedTexts
-from submission.inference.ranker_checkpoint import RANKER_FORMAT, open_checkpoint
+from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.token_ids import UNKNOWN_ID
@@ -54,7 +54,7 @@ def gru_training(_directory: Path) -> Benchmark:
 
 def snrm_training(directory: Path) -> Benchmark:
     """SNRM's own recipe and texts: each distinct word of a batch computed once, against the forward over all windows."""
-    recipe, checkpoint = load_recipe("snrm"), open_checkpoint(CHECKPOINT_DIR / "snrm")
+    recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
     arguments = collection_of(directory).sample(batch, replace=True, random_state=0)  # a small one's several times
     reader = checkpoint.tokeniser

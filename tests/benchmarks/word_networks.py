@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.inference.token_ids import TokenSource
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
@@ -62,7 +62,7 @@ def scoring(name: str, directory: Path) -> Benchmark:
     Raises:
         AssertionError: the two sides differ.
     """
-    checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     queries, premises = ids.of_topics, ids.of_premises
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
@@ -86,7 +86,7 @@ def scoring(name: str, directory: Path) -> Benchmark:
 def on_gpu(name: str, directory: Path) -> Benchmark:
     """A BERT network on a GPU against itself in float32, batches of 32 padded to the longest there can be. Needs CUDA."""
     cuda = torch.device("cuda")
-    checkpoint = open_checkpoint(CHECKPOINT_DIR / name)
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     lengths = checkpoint.tokeniser.lengths
     candidates, ids = candidates_of(directory, checkpoint.tokeniser)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
@@ -114,7 +114,7 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
 
 def snrm_index(directory: Path) -> Benchmark:
     """The vectors of documents for an index; texts are ids already on neither side."""
-    checkpoint, collection = open_checkpoint(CHECKPOINT_DIR / "snrm"), collection_of(directory)
+    checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), collection_of(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
     ranker = _latent(checkpoint)

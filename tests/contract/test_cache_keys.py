@@ -96,10 +96,10 @@ class Keys:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_all_code_that_runs_is_in_the_key(
-    execute: Execute, topics: Path, everything: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys, files = Keys(monkeypatch), set[Path]()
-    execution = execute(topics, checkpoints=everything)
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     with executed(files):
         execution.get_ranking(SYSTEMS[name].stage)
     assert keys.unkeyed

@@ -39,11 +39,11 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def execution(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
+def execution(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
     """What all are compared with: it makes each list once."""
     directory = copy_with_topics(corpus, tmp_path_factory.mktemp("input") / "input")
     with CacheDirectory(None, directory) as work:
-        yield Execution(Dataset(directory), CheckpointStore(everything), CPU, work)
+        yield Execution(Dataset(directory), CheckpointStore(all_checkpoints_dir), CPU, work)
 
 
 def handed_over(execution: Execution, directory: Path) -> Path:
@@ -67,8 +67,8 @@ def test_lists_have_their_form(name: str, execution: Execution) -> None:
     assert set(lists["qid"]) == set(execution.topics["qid"])
 
 
-def test_another_execution_gives_the_same_bits(name: str, execution: Execution, execute: Execute) -> None:
-    again = execute(execution.input.directory, checkpoints=execution.checkpoints.directory)
+def test_another_execution_gives_the_same_bits(name: str, execution: Execution, make_execution: Execute) -> None:
+    again = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory)
     stage = SYSTEMS[name].stage
     pd.testing.assert_frame_equal(again.get_ranking(stage), execution.get_ranking(stage), check_exact=True)
     assert again.compute_cache_key(stage) == execution.compute_cache_key(stage)
@@ -87,7 +87,7 @@ class Elsewhere(LocalEngine):
 
 
 def test_where_its_parts_are_computed_changes_no_bit(
-    name: str, execution: Execution, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    name: str, execution: Execution, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kind, size in ((Ranker, 40), (BERTRanker, 40)):
         monkeypatch.setattr(kind, "kept_together", size)
@@ -95,7 +95,9 @@ def test_where_its_parts_are_computed_changes_no_bit(
     for module in (dense, latent, term_index):
         monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
-    here, elsewhere = (execute(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, Elsewhere()))
+    here, elsewhere = (
+        make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, Elsewhere())
+    )
     pd.testing.assert_frame_equal(elsewhere.get_ranking(stage), here.get_ranking(stage), check_exact=True)
     assert elsewhere.compute_cache_key(stage) == here.compute_cache_key(stage)  # what one has begun the other goes on with
 
@@ -103,7 +105,7 @@ def test_where_its_parts_are_computed_changes_no_bit(
 def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:
     lists = execution.get_ranking(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
-    found = SYSTEMS[name].stage.scores(execution, pairs[["qid", "docno"]].reset_index(drop=True))
+    found = SYSTEMS[name].stage.score(execution, pairs[["qid", "docno"]].reset_index(drop=True))
     np.testing.assert_allclose(found, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
@@ -126,23 +128,23 @@ def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Executio
             assert scores == pytest.approx([found.explanation.score for found in answered.hits if found.explanation], abs=1e-5)
 
 
-def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, execute: Execute, tmp_path: Path) -> None:
+def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, make_execution: Execute, tmp_path: Path) -> None:
     run = handed_over(execution, tmp_path)
-    given = execute(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
+    given = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
     assert given.supplied_ranking is not None
     listed = given.get_ranking(SYSTEMS[name].stage)
     validate_rankings(listed, given.topics, set())
     pairs = ["qid", "docno"]
     assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, given.supplied_ranking[pairs].to_numpy()))
     if name != "bm25":  # the list as it is
-        scores = SYSTEMS[name].stage.scores(given, listed[pairs])
+        scores = SYSTEMS[name].stage.score(given, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_explanations_sum(name: str, execution: Execution, execute: Execute) -> None:
+def test_explanations_sum(name: str, execution: Execution, make_execution: Execute) -> None:
     stage = SYSTEMS[name].stage
     for qid, own in execution.get_ranking(stage).groupby("qid"):
-        alone = execute(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
+        alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
         explain(stage, alone, own.head(2))
 
 
@@ -182,15 +184,15 @@ def test_what_is_finished_is_taken_up(
 def test_without_its_checkpoints_it_says_which(
     name: str,
     rank_all: Callable[..., int],
-    all_checkpoints: Path,
+    checkpoints_copy: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     needed = [part.checkpoint for part in iter_components(SYSTEMS[name].stage) if part.checkpoint]
     if not needed:
         pytest.skip("it needs none")
-    shutil.rmtree(all_checkpoints / needed[0])
+    shutil.rmtree(checkpoints_copy / needed[0])
     assert rank_all("out", "--system", name) == 4
-    assert f"{all_checkpoints / needed[0]}: checkpoint not found" in capsys.readouterr().err
+    assert f"{checkpoints_copy / needed[0]}: checkpoint not found" in capsys.readouterr().err
 
 
 def test_the_checkpoints_are_those_of_the_catalogue() -> None:

@@ -44,9 +44,9 @@ def write_encoder(folder: Path, **settings: float) -> Path:
 
 
 @pytest.fixture
-def judged(topics: Path, tmp_path: Path) -> list[Path]:
+def judged(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
     """Judgments of the three topics, in two files: every fifth document that has a topic's first word."""
-    arguments = json.loads((topics / "args-me.json").read_text())["arguments"]
+    arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     lines: list[list[str]] = [[], []]
     for qid, number in enumerate((0, 200, 400), 1):
         word = arguments[number]["conclusion"].split()[0]

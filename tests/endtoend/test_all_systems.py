@@ -32,17 +32,17 @@ from tests.endtoend.conftest import Capture, Log, RankAll, Refused
 from training.__main__ import main as training
 
 
-def test_the_ensemble_is_of_eight_networks(everything: Path, capsys: Capture) -> None:
-    ensemble = read_config(everything / "ensemble", RegressionEnsemble)
+def test_the_ensemble_is_of_eight_networks(all_checkpoints_dir: Path, capsys: Capture) -> None:
+    ensemble = read_config(all_checkpoints_dir / "ensemble", RegressionEnsemble)
     assert [member.name for member in ensemble.members] == [*RERANKERS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
-    assert json.loads((everything / "ensemble" / "metrics.json").read_text())["pairs"] == 250
-    assert submission(["systems", "--checkpoints", str(everything)]) == 0
+    assert json.loads((all_checkpoints_dir / "ensemble" / "metrics.json").read_text())["pairs"] == 250
+    assert submission(["systems", "--checkpoints", str(all_checkpoints_dir)]) == 0
     assert f"score = {ensemble.formula()}" in capsys.readouterr().out
 
 
 def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
-    rank_all: RankAll, topics: Path, all_checkpoints: Path, tmp_path: Path, capsys: Capture
+    rank_all: RankAll, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all() == 0
     out = tmp_path / "out"
@@ -54,7 +54,7 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
         assert "correct format" in message
     assert len({(out / f"aragorn-{name}.txt").read_text().replace(name, "") for name in SYSTEMS}) == len(SYSTEMS)
 
-    ensemble = read_config(all_checkpoints / "ensemble", RegressionEnsemble)
+    ensemble = read_config(checkpoints_copy / "ensemble", RegressionEnsemble)
     runs = {name: read_run(out / f"aragorn-{name}.txt") for name in (*ENSEMBLE_MEMBERS, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
@@ -81,20 +81,20 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
     assert (jaccard.to_numpy().diagonal() == 1).all()
     assert "spearman-topics" in capsys.readouterr().out
 
-    corpus_file = topics / "args-me.json"
+    corpus_file = corpus_with_topics / "args-me.json"
     arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
     corpus_file.unlink()
     for name, part in (("idebate", arguments[::2]), ("debatewise", arguments[1::2])):
-        (topics / f"{name}.json").write_text(json.dumps({"arguments": part}))
+        (corpus_with_topics / f"{name}.json").write_text(json.dumps({"arguments": part}))
     assert rank_all("other") == 0
     for name in SYSTEMS:
         assert (tmp_path / "other" / f"aragorn-{name}.txt").read_bytes() == (out / f"aragorn-{name}.txt").read_bytes()
 
 
 def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_other(
-    rank_all: RankAll, all_checkpoints: Path, tmp_path: Path, caplog: Log
+    rank_all: RankAll, checkpoints_copy: Path, tmp_path: Path, caplog: Log
 ) -> None:
-    probe = all_checkpoints / "drmm" / "probe.json"
+    probe = checkpoints_copy / "drmm" / "probe.json"
     whole = probe.read_bytes()
     probe.write_text("[]")
     assert rank_all() == 6
@@ -102,15 +102,17 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     assert runs == {f"aragorn-{name}.txt" for name in SYSTEMS if name not in ("drmm", "ensemble")}
     assert "ensemble: failed" in caplog.text
     probe.write_bytes(whole)
-    write_tiny_ranker(all_checkpoints, "gru", seed=99)
+    write_tiny_ranker(checkpoints_copy, "gru", seed=99)
     assert rank_all("newer", "--system", "gru", "--system", "ensemble") == 6
     assert "fitted with other checkpoints of gru;" in caplog.text
 
 
-def test_aggregate_names_all_missing_networks(everything: Path, prepared: Path, tmp_path: Path, refused: Refused) -> None:
-    shutil.copytree(everything / "knrm", tmp_path / "some" / "knrm")
+def test_aggregate_names_all_missing_networks(
+    all_checkpoints_dir: Path, prepared_work_dir: Path, tmp_path: Path, refused: Refused
+) -> None:
+    shutil.copytree(all_checkpoints_dir / "knrm", tmp_path / "some" / "knrm")
     missing = "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;"
-    refused(4, missing, "fuse", "ensemble", "--work", prepared, "--checkpoints", tmp_path / "some")
+    refused(4, missing, "fuse", "ensemble", "--work", prepared_work_dir, "--checkpoints", tmp_path / "some")
 
 
 def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +126,7 @@ def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_kept_parts_and_indexes_are_used_again(
-    rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_checkpoints: Path
+    rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints_copy: Path
 ) -> None:
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
@@ -132,19 +134,21 @@ def test_kept_parts_and_indexes_are_used_again(
         monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again …
     assert rank_all("second", *flags) == 0
     assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")
-    write_tiny_ranker(all_checkpoints, "knrm", seed=50)  # … but for another checkpoint
+    write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # … but for another checkpoint
     assert rank_all("third", *flags) == 6
     assert "aragorn-snrm.txt" in file_contents(tmp_path / "third")
     assert "aragorn-knrm.txt" not in file_contents(tmp_path / "third")
 
 
-def test_a_work_is_of_one_process_and_mixes_no_inputs(rank_all: RankAll, topics: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_work_is_of_one_process_and_mixes_no_inputs(
+    rank_all: RankAll, corpus_with_topics: Path, tmp_path: Path, capsys: Capture
+) -> None:
     work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     with CacheDirectory(tmp_path / "work", tmp_path):
         assert rank_all("first", *work) == 5
     assert "in use by another process" in capsys.readouterr().err
     assert rank_all("first", *work) == 0
-    file = topics / "args-me.json"
+    file = corpus_with_topics / "args-me.json"
     file.write_text(file.read_text().replace("topicaa", "topicab"))
     assert rank_all("second", *work) == 0
     assert rank_all("fresh", *work[2:]) == 0
@@ -167,12 +171,12 @@ for line in sys.stdin:  # each a command line, in a process of its own that has 
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_and_started_again(topics: Path, all_checkpoints: Path, tmp_path: Path) -> None:
+def test_killed_at_random_moments_and_started_again(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FORKING], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as server:  # fmt: skip
-        ended = _kill_many_times(server, topics, all_checkpoints, tmp_path)
+        ended = _kill_many_times(server, corpus_with_topics, checkpoints_copy, tmp_path)
     assert server.returncode == 0
     assert file_contents(tmp_path / "killed") == file_contents(tmp_path / "whole")
     assert {-signal.SIGKILL, *SIGNAL_EXIT_CODES.values()} <= set(ended)

@@ -15,13 +15,13 @@ from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
 from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.vanilla_bert import VanillaBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import Refused
 from training.__main__ import main
 
-pytestmark = pytest.mark.usefixtures("no_network")
+pytestmark = pytest.mark.usefixtures("raise_faults")
 
 RECIPE = """ranker = "{ranker}"
 [lengths]
@@ -44,12 +44,14 @@ SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermedi
 
 
 @pytest.fixture
-def fit(work: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
+def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
     """Train a network by a short recipe; its checkpoint."""
 
     def run(ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> Path:
-        assert main(["fit", write_recipe(tmp_path, ranker, frozen, more, steps), "--work", str(work), "--device", "cpu"]) == 0
-        return work / "checkpoints" / ranker
+        assert (
+            main(["fit", write_recipe(tmp_path, ranker, frozen, more, steps), "--work", str(work_dir), "--device", "cpu"]) == 0
+        )
+        return work_dir / "checkpoints" / ranker
 
     return run
 
@@ -86,13 +88,13 @@ def test_from_a_recipe_to_a_run_and_one_in_bfloat16_that_is_near_and_shares_noth
 
 
 def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(fit: Callable[..., Path]) -> None:
-    open_checkpoint(fit("vanilla_bert", more="bfloat16 = true"))
+    load_checkpoint(fit("vanilla_bert", more="bfloat16 = true"))
 
 
 def test_a_stopped_training_goes_on_with_the_same_random_numbers(
-    fit: Callable[..., Path], work: Path, resumed: Callable[..., int]
+    fit: Callable[..., Path], work_dir: Path, resumed: Callable[..., int]
 ) -> None:
-    resumed(lambda: fit("vanilla_bert", steps=20), work, "vanilla_bert", 17)
+    resumed(lambda: fit("vanilla_bert", steps=20), work_dir, "vanilla_bert", 17)
 
 
 def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_other_encoder(
@@ -103,7 +105,7 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_o
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
     assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
     assert stored["linear.weight"].dtype == torch.float32
-    opened = open_checkpoint(checkpoint).ranker.state_dict()
+    opened = load_checkpoint(checkpoint).ranker.state_dict()
     first = PretrainedEncoder(encoder.name).load_encoder_weights()
     same = {name for name, tensor in first.items() if torch.equal(tensor, opened[name])}
     assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
@@ -112,7 +114,7 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_o
     tensors = safetensors.torch.load_file(encoder / "model.safetensors")
     safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"trained with the encoder .* install the pinned version"):
-        open_checkpoint(checkpoint)
+        load_checkpoint(checkpoint)
 
 
 def test_frozen_blocks_have_no_dropout() -> None:
@@ -122,15 +124,15 @@ def test_frozen_blocks_have_no_dropout() -> None:
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
-def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refused: Refused) -> None:
+def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, refused: Refused) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
-    fit, text = ["fit", str(file), "--work", str(work), "--device", "cpu"], file.read_text()
+    fit, text = ["fit", str(file), "--work", str(work_dir), "--device", "cpu"], file.read_text()
     refused(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
     file.write_text(text.replace("epochs = 1", "epochs = 0"))
     assert main(fit) == 0
-    checkpoint = work / "checkpoints" / "sbert"
+    checkpoint = work_dir / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
-    opened = open_checkpoint(checkpoint).ranker.state_dict()
+    opened = load_checkpoint(checkpoint).ranker.state_dict()
     assert all(
         torch.equal(opened[name], tensor) for name, tensor in PretrainedEncoder(encoder.name).load_encoder_weights().items()
     )
@@ -142,24 +144,24 @@ def test_an_encoder_as_it_comes(work: Path, tmp_path: Path, encoder: Path, refus
 
 
 def test_cedr_starts_from_the_trained_encoder_of_another_network(
-    fit: Callable[..., Path], checkpoints: Path, work: Path, tmp_path: Path, refused: Refused
+    fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, refused: Refused
 ) -> None:
-    start = open_checkpoint(fit("vanilla_bert"))
+    start = load_checkpoint(fit("vanilla_bert"))
     provenance = json.loads((fit("cedr_knrm", more='start = "vanilla_bert"') / "provenance.json").read_text())
     assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
-    (checkpoints / "knrm").rename(work / "checkpoints" / "knrm")
+    (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"')
-    refused(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work)
+    refused(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
 
 
-def test_a_folder_without_an_encoder_or_with_no_bert(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
+def test_a_folder_without_an_encoder_or_with_no_bert(work_dir: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
         PretrainedEncoder(encoder.name).get_encoder_config(-1)
     (encoder / "tokenizer.json").unlink()
     recipe = write_recipe(tmp_path, "vanilla_bert")
-    refused(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work)
+    refused(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work_dir)
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
 

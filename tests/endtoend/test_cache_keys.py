@@ -46,11 +46,11 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def kept(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     directory = tmp_path_factory.mktemp("keys")
     shutil.copytree(ROOT / "submission", directory / "submission", ignore=shutil.ignore_patterns("__pycache__", "sample"))
     given = copy_with_topics(corpus, directory / "input")
-    command = ["rank", "-i", str(given), "--checkpoints", str(everything), "--device", "cpu"]
+    command = ["rank", "-i", str(given), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_fingerprint, "ROOT", directory)
         code_fingerprint.forget()

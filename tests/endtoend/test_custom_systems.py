@@ -31,19 +31,19 @@ class Longest(Stage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos}), how="cross")
-        return rank_by_score(pairs.assign(score=self.scores(execution, pairs)), execution.topics)
+        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
 
-    def scores(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         premises = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
         return pairs["docno"].map(premises.str.len()).to_numpy(float)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        score = self.scores(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
+        score = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
         return ScoreExplanation(score, "sum of these contributions", [ExplanationRow(score, "characters")])
 
 
 @pytest.fixture
-def new(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def new(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
     again = RerankStage(Latent("snrm"), "knrm")
     both = EnsembleStage((("longest", Longest()), ("snrm_knrm", again)), "both")
@@ -53,12 +53,12 @@ def new(all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         System("both", both, "A regression over the two."),
     ):
         monkeypatch.setitem(SYSTEMS, system.name, system)
-    made_with = both.get_member_checkpoints(CheckpointStore(all_checkpoints))
+    made_with = both.get_member_checkpoints(CheckpointStore(checkpoints_copy))
     members = (
         RegressionMember("longest", made_with["longest"], 0.75, 0.0, 400.0),
         RegressionMember("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
     )
-    save_regression(all_checkpoints / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
+    save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
 
 
 NEW = ["longest", "snrm_knrm", "both"]
@@ -66,7 +66,7 @@ NEW = ["longest", "snrm_knrm", "both"]
 
 @pytest.mark.usefixtures("new")
 def test_they_rank_explain_and_are_listed_and_checked(
-    rank_all: RankAll, tmp_path: Path, topics: Path, all_checkpoints: Path, capsys: Capture
+    rank_all: RankAll, tmp_path: Path, corpus_with_topics: Path, checkpoints_copy: Path, capsys: Capture
 ) -> None:
     flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
     assert rank_all("out", *flags) == 0
@@ -98,21 +98,21 @@ def test_they_rank_explain_and_are_listed_and_checked(
         assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
         (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
         asked = ["--system", name, "--topic", qid, "--document", docno]
-        assert main(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
+        assert main(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *asked]) == 0
         [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
-    assert main(["systems", "--checkpoints", str(all_checkpoints)]) == 0
+    assert main(["systems", "--checkpoints", str(checkpoints_copy)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["longest", "ready", "The", "longest", "premises", "first."] for line in lines)
     assert any(line.strip() == "score = 0.125 +0.750 minmax(longest) +0.500 minmax(snrm_knrm)" for line in lines)
-    assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 0
+    assert main(["check", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy)]) == 0
     assert "OK     checkpoint both" in capsys.readouterr().out
-    (all_checkpoints / "both" / "config.json").write_text("{}")
-    assert main(["check", "-i", str(topics), "--checkpoints", str(all_checkpoints)]) == 4
+    (checkpoints_copy / "both" / "config.json").write_text("{}")
+    assert main(["check", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy)]) == 4
     assert "ERROR  checkpoint both: " in capsys.readouterr().out
 
 
-def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute, topics: Path) -> None:
+def test_equal_stages_are_made_once_and_a_failure_is_remembered(make_execution: Execute, corpus_with_topics: Path) -> None:
     made: list[str] = []
 
     @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def test_equal_stages_are_made_once_and_a_failure_is_remembered(execute: Execute
             lists = super().search(execution)
             return lists.assign(rank=7) if self.name == "faulty" else lists
 
-    execution = execute(topics)
+    execution = make_execution(corpus_with_topics)
     first = execution.get_ranking(Counted())
     assert execution.get_ranking(Counted()) is first
     execution.get_ranking(Counted("b"))
@@ -141,23 +141,23 @@ def test_names_that_cannot_end_a_tag_are_refused() -> None:
 
 
 def test_networks_over_the_documents_of_another_system(
-    rank_all: RankAll, execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
+    rank_all: RankAll, make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     """A run that is handed on is a stage below another: no system has to be made for it."""
     networks = ("knrm", "gru", "snrm", "cedr_drmm")
     assert rank_all("first", "--system", "dirichlet", "--depth", "20") == 0
     flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]
     assert rank_all("again", *flags, *(flag for name in networks for flag in ("--system", name))) == 0
-    execution = execute(topics, checkpoints=all_checkpoints)
+    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     pairs = truncate_rankings(execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), 20)[["qid", "docno"]]
     for name in networks:
         stage = RerankStage(FUSION_CANDIDATES["dirichlet"], name)
-        expected = rank_by_score(pairs.assign(score=stage.scores(execution, pairs)), execution.topics)
+        expected = rank_by_score(pairs.assign(score=stage.score(execution, pairs)), execution.topics)
         found = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
         both = found.merge(expected, on=["qid", "docno"])
         assert len(both) == len(found) == len(expected) > 40
         np.testing.assert_allclose(both["score_x"], both["score_y"], rtol=0, atol=1e-5)
         # As a member of a fusion it is nothing new: a network scores a pair, whatever it re-ranks otherwise.
         np.testing.assert_allclose(
-            FUSION_CANDIDATES[name].scores(execution, pairs), stage.scores(execution, pairs), rtol=0, atol=1e-5
+            FUSION_CANDIDATES[name].score(execution, pairs), stage.score(execution, pairs), rtol=0, atol=1e-5
         )

@@ -49,8 +49,8 @@ def test_the_debate_of_an_argument() -> None:
         assert parse_debate_id(docno) == docno
 
 
-def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, directory: Path) -> None:
-    execution = execute(directory)
+def test_the_mean_over_the_debate_by_hand_and_its_explanation(make_execution: Execute, directory: Path) -> None:
+    execution = make_execution(directory)
     of_search = execution.get_ranking(SEARCH).set_index(["qid", "docno"])["score"]
     found = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]
     assert set(found.index) == set(of_search.index)
@@ -60,9 +60,9 @@ def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, 
     assert found["1"].to_dict() == pytest.approx(expected, abs=1e-9)
     assert found["1"].nunique() < zoos.nunique()
     pairs = pd.DataFrame({"qid": "1", "docno": ["Sb-A2"]})  # not found itself, its debate is
-    assert STAGE.scores(execution, pairs).tolist() == pytest.approx([zoos["Sb-A1"] / 2], abs=1e-9)
-    assert STAGE.scores(execution, pairs.iloc[:0]).shape == (0,)
-    alone = execute(directory, qid="1")
+    assert STAGE.score(execution, pairs).tolist() == pytest.approx([zoos["Sb-A1"] / 2], abs=1e-9)
+    assert STAGE.score(execution, pairs.iloc[:0]).shape == (0,)
+    alone = make_execution(directory, qid="1")
     for docno, others in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
         explained = STAGE.explain(alone, "1", docno)
         assert {part.label for part in explained.contributions} == others
@@ -70,9 +70,9 @@ def test_the_mean_over_the_debate_by_hand_and_its_explanation(execute: Execute, 
         assert f"mean retrieval score of {len(others)} documents of debate" in explained.summary
 
 
-def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_best_speak_for_a_debate(make_execution: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_score, "CLUSTER_DEPTH", 3)
-    execution = execute(directory)
+    execution = make_execution(directory)
     listed = execution.get_ranking(SEARCH)
     best = truncate_rankings(listed, 3)
     of_search, first = (frame.set_index(["qid", "docno"])["score"]["1"] for frame in (listed, best))
@@ -85,8 +85,8 @@ def test_only_the_best_speak_for_a_debate(execute: Execute, directory: Path, mon
     assert not np.allclose(found[["Sa-A1", "Sa-A2", "Sa-A3"]], of_search[["Sa-A1", "Sa-A2", "Sa-A3"]].mean())
 
 
-def test_a_given_list_is_ranked_by_its_own_debates(execute: Execute, directory: Path, tmp_path: Path) -> None:
+def test_a_given_list_is_ranked_by_its_own_debates(make_execution: Execute, directory: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(("Sa-A1", "Sb-A1"), 1)))
-    execution = execute(directory, input_run=tmp_path / "run.txt")
+    execution = make_execution(directory, input_run=tmp_path / "run.txt")
     found, of_search = (execution.get_ranking(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))
     assert found.to_dict() == of_search.to_dict()

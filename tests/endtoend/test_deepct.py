@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.inference.enricher_checkpoint import open_enricher
+from submission.inference.enricher_checkpoint import load_enricher
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
 from submission.retrieval.lexical import Dirichlet
@@ -26,7 +26,7 @@ from training.paths import RECIPES
 from training.tasks import load_recipe
 from training.tasks.term_weighting import TermWeightingSpec
 
-pytestmark = pytest.mark.usefixtures("no_network")
+pytestmark = pytest.mark.usefixtures("raise_faults")
 
 RECIPE = """enricher = "deepct"
 [network]
@@ -67,13 +67,13 @@ def work(discussions: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fit(work: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
+def fit(work_dir: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
     """Train by the recipe, changed; the checkpoint."""
 
     def run(old: str = "", new: str = "", name: str = "mine") -> Path:
         (tmp_path / f"{name}.toml").write_text(RECIPE.replace(old, new))
-        assert main(["fit", str(tmp_path / f"{name}.toml"), "--work", str(work), "--device", "cpu"]) == 0
-        return work / "checkpoints" / name
+        assert main(["fit", str(tmp_path / f"{name}.toml"), "--work", str(work_dir), "--device", "cpu"]) == 0
+        return work_dir / "checkpoints" / name
 
     return run
 
@@ -129,18 +129,18 @@ def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
     assert "The enricher `deepct`, trained with `python -m training fit mine`." in card
     assert "if it shares a stem with its topic or conclusion" in card
     assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
-    opened = open_enricher(checkpoint)
+    opened = load_enricher(checkpoint)
     [passage] = opened.tokeniser.split("fillera topicab fillerb")
     first, second, third = opened.enricher.annotate([passage])[0]
     assert second.weight > max(first.weight, third.weight) + 0.3
 
 
 def test_a_training_on_a_part_of_the_passages_goes_on_where_it_was_stopped_and_is_reproduced(
-    fit: Callable[..., Path], work: Path, resumed: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
+    fit: Callable[..., Path], work_dir: Path, resumed: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
 ) -> None:
     part = ("[training]\nepochs = 3", "most = 40\n[training]\nepochs = 1")
-    assert resumed(lambda: fit(*part), work, "mine", 2) == 1
-    checkpoint = work / "checkpoints" / "mine"
+    assert resumed(lambda: fit(*part), work_dir, "mine", 2) == 1
+    checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["log"][-1]["step"] == 3  # an epoch of 40 passages
     flags = ["-i", str(discussions), "--work", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
@@ -151,12 +151,12 @@ def test_a_training_on_a_part_of_the_passages_goes_on_where_it_was_stopped_and_i
     assert [line.split()[-1] for line in out.splitlines()[1:4]] == ["OK"] * 3
 
 
-def test_sets_that_were_not_prepared(work: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
-    command = ["fit", tmp_path / "mine.toml", "--work", work, "--device", "cpu"]
+def test_sets_that_were_not_prepared(work_dir: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
+    command = ["fit", tmp_path / "mine.toml", "--work", work_dir, "--device", "cpu"]
     for documents in ("unjudged", "unpooled"):
         (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
         refused(3, f'prepared without qrels, which documents = "{documents}" needs', *command)
-    shutil.rmtree(work / "passages")
+    shutil.rmtree(work_dir / "passages")
     refused(3, "no passages; run `python -m training prepare passages", *command)
 
 
@@ -176,9 +176,9 @@ def test_nine_recipes_differ_in_two_keys() -> None:
 
 
 def test_an_argument_without_weights_stays_and_is_never_retrieved(
-    topics: Path, everything: Path, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = topics / "args-me.json"
+    file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
     content["arguments"] += [argument("empty", content["arguments"][0]["conclusion"], "zoo " * 20)]
     file.write_text(json.dumps(content))
@@ -188,7 +188,7 @@ def test_an_argument_without_weights_stays_and_is_never_retrieved(
         return {word: count for word, count in frequencies(self, passages).items() if word != "zoo"}
 
     monkeypatch.setattr(DeepCT, "compute_term_frequencies", none_of_zoos)
-    execution = execute(topics, checkpoints=everything)
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
     lists, index = execution.get_ranking(stage), stage.load_index(execution)
@@ -197,17 +197,28 @@ def test_an_argument_without_weights_stays_and_is_never_retrieved(
     assert "empty" not in set(lists["docno"])
     assert set(lists["qid"]) == {"1", "2", "3"}
     pairs = pd.DataFrame({"qid": ["1"], "docno": ["empty"]})
-    assert stage.scores(execution, pairs).tolist() == [0.0]
+    assert stage.score(execution, pairs).tolist() == [0.0]
 
 
-def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_path: Path, capsys: Capture) -> None:
-    flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "deepct_dirichlet"]
+def test_weights_are_explained_by_passage(
+    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    flags = [
+        "-i",
+        str(corpus_with_topics),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+        "--system",
+        "deepct_dirichlet",
+    ]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0", "--work", str(tmp_path / "work")]) == 0
     out = capsys.readouterr().out
     assert "weight of each word in passage 1\n" in out
     assert "weight of each word in passage 2\n" in out
-    premise = json.loads((topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
-    opened = open_enricher(everything / "deepct")
+    premise = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
+    opened = load_enricher(all_checkpoints_dir / "deepct")
     for number, words in ((1, premise[:12]), (2, premise[12:])):
         shown = out.split(f"passage {number}\n")[1].strip().split("\n\n")[0].splitlines()
         [said] = opened.enricher.annotate(opened.tokeniser.split(" ".join(words)))
@@ -215,7 +226,7 @@ def test_weights_are_explained_by_passage(topics: Path, everything: Path, tmp_pa
         assert shown[0].split() == [f"{largest.weight:+.6f}", largest.surface, "position", str(place)]
 
 
-def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, all_checkpoints: Path, capsys: Any) -> None:
-    write_lexical(all_checkpoints, "deepct_dirichlet", Dirichlet())
+def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, checkpoints_copy: Path, capsys: Any) -> None:
+    write_lexical(checkpoints_copy, "deepct_dirichlet", Dirichlet())
     assert rank_all("out", "--system", "deepct_dirichlet") == 4
     assert "tuned for the original texts, expected the terms of deepct" in capsys.readouterr().err

@@ -41,14 +41,14 @@ def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
 
 
 def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
-    execute: Execute, topics: Path, everything: Path, monkeypatch: pytest.MonkeyPatch
+    make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "CONCLUSIONS", 3)
-    execution = execute(topics, checkpoints=everything)
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     found, bm25 = execution.get_ranking(STAGE), execution.get_ranking(BM25)
     collection, opened = (
         execution.documents.read_texts(execution.documents.searchable_docnos),
-        STAGE.opened(execution.checkpoints),
+        STAGE.load_checkpoint(execution.checkpoints),
     )
     added = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
@@ -60,10 +60,12 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
     assert added > 5
 
 
-def test_all_premises_and_no_topic_depends_on_the_others(execute: Execute, topics: Path, all_checkpoints: Path) -> None:
-    narrow = execute(topics, checkpoints=all_checkpoints).get_ranking(STAGE)
-    search_premises(all_checkpoints)
-    execution = execute(topics, checkpoints=all_checkpoints)
+def test_all_premises_and_no_topic_depends_on_the_others(
+    make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path
+) -> None:
+    narrow = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).get_ranking(STAGE)
+    search_premises(checkpoints_copy)
+    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     found = execution.get_ranking(STAGE)
     assert found.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
     both = narrow.merge(found, on=["qid", "docno"], suffixes=(" narrow", ""))
@@ -71,15 +73,15 @@ def test_all_premises_and_no_topic_depends_on_the_others(execute: Execute, topic
     np.testing.assert_array_equal(both["score narrow"], both["score"])  # a score is of its pair, however it was found
     pairs = found.sample(frac=0.2, random_state=0)[["qid", "docno"]].reset_index(drop=True)
     expected = pairs.merge(found, on=["qid", "docno"], how="left")["score"]
-    np.testing.assert_allclose(STAGE.scores(execution, pairs), expected, rtol=0, atol=1e-5)
-    alone = execute(topics, checkpoints=all_checkpoints, qid="2").get_ranking(STAGE)
+    np.testing.assert_allclose(STAGE.score(execution, pairs), expected, rtol=0, atol=1e-5)
+    alone = make_execution(corpus_with_topics, checkpoints=checkpoints_copy, qid="2").get_ranking(STAGE)
     pd.testing.assert_frame_equal(alone, found[found["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
-def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -> None:
+def test_nearest_conclusions(make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path) -> None:
     stage = FUSION_CANDIDATES["sbert_conclusions"]
-    execution = execute(topics, checkpoints=everything)
-    found, documents, opened = execution.get_ranking(stage), execution.documents, stage.opened(execution.checkpoints)
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+    found, documents, opened = execution.get_ranking(stage), execution.documents, stage.load_checkpoint(execution.checkpoints)
     collection = documents.read_texts(documents.searchable_docnos)
     assert found.groupby("qid").size().tolist() == [len(collection)] * 3  # it has a hundred different conclusions
     own = found[found["qid"] == "1"].merge(collection, on="docno")
@@ -87,8 +89,8 @@ def test_nearest_conclusions(execute: Execute, topics: Path, everything: Path) -
     np.testing.assert_allclose(own["score"], expected, rtol=0, atol=1e-6)
     assert own["score"][0] == pytest.approx(1.0, abs=1e-3)  # the first title is a conclusion
     pairs = found.sample(frac=0.2, random_state=0)
-    np.testing.assert_array_equal(stage.scores(execution, pairs[["qid", "docno"]]), pairs["score"])
+    np.testing.assert_array_equal(stage.score(execution, pairs[["qid", "docno"]]), pairs["score"])
     row = found[found["qid"] == "2"].iloc[7]
-    explained = stage.explain(execute(topics, checkpoints=everything, qid="2"), "2", row["docno"])
+    explained = stage.explain(make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="2"), "2", row["docno"])
     assert explained.score == row["score"]
     assert explained.model_inputs["conclusion as tokenised"].startswith("topic ##")

@@ -35,21 +35,21 @@ SETTINGS = ["--titles", "60", "--documents", "8"]
 
 
 @pytest.fixture
-def titled(topics: Path) -> Path:
+def titled(corpus_with_topics: Path) -> Path:
     """The corpus of the training tests, with titles for its debates: conclusions, and words that tell them from the topics."""
-    arguments = json.loads((topics / "args-me.json").read_text())["arguments"]
+    arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     for one in arguments:
         one["context"] = {"discussionTitle": f"{one['conclusion']}, as everybody believes who has ever lived anywhere"}
-    (topics / "args-me.json").write_text(json.dumps({"arguments": arguments}))
-    return topics
+    (corpus_with_topics / "args-me.json").write_text(json.dumps({"arguments": arguments}))
+    return corpus_with_topics
 
 
 @pytest.fixture
-def prepare(titled: Path, everything: Path, work: Path) -> Command:
+def prepare(titled: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
     """The command that makes the table."""
 
     def run(*flags: str) -> list[str]:
-        places = ["-i", str(titled), "--work", str(work), "--checkpoints", str(everything), "--device", "cpu"]
+        places = ["-i", str(titled), "--work", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
         return ["prepare", "distilled", *places, *SETTINGS, *flags]
 
     return run
@@ -58,20 +58,20 @@ def prepare(titled: Path, everything: Path, work: Path) -> Command:
 def test_a_network_learns_what_the_fusion_says(
     prepare: Command,
     titled: Path,
-    work: Path,
-    recipe: Callable[[str], str],
-    execute: Execute,
-    everything: Path,
+    work_dir: Path,
+    write_recipe: Callable[[str], str],
+    make_execution: Execute,
+    all_checkpoints_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     refused: Refused,
 ) -> None:
     assert main(prepare()) == 0
-    table, record = load_table(work)
+    table, record = load_table(work_dir)
     by_title = table.groupby("topic")
     assert 40 < len(by_title) <= 60
     assert set(by_title.size()) == {8}
-    execution = execute(titled, checkpoints=everything)
+    execution = make_execution(titled, checkpoints=all_checkpoints_dir)
     queries = execution.topics["query"].tolist()
     assert exclude_similar(by_title.groups, queries) == list(by_title.groups)
     assert (by_title["score"].nunique() > 1).all()
@@ -79,14 +79,14 @@ def test_a_network_learns_what_the_fusion_says(
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
     assert {"topics.xml", "args-me.json", "titles"} <= set(record.inputs["input"])
-    first = file_contents(work / "distilled")
+    first = file_contents(work_dir / "distilled")
     with monkeypatch.context() as patch:
         patch.setattr(LearnedFusionStage, "search", None)
         assert main(prepare()) == 0  # what is finished is not made again
-    assert file_contents(work / "distilled") == first
-    fit = ["fit", recipe(RECIPE), "--work", str(work), "--device", "cpu"]
+    assert file_contents(work_dir / "distilled") == first
+    fit = ["fit", write_recipe(RECIPE), "--work", str(work_dir), "--device", "cpu"]
     assert main(fit) == 0
-    checkpoint = work / "checkpoints" / "mine"
+    checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["topics"] == len(by_title) // 10
     assert metrics["validation"]["Spearman"] > max(60, metrics["number of words"]["Spearman"] + 20)
@@ -96,21 +96,27 @@ def test_a_network_learns_what_the_fusion_says(
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert file_contents(tmp_path / "again") == file_contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
-    refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", recipe(RECIPE), "-i", titled, *flags)
+    refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
 
 
 def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topics(
-    prepare: Command, titled: Path, work: Path, execute: Execute, everything: Path, tmp_path: Path, refused: Refused
+    prepare: Command,
+    titled: Path,
+    work_dir: Path,
+    make_execution: Execute,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
+    refused: Refused,
 ) -> None:
     assert main(prepare("--system", "dirichlet")) == 0  # its lists are kept: they are of other titles
     flags = ["--system", "dirichlet", "--seed", "3"]
     assert main(prepare(*flags, "--overwrite")) == 0
-    table, _ = load_table(work)
+    table, _ = load_table(work_dir)
     assert table["data"].unique().tolist() == ["dirichlet"]
     titles = table["topic"].unique()
     alone = Path(shutil.copytree(titled, tmp_path / "alone"))
     (alone / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{titles[0]}</title></topic></topics>")
-    listed = execute(alone, checkpoints=everything).get_ranking(FUSION_CANDIDATES["dirichlet"])
+    listed = make_execution(alone, checkpoints=all_checkpoints_dir).get_ranking(FUSION_CANDIDATES["dirichlet"])
     own = table[table["topic"] == titles[0]]
     assert own["docno"].tolist()[:4] == truncate_rankings(listed, 4)["docno"].tolist()  # half of them are the best
     pd.testing.assert_series_equal(own["score"], own["docno"].map(listed.set_index("docno")["score"]), check_names=False)
@@ -119,12 +125,12 @@ def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topic
     words = [title.partition(",")[0] for title in titles[:-1]]
     body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(words, 1))
     other.write_text(f"<topics>{body}</topics>")
-    refused(5, "give --overwrite", *prepare(*flags, "--topics", str(other)))
+    refused(5, "use --overwrite", *prepare(*flags, "--topics", str(other)))
     assert main(prepare(*flags, "--topics", str(other), "--overwrite")) == 0
-    assert not set(load_table(work)[0]["topic"]) & set(titles[:-1])
+    assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])
     none = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
     refused(3, none, *prepare(*flags, "--documents", "900", "--overwrite"))
-    assert not set(load_table(work)[0]["topic"]) & set(titles[:-1])  # the table is what it was
+    assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])  # the table is what it was
     other.write_text("<topics>")
     refused(3, "others.xml", *prepare("--topics", str(other)))
     refused(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
@@ -133,7 +139,7 @@ def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topic
 
 
 def test_a_title_whose_documents_are_all_alike_teaches_nothing(
-    make_input: Callable[..., Path], everything: Path, tmp_path: Path
+    make_input: Callable[..., Path], all_checkpoints_dir: Path, tmp_path: Path
 ) -> None:
     sides = [("Zoos", "Zoos are prisons")] * 4 + [(one, "Tennis or golf?") for one in ("Golf", "Tennis and golf") * 2]
     arguments = [
@@ -141,6 +147,6 @@ def test_a_title_whose_documents_are_all_alike_teaches_nothing(
         for number, (conclusion, title) in enumerate(sides)
     ]
     directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
-    places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(everything)]
+    places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints_dir)]
     assert main(["prepare", "distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
     assert set(load_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

@@ -15,7 +15,7 @@ import pytest
 
 from submission.data.runs import read_run
 from submission.inference import enrichment as enrichment_module
-from submission.inference.enricher_checkpoint import open_enricher
+from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import WordFrequencies
 from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
@@ -60,11 +60,20 @@ def checkpoints(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def compare(topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
+def compare(corpus_with_topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
     """The command that makes the table."""
     qrels = [flag for file in judged for flag in ("--qrels", str(file))]
     models = [flag for file in grids for flag in ("--grid", str(file))]
-    places = ["-i", str(topics), "-o", str(tmp_path / "table.csv"), "--work", str(tmp_path / "comparing"), "--device", "cpu"]
+    places = [
+        "-i",
+        str(corpus_with_topics),
+        "-o",
+        str(tmp_path / "table.csv"),
+        "--work",
+        str(tmp_path / "comparing"),
+        "--device",
+        "cpu",
+    ]
     return ["study", "enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints)]
 
 
@@ -100,10 +109,19 @@ def test_killed_three_times_while_enriching_a_run_has_the_same_bytes(
 
 
 def test_a_grid_over_the_words_of_an_enrichment(
-    topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, refused: Refused
+    corpus_with_topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, refused: Refused
 ) -> None:
     qrels = [flag for file in judged for flag in ("--qrels", str(file))]
-    places = ["-i", str(topics), "--work", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints), "--device", "cpu"]
+    places = [
+        "-i",
+        str(corpus_with_topics),
+        "--work",
+        str(tmp_path / "tuning"),
+        "--checkpoints",
+        str(checkpoints),
+        "--device",
+        "cpu",
+    ]
     tables = {}
 
     def tuned(name: str, enrichment: str) -> list[str]:
@@ -120,7 +138,7 @@ def test_a_grid_over_the_words_of_an_enrichment(
         )
         assert enrichment == (None if name == "plain" else name)
         if enrichment:
-            assert provenance["enrichment"] == {name: open_enricher(checkpoints / name).fingerprint}
+            assert provenance["enrichment"] == {name: load_enricher(checkpoints / name).fingerprint}
             assert f"; terms of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
     write_deepct(checkpoints, "one", 5)  # trained anew: what was kept is not used

@@ -16,7 +16,7 @@ from submission.__main__ import main as submission
 from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.storage.atomic_files import sha256_file
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import iter_components
@@ -30,7 +30,7 @@ HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
 
 @pytest.fixture(scope="module")
-def reported(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reported(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An input whose texts try to be markup, judgments, the runs of all systems in `out`, and a report on them."""
     place = tmp_path_factory.mktemp("reported")
     file = copy_with_topics(corpus, place / "input") / "args-me.json"
@@ -39,13 +39,13 @@ def reported(corpus: Path, everything: Path, tmp_path_factory: pytest.TempPathFa
         argument["conclusion"] += f" {HOSTILE}"
         argument["premises"][0]["text"] += f" {HOSTILE}"
     file.write_text(json.dumps(content))
-    assert submission(["rank", *places(place, everything), "-o", str(place / "out"), "--device", "cpu"]) == 0
+    assert submission(["rank", *places(place, all_checkpoints_dir), "-o", str(place / "out"), "--device", "cpu"]) == 0
     top = read_run(place / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
     lines = [
         f"{qid} 0 {docno} {number % 3}\n" for number, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
     ]
     (place / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
-    assert report(place, everything) == 0
+    assert report(place, all_checkpoints_dir) == 0
     return place
 
 
@@ -69,9 +69,11 @@ def explain(place: Path, checkpoints: Path, system: str, topic: str, document: s
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_explained_score_is_that_of_the_run(system: str, reported: Path, everything: Path, capsys: Capture) -> None:
+def test_the_explained_score_is_that_of_the_run(
+    system: str, reported: Path, all_checkpoints_dir: Path, capsys: Capture
+) -> None:
     row = read_run(reported / "out" / f"aragorn-{system}.txt").iloc[2]
-    assert explain(reported, everything, system, row["qid"], row["docno"]) == 0
+    assert explain(reported, all_checkpoints_dir, system, row["qid"], row["docno"]) == 0
     out = capsys.readouterr().out
     [score] = re.findall(r"^score (-?[\d.]+)", out, re.MULTILINE)
     assert float(score) == pytest.approx(row["score"], abs=2e-5 * max(1, abs(row["score"])))
@@ -82,13 +84,13 @@ def test_the_explained_score_is_that_of_the_run(system: str, reported: Path, eve
     assert total == pytest.approx(float(before_output[1]) if before_output else float(score), abs=2e-5 * max(1, abs(total)))
 
 
-def test_what_is_not_there_is_named(reported: Path, everything: Path, capsys: Capture) -> None:
+def test_what_is_not_there_is_named(reported: Path, all_checkpoints_dir: Path, capsys: Capture) -> None:
     for system, topic, words in (
         ("knmr", "1", "unknown system 'knmr'; did you mean 'knrm'"),
         ("knrm", "9", "unknown topic '9'"),
         ("knrm", "1", "unknown document 'x'; expected the id of an argument"),
     ):
-        assert explain(reported, everything, system, topic, "x") == 2
+        assert explain(reported, all_checkpoints_dir, system, topic, "x") == 2
         assert words in capsys.readouterr().err
 
 
@@ -169,10 +171,10 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
 
 
-def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, everything: Path) -> None:
+def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, all_checkpoints_dir: Path) -> None:
     directory, source = copied / "out", copied / "input"
     documents, queries = load_documents(source).set_index("docno"), Dataset(source).topics.set_index("qid")["query"]
-    network = open_checkpoint(everything / "tfr_bert")
+    network = load_checkpoint(all_checkpoints_dir / "tfr_bert")
     html = (directory / "report.html").read_text(encoding="utf-8")
     for qid, query in queries.items():
         of_topic = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
@@ -187,18 +189,18 @@ def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, eve
             assert cells
             assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
     (directory / "aragorn-tfr_bert.txt").unlink()
-    assert report(copied, everything) == 0
+    assert report(copied, all_checkpoints_dir) == 0
     assert not re.search("(highest|lowest) quality<", (directory / "report.html").read_text(encoding="utf-8"))
 
 
 def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
-    copied: Path, all_checkpoints: Path, capsys: Capture
+    copied: Path, checkpoints_copy: Path, capsys: Capture
 ) -> None:
-    directory, file = copied / "out", all_checkpoints / "dirichlet" / "provenance.json"
+    directory, file = copied / "out", checkpoints_copy / "dirichlet" / "provenance.json"
     trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "trained on": trained_on}))
     shutil.copyfile(directory / "aragorn-gru.txt", directory / "run.txt")
-    assert report(copied, all_checkpoints) == 0
+    assert report(copied, checkpoints_copy) == 0
     html = (directory / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
     assert "Per-topic differences from gru" in html
@@ -207,23 +209,25 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert {"dirichlet", "fusion", "tfr_bert"} <= found
     assert set(fitted.split(", ")) == found
     (directory / "run.txt").unlink()
-    assert report(copied, all_checkpoints) == 3
+    assert report(copied, checkpoints_copy) == 3
     assert "expected run.txt to be a copy of one of the <team>-<system>.txt runs" in capsys.readouterr().err
 
 
-def test_a_report_is_on_a_single_run_too_but_on_no_other_input(copied: Path, everything: Path, capsys: Capture) -> None:
+def test_a_report_is_on_a_single_run_too_but_on_no_other_input(
+    copied: Path, all_checkpoints_dir: Path, capsys: Capture
+) -> None:
     (copied / "alone").mkdir()
     for name in ("aragorn-bm25.txt", "run.txt"):
         shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "alone" / name)
-    assert report(copied, everything, "alone") == 0
+    assert report(copied, all_checkpoints_dir, "alone") == 0
     html = (copied / "alone" / "report.html").read_text(encoding="utf-8")
     assert "No other run." in html
     assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
     file, before = copied / "input" / "topics.xml", (copied / "out" / "report.html").read_bytes()
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
-    assert report(copied, everything) == 3
+    assert report(copied, all_checkpoints_dir) == 3
     assert "the runs were created from another input" in capsys.readouterr().err
-    assert report(copied, everything, qrels="qrels/none") == 3
+    assert report(copied, all_checkpoints_dir, qrels="qrels/none") == 3
     assert f"{copied / 'qrels' / 'none'}: " in capsys.readouterr().err
     assert (copied / "out" / "report.html").read_bytes() == before
 

@@ -224,10 +224,10 @@ def test_the_recipes_are_read(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
-def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(execute: Execute, model: str) -> None:
+def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(make_execution: Execute, model: str) -> None:
     """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
-    execution = execute(REAL_DATA / "touche-2020" / "input")
+    execution = make_execution(REAL_DATA / "touche-2020" / "input")
     judged = read_qrels(REAL_DATA / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
     members = {"dirichlet": 200, "dirichlet_rm3": 0, "bm25_arguments": 0, "bm25": 0}
     mine = evaluation.FusionEvaluation(
@@ -265,14 +265,16 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in BES
 
 
 @pytest.fixture
-def small(all_checkpoints: Path) -> Path:
+def small(checkpoints_copy: Path) -> Path:
     """Checkpoints of networks that learned nothing, and a fusion of them with some weights."""
-    write_learned_fusion(all_checkpoints, "mine", STAGE, BEST, WEIGHTS)
-    return all_checkpoints
+    write_learned_fusion(checkpoints_copy, "mine", STAGE, BEST, WEIGHTS)
+    return checkpoints_copy
 
 
-def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Execute, topics: Path, small: Path) -> None:
-    execution = execute(topics, checkpoints=small)
+def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(
+    make_execution: Execute, corpus_with_topics: Path, small: Path
+) -> None:
+    execution = make_execution(corpus_with_topics, checkpoints=small)
     found = execution.get_ranking(STAGE)
     proposed = [
         truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), BEST[name])[["qid", "docno"]]
@@ -282,7 +284,7 @@ def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Exe
     assert sorted(map(tuple, found[["qid", "docno"]].to_numpy())) == sorted(map(tuple, pool.to_numpy()))
     assert 36 < len(pool) < 60  # of three topics; some are proposed twice
     words = execution.documents.read_texts(set(pool["docno"])).set_index("docno")["premise"].str.split().str.len()
-    features = {name: FUSION_CANDIDATES[name].scores(execution, pool) for name in BEST}
+    features = {name: FUSION_CANDIDATES[name].score(execution, pool) for name in BEST}
     features["length"] = np.minimum(np.log(pool["docno"].map(words)), 6.5)
     expected = pd.Series(0.25, index=pool.index)
     for name, values in features.items():
@@ -292,17 +294,17 @@ def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Exe
     both = found.merge(pool.assign(expected=expected), on=["qid", "docno"])
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
-    before, turned = execute(topics, checkpoints=small), LearnedFusionStage(STAGE.members[::-1], "mine")
+    before, turned = make_execution(corpus_with_topics, checkpoints=small), LearnedFusionStage(STAGE.members[::-1], "mine")
     for name in ("sbert", "bm25", "knrm", "dirichlet"):
         before.get_ranking(FUSION_CANDIDATES[name])  # that others have asked for them changes nothing
     pd.testing.assert_frame_equal(before.get_ranking(turned), found, check_exact=True)
-    alone = {qid: execute(topics, checkpoints=small, qid=qid) for qid in ("1", "2", "3")}
+    alone = {qid: make_execution(corpus_with_topics, checkpoints=small, qid=qid) for qid in ("1", "2", "3")}
     of_all = found[found["qid"] == "2"].reset_index(drop=True)
     # A network's last digits are of the topics that it scores at once.
     pd.testing.assert_frame_equal(alone["2"].get_ranking(STAGE), of_all, rtol=0, atol=1e-6)
 
     pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos[::3]}), how="cross")
-    scores = STAGE.scores(execution, pd.concat([pairs, found[["qid", "docno"]]], ignore_index=True))
+    scores = STAGE.score(execution, pd.concat([pairs, found[["qid", "docno"]]], ignore_index=True))
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores[len(pairs) :], found["score"])  # documents outside of the pool change nothing
     place = next(place for place, docno in enumerate(pairs["docno"]) if docno not in set(found["docno"]))
@@ -317,33 +319,35 @@ def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(execute: Exe
         assert explained.score == pytest.approx(row.score, abs=1e-6)  # as for any topic that is scored without the others
 
 
-def test_a_given_list_is_the_pool(execute: Execute, topics: Path, small: Path, tmp_path: Path) -> None:
-    documents = execute(topics, checkpoints=small).documents.searchable_docnos[5:400:7]
+def test_a_given_list_is_the_pool(make_execution: Execute, corpus_with_topics: Path, small: Path, tmp_path: Path) -> None:
+    documents = make_execution(corpus_with_topics, checkpoints=small).documents.searchable_docnos[5:400:7]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(documents, 1)))
-    given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=small)
+    given = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=small)
     found = given.get_ranking(STAGE)
     assert sorted(found["docno"]) == documents
     pairs = found[["qid", "docno"]]
-    bm25 = FUSION_CANDIDATES["bm25"].scores(given, pairs)  # and not what the list says
-    known = STAGE.features(given, STAGE.opened(given.checkpoints), pairs)
+    bm25 = FUSION_CANDIDATES["bm25"].score(given, pairs)  # and not what the list says
+    known = STAGE.features(given, STAGE.load_checkpoint(given.checkpoints), pairs)
     np.testing.assert_array_equal(known["bm25"], bm25)
     assert len(set(found["score"])) > 10
 
 
-def test_a_failed_member_fails_it_by_name(execute: Execute, topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_member_fails_it_by_name(
+    make_execution: Execute, corpus_with_topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(type(FUSION_CANDIDATES["bm25"]), "scores", lambda *_: 1 / 0)
         with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
-            execute(topics, checkpoints=small).get_ranking(STAGE)
+            make_execution(corpus_with_topics, checkpoints=small).get_ranking(STAGE)
     (small / "knrm" / "vocabulary.txt").write_text("")
     with pytest.raises(CheckpointError, match=r"member knrm failed: .*vocabulary.txt: damaged"):
-        execute(topics, checkpoints=small).get_ranking(STAGE)
+        make_execution(corpus_with_topics, checkpoints=small).get_ranking(STAGE)
     shutil.rmtree(small / "sbert")
     with pytest.raises(CheckpointError, match=r"member sbert_conclusions failed: .*checkpoint not found"):
         LearnedFusionStage(STAGE.members[2:], "mine").get_member_checkpoints(CheckpointStore(small))
 
 
-def test_a_topic_without_documents(execute: Execute, make_input: Callable[..., Path], small: Path) -> None:
-    execution = execute(make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=small)
+def test_a_topic_without_documents(make_execution: Execute, make_input: Callable[..., Path], small: Path) -> None:
+    execution = make_execution(make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=small)
     assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
-    assert STAGE.scores(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]
+    assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]

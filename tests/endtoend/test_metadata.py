@@ -14,7 +14,7 @@ from tira.check_format import check_format
 from submission import __version__
 from submission.__main__ import main
 from submission.fusion.regression import RegressionEnsemble
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
@@ -30,13 +30,13 @@ def entries(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def flags(topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[str]:
-    names = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(all_checkpoints)]
+def flags(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> list[str]:
+    names = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints_copy)]
     return ["rank", *names, "--device", "cpu", "--team", "me"]
 
 
 def test_all_that_made_the_runs(
-    flags: list[str], topics: Path, all_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flags: list[str], corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARAGORN_REVISION", "abc123")
     monkeypatch.setenv("ARAGORN_SOURCE", "https://example.org/aragorn")
@@ -53,7 +53,7 @@ def test_all_that_made_the_runs(
     assert found["data"]["test collection"]["name"] == "touche-task-1"
     assert found["data"]["test collection"]["topics"] == 3
     assert found["data"]["test collection"]["files"] == {
-        name: sha256_file(topics / name) for name in ("topics.xml", "args-me.json")
+        name: sha256_file(corpus_with_topics / name) for name in ("topics.xml", "args-me.json")
     }
     assert f"torch {torch.__version__}" in found["platform"]["software"]["libraries"]
     assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
@@ -64,11 +64,11 @@ def test_all_that_made_the_runs(
     told = entries(found)
     assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoints" not in told["me-bm25"]
-    assert told["me-gru"]["checkpoints"] == {"gru": open_checkpoint(all_checkpoints / "gru").fingerprint}
+    assert told["me-gru"]["checkpoints"] == {"gru": load_checkpoint(checkpoints_copy / "gru").fingerprint}
     assert set(told["me-ensemble"]["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
     assert (
         told["me-ensemble"]["checkpoints"]["ensemble"]
-        == read_config(all_checkpoints / "ensemble", RegressionEnsemble).fingerprint
+        == read_config(checkpoints_copy / "ensemble", RegressionEnsemble).fingerprint
     )
     assert told["me-ensemble"]["interpolates"] == list(ENSEMBLE_MEMBERS)
     rerank = {*RERANKERS, "gru_interaction"}
@@ -80,13 +80,13 @@ def test_all_that_made_the_runs(
     assert all("  " not in entry["description"] for entry in told.values())
 
 
-def test_whose_data_the_checkpoints_learned_from(flags: list[str], all_checkpoints: Path, tmp_path: Path) -> None:
+def test_whose_data_the_checkpoints_learned_from(flags: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
     for name, source in (
         ("knrm", {"input": {"args-me.json": "12"}}),
         ("gru", {"input": {"idebate.json": "34"}}),
         ("tfr_bert", {"input": {"ants_yes.csv": "56"}, "data": "UKPConvArgRank", "licence": "CC BY-SA"}),
     ):
-        file = all_checkpoints / name / "provenance.json"
+        file = checkpoints_copy / name / "provenance.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"trained on": source}))
     assert main([*flags, "--system", "knrm", "--system", "tfr_bert"]) == 0
     ukp = {"licence": "CC BY-SA", "files": {"ants_yes.csv": "56"}}
@@ -109,7 +109,7 @@ DAMAGED = (
 
 
 def test_another_execution_keeps_what_was_told_but_of_another_input_and_in_a_damaged_file(
-    flags: list[str], topics: Path, tmp_path: Path
+    flags: list[str], corpus_with_topics: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "out" / "ir-metadata.yml"
     assert main([*flags, "--system", "knrm", "--system", "bm25"]) == 0
@@ -120,7 +120,7 @@ def test_another_execution_keeps_what_was_told_but_of_another_input_and_in_a_dam
     old, new = entries(yaml.safe_load(first)), entries(read(tmp_path / "out"))
     assert set(new) == {"me-knrm", "me-bm25", "me-gru"}
     assert (new["me-knrm"], new["me-bm25"]) == (old["me-knrm"], old["me-bm25"])
-    topics_file = topics / "topics.xml"
+    topics_file = corpus_with_topics / "topics.xml"
     topics_file.write_text(topics_file.read_text().replace("<number>1<", "<number>9<"))
     assert main([*flags, "--system", "bm25", "--overwrite"]) == 0
     assert [*entries(read(tmp_path / "out"))] == ["me-bm25"]
@@ -130,7 +130,7 @@ def test_another_execution_keeps_what_was_told_but_of_another_input_and_in_a_dam
         assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
 
 
-def test_what_is_ranked_of_a_given_list(flags: list[str], topics: Path, tmp_path: Path) -> None:
+def test_what_is_ranked_of_a_given_list(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
     assert main([*flags, "--input-run", str(tmp_path / "run.txt")]) == 0
     found = read(tmp_path / "out")

@@ -13,7 +13,7 @@ import pytest
 
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_provenance
@@ -101,7 +101,7 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
         "licence": "CC BY-SA and terms of IBM Research",
     }
     assert count_colours((tables / "fit" / "order" / "curve.png").read_bytes()) > 200
-    scores = open_checkpoint(checkpoint).score([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
+    scores = load_checkpoint(checkpoint).score([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
     arguments("ibm", 4).to_parquet(table_path(tables, "ibm"))
     refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
@@ -154,9 +154,9 @@ def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
 
 
 def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
-    execute: Execute, topics: Path, all_checkpoints: Path
+    make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path
 ) -> None:
-    execution = execute(topics, checkpoints=all_checkpoints)
+    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     before, after = execution.get_ranking(DIRICHLET), execution.get_ranking(STAGE)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
     quality = pd.Series(STAGE.quality.scores(execution, pairs).astype(float), index=pairs.index)
@@ -173,31 +173,31 @@ def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
         assert new["docno"][7:].tolist() == old["docno"][7:].tolist()
         assert new["score"][7] <= new["score"][6] - 1
     pairs = after.sample(frac=0.5, random_state=0).reset_index(drop=True)
-    assert np.array_equal(STAGE.scores(execution, pairs[["qid", "docno"]]), pairs["score"])
+    assert np.array_equal(STAGE.score(execution, pairs[["qid", "docno"]]), pairs["score"])
     unlisted = pd.DataFrame({"qid": ["1"], "docno": [execution.documents.searchable_docnos[-1]]})
     if not set(unlisted["docno"]) & set(after["docno"][after["qid"] == "1"]):
-        assert STAGE.scores(execution, unlisted)[0] < after["score"][after["qid"] == "1"].min()
+        assert STAGE.score(execution, unlisted)[0] < after["score"][after["qid"] == "1"].min()
 
     key = execution.compute_cache_key(STAGE)
-    write_quality_reranking(all_checkpoints, "quality", 1000, 0.0)
-    execution = execute(topics, checkpoints=all_checkpoints)
+    write_quality_reranking(checkpoints_copy, "quality", 1000, 0.0)
+    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     assert execution.compute_cache_key(STAGE) != key
     columns = ["qid", "docno", "rank"]
     pd.testing.assert_frame_equal(execution.get_ranking(STAGE)[columns], execution.get_ranking(DIRICHLET)[columns])
 
 
 def test_it_ranks_and_says_what_it_is(
-    all_checkpoints: Path, rank_all: RankAll, tmp_path: Path, topics: Path, capsys: Capture
+    checkpoints_copy: Path, rank_all: RankAll, tmp_path: Path, corpus_with_topics: Path, capsys: Capture
 ) -> None:
     assert rank_all("out", "--system", "tfr_bert", "--depth", "1000") == 0
     run = read_run(tmp_path / "out" / "run.txt")
-    assert submission(["systems", "--checkpoints", str(all_checkpoints)]) == 0
+    assert submission(["systems", "--checkpoints", str(checkpoints_copy)]) == 0
     assert "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic" in capsys.readouterr().out
     first = ("relevance  z-score of", "quality    z-score of", "[CLS]", "score change when one token")
     for rank, words in ((2, first), (9, ("below the re-ranked documents",))):
         row = run[run["qid"] == "1"].iloc[rank]
         asked = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]
-        assert submission(["explain", "-i", str(topics), "--checkpoints", str(all_checkpoints), *asked]) == 0
+        assert submission(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *asked]) == 0
         told = capsys.readouterr().out
         [line] = [line for line in told.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
@@ -205,11 +205,11 @@ def test_it_ranks_and_says_what_it_is(
 
 
 def test_a_list_that_was_handed_over_is_ordered_likewise(
-    execute: Execute, topics: Path, all_checkpoints: Path, tmp_path: Path
+    make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
-    docnos = execute(topics, checkpoints=all_checkpoints).documents.searchable_docnos[3:40:3]
+    docnos = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).documents.searchable_docnos[3:40:3]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))
-    given = execute(topics, input_run=tmp_path / "run.txt", checkpoints=all_checkpoints)
+    given = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=checkpoints_copy)
     before, after = given.get_ranking(DIRICHLET), given.get_ranking(STAGE)
     assert sorted(after["docno"]) == sorted(docnos)
     assert set(after["docno"][:7]) == set(before["docno"][:7])

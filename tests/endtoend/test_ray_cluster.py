@@ -127,7 +127,7 @@ def at_work(traces: Path) -> int:
 
 
 def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
-    nodes: Cluster, rank_all: RankAll, all_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    nodes: Cluster, rank_all: RankAll, checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     assert rank_all("out", "--engine", "ray://127.0.0.1:1") == 2
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
@@ -138,13 +138,13 @@ def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
     assert f"{ROOT}: code version differs from the driver's" in capsys.readouterr().err
 
     def damaged(*arguments: Any) -> Any:
-        (all_checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
+        (checkpoints_copy / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
         return score(*arguments)
 
     monkeypatch.setattr(neural, "score", damaged)
     assert rank_all("out", *flags) == 4
     said = capsys.readouterr().err
-    assert f"{all_checkpoints / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in said
+    assert f"{checkpoints_copy / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in said
     assert "node 1" in said
 
 
@@ -158,7 +158,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to take the network away")
 def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
-    rank_all: RankAll, topics: Path, all_checkpoints: Path, tmp_path: Path
+    rank_all: RankAll, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     flags = ["--system", "knrm", "--system", "gru", "--device", "cpu"]
     assert rank_all("here", *flags[:4]) == 0
@@ -167,7 +167,7 @@ def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
         home.mkdir()
         temporary.mkdir()
         environment = os.environ | {"HOME": str(home), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
-        places = ["-i", str(topics), "-o", str(tmp_path / "out"), "--checkpoints", str(all_checkpoints)]
+        places = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints_copy)]
         program = ["unshare", "--net", sys.executable, "-c", OFFLINE, "-m", "submission"]
         command = [*program, "rank", "--engine", "ray", *places, *flags]
         with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as stopped:

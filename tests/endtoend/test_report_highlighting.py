@@ -16,15 +16,15 @@ from training.report.highlighting import SHADE_LEVELS, shade_terms
 
 
 def test_words_are_shaded_by_their_frequencies(
-    topics: Path, everything: Path, execute: Execute, monkeypatch: pytest.MonkeyPatch
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = topics / "args-me.json"
+    file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
     text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
     content["arguments"][0]["premises"][0]["text"] = text
     file.write_text(json.dumps(content))
     monkeypatch.setattr(DeepCT, "compute_term_frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
-    execution = execute(topics, checkpoints=everything)
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
     assert stage.enrichment is not None

@@ -16,11 +16,17 @@ from training.cli.reproduce import compare_metrics
 
 
 def test_from_the_corpus_to_the_same_bytes_and_verdicts(
-    corpus: Path, work: Path, recipe: Callable[..., str], tmp_path: Path, refused: Refused, capsys: Capture, caplog: Log
+    corpus: Path,
+    work_dir: Path,
+    write_recipe: Callable[..., str],
+    tmp_path: Path,
+    refused: Refused,
+    capsys: Capture,
+    caplog: Log,
 ) -> None:
     stored = tmp_path / "stored"
-    assert main(["fit", recipe(), "--work", str(work), "-o", str(stored / "mine")]) == 0
-    reproduce = ["reproduce", recipe(), "--checkpoints", str(stored), "--work"]
+    assert main(["fit", write_recipe(), "--work", str(work_dir), "-o", str(stored / "mine")]) == 0
+    reproduce = ["reproduce", write_recipe(), "--checkpoints", str(stored), "--work"]
     command = [*reproduce, str(tmp_path / "new"), "-i", str(corpus)]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -42,8 +48,8 @@ def test_from_the_corpus_to_the_same_bytes_and_verdicts(
     assert main(command) == 4
 
 
-def test_the_ensemble(corpus: Path, everything: Path, tmp_path: Path, capsys: Capture) -> None:
-    flags = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(everything), "--device", "cpu"]
+def test_the_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    flags = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     assert main(["reproduce", "ensemble", *flags]) == 0
     assert "OK" in capsys.readouterr().out
 

@@ -41,8 +41,8 @@ def search(capsys: Capture) -> Any:
     return run
 
 
-def test_scores_equal_those_of_rank(execute: Execute, tmp_path: Path) -> None:
-    execution = execute(SAMPLE)
+def test_scores_equal_those_of_rank(make_execution: Execute, tmp_path: Path) -> None:
+    execution = make_execution(SAMPLE)
     topics, documents = execution.topics, execution.input.documents
     for name in BY_WORDS:
         listed = execution.get_ranking(SYSTEMS[name].stage)

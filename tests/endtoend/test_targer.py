@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from submission.__main__ import main as submission
 from submission.explain import explain
-from submission.inference.checkpoint_io import open_network, write_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, open_enricher
+from submission.inference.checkpoint_io import load_network, save_network
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, load_enricher
 from submission.inference.enrichment import enrich_texts
 from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
@@ -69,10 +69,10 @@ micro_batch_size = 2
 
 
 @pytest.fixture(scope="module")
-def tables(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working directory with tagged documents and vectors, beside a recipe."""
     directory = tmp_path_factory.mktemp("tagging")
-    work = Path(shutil.copytree(prepared, directory / "work"))
+    work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
     assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--written", "word2vec"]
     assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
@@ -93,9 +93,9 @@ def fit(work: Path, *flags: str) -> int:
     return main(["fit", str(work.parent / "mine.toml"), "--work", str(work), "--device", "cpu", *flags])
 
 
-def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
-    assert fit(work) == 0
-    checkpoint = work / "checkpoints" / "mine"
+def test_a_tagger_learns_and_says_what_it_is_worth(work_dir: Path) -> None:
+    assert fit(work_dir) == 0
+    checkpoint = work_dir / "checkpoints" / "mine"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
     assert metrics["documents"] == 16  # a fifth of either forty
     assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -113,9 +113,9 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work: Path) -> None:
     assert provenance["start"]["name"] == "words"
     assert metrics["last epoch"] == 8
     assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
-    assert count_colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200
+    assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
-    opened = open_enricher(checkpoint)
+    opened = load_enricher(checkpoint)
     assert isinstance(opened.enricher, TARGER)
     assert opened.enricher.config.tags[:3] == ("O", "B-P", "I-P")
     assert len(opened.enricher.config.tags) == 13
@@ -137,16 +137,16 @@ def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     recipe, vectors = load_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
     alone = replace(recipe, task=replace(recipe.task, start=""))
     begun, untaught = (build_network(one, vectors, tables / "checkpoints").network.state_dict() for one in (recipe, alone))
-    learned = open_network(checkpoint, LANGUAGE_MODELS)[0].state_dict()
+    learned = load_network(checkpoint, LANGUAGE_MODELS)[0].state_dict()
     same = {name for name in begun if name in learned and torch.equal(begun[name], learned[name])}
     assert same == {name for name in begun if not name.startswith(("emission.", "crf."))}
     drawn = {name for name in begun if torch.equal(begun[name], untaught[name])}
     assert drawn == {"emission.weight", "emission.bias", "crf.transitions"}
 
 
-def test_killed_and_resumed_it_ends_with_the_same_bytes(work: Path, resumed: Callable[..., int]) -> None:
-    (work.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
-    assert resumed(lambda: fit(work), work, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
+def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, resumed: Callable[..., int]) -> None:
+    (work_dir.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
+    assert resumed(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
 
 
 @pytest.mark.parametrize(
@@ -181,21 +181,21 @@ def test_what_cannot_be_meant_is_refused(
     refused(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
 
 
-def test_vectors_of_other_words_and_missing_tables_are_refused(work: Path, refused: Refused) -> None:
-    command = ["fit", work.parent / "mine.toml", "--work", work, "--device", "cpu"]
+def test_vectors_of_other_words_and_missing_tables_are_refused(work_dir: Path, refused: Refused) -> None:
+    command = ["fit", work_dir.parent / "mine.toml", "--work", work_dir, "--device", "cpu"]
     words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --written word2vec`"
-    refused(2, words, *command, "--vectors", work / "vectors")
-    (work / "tagging" / "webd.parquet").unlink()
+    refused(2, words, *command, "--vectors", work_dir / "vectors")
+    (work_dir / "tagging" / "webd.parquet").unlink()
     refused(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)
 
 
 def always(checkpoints: Path, tag: str) -> None:
     """Let the tagger give all words one tag."""
-    opened = open_enricher(checkpoints / "targer_essays")
+    opened = load_enricher(checkpoints / "targer_essays")
     assert isinstance(opened.enricher, TARGER)
     with torch.no_grad():
         opened.enricher.emission.bias[1 + opened.enricher.config.tags.index(tag)] += 1e4
-    write_network(
+    save_network(
         checkpoints / "targer_essays",
         ENRICHER_FORMAT,
         opened.enricher,
@@ -211,15 +211,15 @@ assert isinstance(STAGE, LexicalStage)
 
 
 def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
-    topics: Path, all_checkpoints: Path, execute: Execute, caplog: Log
+    corpus_with_topics: Path, checkpoints_copy: Path, make_execution: Execute, caplog: Log
 ) -> None:
-    file = topics / "args-me.json"
+    file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
-    some = STAGE.index(execute(topics, checkpoints=all_checkpoints))
-    always(all_checkpoints, "I-P")
-    execution = execute(topics, checkpoints=all_checkpoints)
+    some = STAGE.index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
+    always(checkpoints_copy, "I-P")
+    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
@@ -230,55 +230,75 @@ def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
     assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
     assert 0 < some.tokens < plain.tokens
     assert len(some.lengths) == len(plain.lengths) == 575
-    write_targer(all_checkpoints, "targer_essays")
-    always(all_checkpoints, "O")  # an argument of which nothing is kept stays, and is never found
-    execution = execute(topics, checkpoints=all_checkpoints)
+    write_targer(checkpoints_copy, "targer_essays")
+    always(checkpoints_copy, "O")  # an argument of which nothing is kept stays, and is never found
+    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     nothing = STAGE.index(execution)
     assert (len(nothing.lengths), nothing.tokens, nothing.terms) == (575, 0, [])
     assert len(execution.get_ranking(STAGE)) == 0
     assert "topic 1" in caplog.text
-    assert STAGE.scores(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
+    assert STAGE.score(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
 
 
 def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
-    topics: Path, everything: Path, execute: Execute, capsys: Capture
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, capsys: Capture
 ) -> None:
-    flags = ["-i", str(topics), "--checkpoints", str(everything), "--device", "cpu", "--system", "targer_dirichlet"]
+    flags = [
+        "-i",
+        str(corpus_with_topics),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+        "--system",
+        "targer_dirichlet",
+    ]
     assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0"]) == 0
     out = capsys.readouterr().out
     [shown] = re.findall(r"^claims and premises:\n(.+)$", out, re.MULTILINE)
-    argument = json.loads((topics / "args-me.json").read_text())["arguments"][0]
+    argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
-    opened = open_enricher(everything / "targer_essays")
+    opened = load_enricher(all_checkpoints_dir / "targer_essays")
     tagged = [word for passage in opened.tokeniser.split(text) for word in opened.enricher.annotate([passage])[0]]
     for part in ("claim", "premise"):
         marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
         assert marked == [word.surface for word in tagged if opened.enricher.get_component_type(word) == part]
         assert marked
     assert "\x1b" not in out
-    coloured = explain(SYSTEMS["targer_dirichlet"], "a0-0", execute(topics, checkpoints=everything, qid="1"), True)
+    coloured = explain(
+        SYSTEMS["targer_dirichlet"], "a0-0", make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1"), True
+    )
     assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") in out
     assert len(set(re.findall(r"\x1b\[[0-9;]+m", coloured))) == 3
 
 
 def test_lengths_are_those_of_what_is_kept(
-    topics: Path, all_checkpoints: Path, tmp_path: Path, execute: Execute, refused: Refused
+    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Execute, refused: Refused
 ) -> None:
-    write_targer(all_checkpoints, "targer_webd", seed=3)
-    flags = ["-i", str(topics), "--work", str(tmp_path / "lengths"), "--checkpoints", str(all_checkpoints), "--device", "cpu"]
+    write_targer(checkpoints_copy, "targer_webd", seed=3)
+    flags = [
+        "-i",
+        str(corpus_with_topics),
+        "--work",
+        str(tmp_path / "lengths"),
+        "--checkpoints",
+        str(checkpoints_copy),
+        "--device",
+        "cpu",
+    ]
     command = ["study", "lengths", "targer_essays", "targer_webd", *flags, "-o", str(tmp_path / "lengths.csv")]
     assert main(command) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]
     assert table.loc["args.me", "thesis mean"] == 317
     assert table.loc["targer_essays", "thesis median"] == 71
-    documents = execute(topics).documents
+    documents = make_execution(corpus_with_topics).documents
     documents = documents.read_texts(documents.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
     for name in table.index[1:]:
-        opened = open_enricher(all_checkpoints / name)
+        opened = load_enricher(checkpoints_copy / name)
         sizes = np.array([sum(enrich_texts([text], opened, torch.device("cpu"))[0].values()) for text in texts])
         expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
         assert table.loc[name, [*COLUMNS, "empty"]].tolist() == pytest.approx(expected, abs=0.01)

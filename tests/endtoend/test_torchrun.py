@@ -75,13 +75,13 @@ def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def fit(work: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The arguments that train by a recipe of 20 steps, each of which is validated, in a working directory of its own."""
 
     def arguments(ranker: str, directory: str, dropout: float = 0.0) -> list[str]:
         text = RECIPES[ranker].replace("dropout = 0.0", f"dropout = {dropout}")
         (tmp_path / f"{ranker}.toml").write_text(f"{text}steps = {STEPS}\nvalidations = 100\n")
-        shutil.copytree(work, tmp_path / directory, dirs_exist_ok=True)
+        shutil.copytree(work_dir, tmp_path / directory, dirs_exist_ok=True)
         return ["fit", str(tmp_path / f"{ranker}.toml"), "--work", str(tmp_path / directory), "--device", "cpu"]
 
     monkeypatch.setattr(training_state, "draw", lambda *_: b"")
@@ -174,16 +174,16 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[s
     return lambda: (tmp_path / "log").read_text().splitlines()
 
 
-def test_all_recipes_one_a_gpu(work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_recipes_one_a_gpu(work_dir: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
     names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
-    fit_all.fit_all({name: load_recipe(name) for name in names}, ["--restart"], work, None, 2)
+    fit_all.fit_all({name: load_recipe(name) for name in names}, ["--restart"], work_dir, None, 2)
     lines = said()
     assert [line.split()[1] for line in lines if line.startswith("end")] != []
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
     assert lines.index("end vanilla_bert") < next(n for n, line in enumerate(lines) if line.startswith("begin cedr_knrm"))
     assert {tuple(line.split()[:2]) for line in lines[:2]} == {("begin", "gru"), ("begin", "knrm")}  # two at a time
-    assert lines[0].endswith(f"--work {work} --restart")
+    assert lines[0].endswith(f"--work {work_dir} --restart")
 
 
 def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
@@ -193,19 +193,19 @@ def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
 
 
 def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
-    work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
+    work_dir: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
-        fit_all.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)
+        fit_all.fit_all(_with_a_dependent_of_drmm(), [], work_dir, None, 0)
     assert [line.strip() for line in said()] == [
-        f"begin drmm  --work {work}", "end drmm", f"begin knrm  --work {work}", "end knrm"
+        f"begin drmm  --work {work_dir}", "end drmm", f"begin knrm  --work {work_dir}", "end knrm"
     ]  # fmt: skip
-    assert f"drmm: failed with exit code 7, log: {work / 'fit' / 'drmm.log'}" in caplog.text
-    assert (work / "fit" / "drmm.log").read_text() == "error: dead\n"
+    assert f"drmm: failed with exit code 7, log: {work_dir / 'fit' / 'drmm.log'}" in caplog.text
+    assert (work_dir / "fit" / "drmm.log").read_text() == "error: dead\n"
 
 
 def test_a_process_that_cannot_be_started_fails_alone(
-    work: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
+    work_dir: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         if "drmm" in command:
@@ -215,17 +215,19 @@ def test_a_process_that_cannot_be_started_fails_alone(
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
-        fit_all.fit_all(_with_a_dependent_of_drmm(), [], work, None, 0)  # one process at a time: the next one needs its place
-    assert [line.strip() for line in said()] == [f"begin knrm  --work {work}", "end knrm"]
+        fit_all.fit_all(
+            _with_a_dependent_of_drmm(), [], work_dir, None, 0
+        )  # one process at a time: the next one needs its place
+    assert [line.strip() for line in said()] == [f"begin knrm  --work {work_dir}", "end knrm"]
     assert "drmm: cannot be started ([Errno 11] Resource temporarily unavailable)" in caplog.text
     assert "cedr_drmm: skipped: initial checkpoint drmm failed" in caplog.text
 
 
 @pytest.mark.slow
-def test_the_jobs_are_fits(work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+def test_the_jobs_are_fits(work_dir: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     monkeypatch.setattr(fit_all, "load_recipes_in_order", lambda: {"knrm": load_recipe("knrm")})
-    refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work, "--device", "cpu")
-    assert "network.dimensions is 300, but the word vectors have 20" in (work / "fit" / "knrm.log").read_text()
+    refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work_dir, "--device", "cpu")
+    assert "network.dimensions is 300, but the word vectors have 20" in (work_dir / "fit" / "knrm.log").read_text()
 
 
 def test_all_recipes_are_those_of_the_systems() -> None:
@@ -250,6 +252,6 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
     assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in kinds.items())
 
 
-def test_what_to_fit_is_said_once(work: Path, refused: Refused) -> None:
-    refused(2, "expected RECIPE or --all", "fit", "--work", work)
-    refused(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work)
+def test_what_to_fit_is_said_once(work_dir: Path, refused: Refused) -> None:
+    refused(2, "expected RECIPE or --all", "fit", "--work", work_dir)
+    refused(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work_dir)

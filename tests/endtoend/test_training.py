@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from submission.__main__ import main as submission
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.knrm import KNRM
 from submission.storage.locks import lock_directory
 from submission.text.normalisation import tokenise_premise
@@ -45,21 +45,23 @@ UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest
 
 
 @pytest.fixture
-def fit(work: Path, recipe: Callable[..., str]) -> Command:
+def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
     """The command that trains by a recipe."""
-    return lambda text=KNRM_RECIPE, *flags: ["fit", recipe(text), "--work", str(work), "--device", "cpu", *flags]
+    return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work", str(work_dir), "--device", "cpu", *flags]
 
 
-def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unrelated_validate(prepared: Path) -> None:
+def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unrelated_validate(prepared_work_dir: Path) -> None:
     for part, number in (("train", 1), ("validation", 20)):
-        words, pieces = (pq.read_table(prepared / f"{part}.{form}.parquet").to_pylist() for form in ("words", "pieces"))
+        words, pieces = (
+            pq.read_table(prepared_work_dir / f"{part}.{form}.parquet").to_pylist() for form in ("words", "pieces")
+        )
         docnos = {row["docno"] for row in pieces}
         for word_row, piece_row in zip(words, pieces, strict=True):
             assert word_row["docno"] == piece_row["docno"]
             assert word_row["premise"] == " ".join(tokenise_premise(piece_row["premise"]))
             assert word_row["unrelated_docnos"] == piece_row["unrelated_docnos"]
             assert len(set(piece_row["unrelated_docnos"]) & docnos) == number
-    table = pd.read_parquet(prepared / "validation.words.parquet")
+    table = pd.read_parquet(prepared_work_dir / "validation.words.parquet")
     queries = list(table.groupby("normalised_conclusion"))
     assert len(queries) == 25
     for conclusion, related in queries:
@@ -67,13 +69,13 @@ def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unre
         others = table[table["docno"].isin(unrelated)]
         assert (len(related), len(unrelated), len(others)) == (5, 100, 100)
         assert conclusion not in set(others["normalised_conclusion"])
-    statistics = json.loads((prepared / "statistics.json").read_text())
+    statistics = json.loads((prepared_work_dir / "statistics.json").read_text())
     expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125, "validation queries": 25}
     expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words a premise": 20.0}
     assert {name: statistics[name] for name in expected} == expected
     assert list(statistics["most frequent conclusions"].values()) == [6] * 20
     for name in ("premise-lengths.png", "conclusion-lengths.png"):
-        assert count_colours((prepared / name).read_bytes()) > 50  # bars, text and its grey edges
+        assert count_colours((prepared_work_dir / name).read_bytes()) > 50  # bars, text and its grey edges
 
 
 def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
@@ -85,28 +87,28 @@ def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
 
 
 def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_another_setting(
-    corpus: Path, prepared: Path, work: Path, tmp_path: Path, refused: Refused
+    corpus: Path, prepared_work_dir: Path, work_dir: Path, tmp_path: Path, refused: Refused
 ) -> None:
-    first = {name: data for name, data in file_contents(prepared).items() if "/" not in name}
+    first = {name: data for name, data in file_contents(prepared_work_dir).items() if "/" not in name}
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work"]
     assert main([*prepare, str(tmp_path / "again")]) == 0
     assert file_contents(tmp_path / "again") == first
-    (work / "train.words.parquet").unlink()
-    kept = (work / "train.pieces.parquet").stat().st_mtime_ns
-    assert main([*prepare, str(work)]) == 0
-    assert {name: data for name, data in file_contents(work).items() if "/" not in name} == first
-    assert (work / "train.pieces.parquet").stat().st_mtime_ns == kept
-    refused(5, "contains files made from another seed", *prepare, work, "--seed", 1)
-    assert main([*prepare, str(work), "--seed", "1", "--overwrite"]) == 0
+    (work_dir / "train.words.parquet").unlink()
+    kept = (work_dir / "train.pieces.parquet").stat().st_mtime_ns
+    assert main([*prepare, str(work_dir)]) == 0
+    assert {name: data for name, data in file_contents(work_dir).items() if "/" not in name} == first
+    assert (work_dir / "train.pieces.parquet").stat().st_mtime_ns == kept
+    refused(5, "contains files made from another seed", *prepare, work_dir, "--seed", 1)
+    assert main([*prepare, str(work_dir), "--seed", "1", "--overwrite"]) == 0
 
 
-def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared: Path, tmp_path: Path) -> None:
+def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared_work_dir: Path, tmp_path: Path) -> None:
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
     assert main(["prepare", "pairs", "-i", str(tmp_path), "--work", str(tmp_path / "work")]) == 0
     for name, directory in (("sample", corpus), ("other sample", tmp_path)):
         assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / name), "--sample", "500"]) == 0
-    for first, other in ((prepared, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
+    for first, other in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
         tables = list(first.glob("*.parquet"))
         assert len(tables) == 4
         for table in tables:
@@ -114,16 +116,18 @@ def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prep
 
 
 def test_a_network_trains_on_what_a_search_finds(
-    corpus: Path, prepared: Path, work: Path, fit: Command, tmp_path: Path, refused: Refused, capsys: Capture
+    corpus: Path, prepared_work_dir: Path, work_dir: Path, fit: Command, tmp_path: Path, refused: Refused, capsys: Capture
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n')
     refused(3, "run `python -m training prepare pairs -i INPUT", *train)
-    prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--unrelated", "dirichlet"]
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
-    first = file_contents(work)
-    assert {name: first[name] for name in file_contents(prepared)} == file_contents(prepared)  # nothing else is another
-    dealt = pd.read_parquet(work / "dirichlet" / "unrelated.parquet")
-    pairs = pd.read_parquet(work / "train.words.parquet").set_index("docno")
+    first = file_contents(work_dir)
+    assert {name: first[name] for name in file_contents(prepared_work_dir)} == file_contents(
+        prepared_work_dir
+    )  # nothing else is another
+    dealt = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
+    pairs = pd.read_parquet(work_dir / "train.words.parquet").set_index("docno")
     assert dealt["docno"].tolist() == pairs.index.tolist()
     conclusions, others = pairs["normalised_conclusion"], pairs.loc[dealt["unrelated_docno"]]
     assert (conclusions.to_numpy() != others["normalised_conclusion"].to_numpy()).all()
@@ -134,49 +138,52 @@ def test_a_network_trains_on_what_a_search_finds(
     )
     assert shared == 1 > 0.5 > by_chance
     tokeniser = build_network(
-        Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()), work / "vectors", work
+        Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()), work_dir / "vectors", work_dir
     ).reader
     assert isinstance(tokeniser, WordTokeniser)
-    own, found = load_training_pairs(work, "words", tokeniser), load_training_pairs(work, "words", tokeniser, "dirichlet")
+    own, found = (
+        load_training_pairs(work_dir, "words", tokeniser),
+        load_training_pairs(work_dir, "words", tokeniser, "dirichlet"),
+    )
     assert dealt["docno"].to_numpy()[found.negatives].tolist() == dealt["unrelated_docno"].tolist()
     assert (own.negatives != found.negatives).mean() > 0.9
     assert torch.equal(own.premises.ids, found.premises.ids)
     assert main(prepare) == 0
-    assert file_contents(work) == first
+    assert file_contents(work_dir) == first
     assert main(train) == 0
-    provenance = json.loads((work / "checkpoints" / "mine" / "provenance.json").read_text())
+    provenance = json.loads((work_dir / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
-    assert provenance["trained on"] == json.loads((work / "dirichlet" / "kept.json").read_text())["decided_by"]
-    stored = Path(shutil.copytree(work / "checkpoints", tmp_path / "stored"))
+    assert provenance["trained on"] == json.loads((work_dir / "dirichlet" / "kept.json").read_text())["decided_by"]
+    stored = Path(shutil.copytree(work_dir / "checkpoints", tmp_path / "stored"))
     places = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *places]) == 0
     assert "weights: identical" in capsys.readouterr().out
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work), "--seed", "1", "--overwrite"]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--seed", "1", "--overwrite"]) == 0
     refused(3, "missing or built from other tables", *train)  # but of those that were there before
 
 
-def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work: Path, tmp_path: Path) -> None:
-    prepare, found = ["prepare", "vectors", "--work", str(work), "--minimum-frequency", "2", "--dimensions"], {}
+def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work_dir: Path, tmp_path: Path) -> None:
+    prepare, found = ["prepare", "vectors", "--work", str(work_dir), "--minimum-frequency", "2", "--dimensions"], {}
     assert main([*prepare, "20", "-o", str(tmp_path / "again")]) == 0
-    assert file_contents(tmp_path / "again") == file_contents(work / "vectors")
-    vocabulary, vectors = word_vectors.load_vectors(work / "vectors")
+    assert file_contents(tmp_path / "again") == file_contents(work_dir / "vectors")
+    vocabulary, vectors = word_vectors.load_vectors(work_dir / "vectors")
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     for method in ("word2vec", "fasttext"):
         written = [*prepare, "5", "--epochs", "1", "--written", method]
         assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
-        assert file_contents(tmp_path / method) == file_contents(work / f"vectors-{method}")
-        found[method] = word_vectors.load_vectors(work / f"vectors-{method}")
+        assert file_contents(tmp_path / method) == file_contents(work_dir / f"vectors-{method}")
+        found[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
     assert found["word2vec"][0].terms == found["fasttext"][0].terms
     assert not np.allclose(found["word2vec"][1], found["fasttext"][1], atol=0.01)
     settings = word_vectors.VectorSettings(surface_method="word2vec")
-    text = next(iter(pq.ParquetFile(work / "train.pieces.parquet").iter_batches(1)))["premise"][0].as_py()
-    assert next(iter(word_vectors.PremiseTokens(work, settings))) == normalised_tokens(text)
+    text = next(iter(pq.ParquetFile(work_dir / "train.pieces.parquet").iter_batches(1)))["premise"][0].as_py()
+    assert next(iter(word_vectors.PremiseTokens(work_dir, settings))) == normalised_tokens(text)
     assert settings.premise_table == "train.pieces.parquet"
 
 
 @UNCLOSED
-def test_vectors_from_files(work: Path, tmp_path: Path, refused: Refused) -> None:
+def test_vectors_from_files(work_dir: Path, tmp_path: Path, refused: Refused) -> None:
     from gensim.models.keyedvectors import KeyedVectors
 
     table = KeyedVectors(3)
@@ -185,14 +192,14 @@ def test_vectors_from_files(work: Path, tmp_path: Path, refused: Refused) -> Non
         file, place = tmp_path / ("v.bin" if form == "binary" else "v.txt"), tmp_path / form
         table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
         flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(place)]
-        assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
+        assert main(["prepare", "vectors", "--work", str(work_dir), *flags]) == 0
         vocabulary, vectors = word_vectors.load_vectors(place)
         assert "never-in-there" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
         assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
     for line, words in (("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
         (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
-        refused(3, words, "prepare", "vectors", "--work", work, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
+        refused(3, words, "prepare", "vectors", "--work", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
 
 
 TOY = '''"""Learning a constant: the score of every premise for its own conclusion."""
@@ -224,69 +231,79 @@ class Constant(Pairwise):
 
 
 def test_a_new_task_is_one_file_and_a_recipe(
-    work: Path, fit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    work_dir: Path, fit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
     (tmp_path / "toy.py").write_text(TOY)
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
     refused(2, "Expected `float` <= 1.0 - at `$.toy.score`", *fit(f"{KNRM_RECIPE}[toy]\nscore = 2\n"))
     assert main(fit(f"{KNRM_RECIPE}[toy]\nscore = 0.25\n")) == 0
-    checkpoint = work / "checkpoints" / "mine"
+    checkpoint = work_dir / "checkpoints" / "mine"
     assert json.loads((checkpoint / "provenance.json").read_text())["recipe"]["toy"] == {"score": 0.25}
     assert json.loads((checkpoint / "metrics.json").read_text())["log"][-1]["loss"] < 0.01
     assert "- toy.score: 0.25\n" in (checkpoint / "README.md").read_text()
-    train = pd.read_parquet(work / "train.words.parquet")
+    train = pd.read_parquet(work_dir / "train.words.parquet")
     pairs = list(zip(train["conclusion"][:20], train["premise"][:20], strict=True))
-    assert open_checkpoint(checkpoint).score(pairs) == pytest.approx([0.25] * 20, abs=0.1)
+    assert load_checkpoint(checkpoint).score(pairs) == pytest.approx([0.25] * 20, abs=0.1)
 
 
-def test_a_network_that_learned_ranks_the_sample(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
+def test_a_network_that_learned_ranks_the_sample(work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoints" / "knrm"
-    assert main(["fit", recipe(), "--work", str(work), "-o", str(checkpoint)]) == 0
+    assert main(["fit", write_recipe(), "--work", str(work_dir), "-o", str(checkpoint)]) == 0
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["MAP@20"] > 90
     assert metrics["bm25 over premises"]["MAP@20"] > 50
-    rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert len(rows) == 9
     assert max(row["MAP@20"] for row in rows) == pytest.approx(metrics["validation"]["MAP@20"], abs=1)
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
-    assert count_colours((work / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
+    assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
     places = ["-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]
     assert submission(["rank", *places, "--system", "knrm"]) == 0
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(work: Path, recipe: Callable[..., str], tmp_path: Path) -> None:
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
+    work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path
+) -> None:
     whole = tmp_path / "whole"
-    shutil.copytree(work, whole)
-    command = [sys.executable, "-m", "training", "fit", recipe(), "--device", "cpu", "--work"]
+    shutil.copytree(work_dir, whole)
+    command = [sys.executable, "-m", "training", "fit", write_recipe(), "--device", "cpu", "--work"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, str(whole)], check=True, env=environment, cwd=tmp_path, capture_output=True)
-    log = work / "fit" / "mine" / "log.jsonl"
-    process = subprocess.Popen([*command, str(work)], env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    log = work_dir / "fit" / "mine" / "log.jsonl"
+    process = subprocess.Popen([*command, str(work_dir)], env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while time.monotonic() < until and not (log.exists() and len(log.read_text().splitlines()) >= 4):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (work / "checkpoints").exists()  # not finished
-    done = subprocess.run([*command, str(work)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert not (work_dir / "checkpoints").exists()  # not finished
+    done = subprocess.run([*command, str(work_dir)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "Resuming at step" in done.stderr
-    assert file_contents(work / "checkpoints") == file_contents(whole / "checkpoints")
-    assert file_contents(work / "fit")["mine/log.jsonl"] == file_contents(whole / "fit")["mine/log.jsonl"]
+    assert file_contents(work_dir / "checkpoints") == file_contents(whole / "checkpoints")
+    assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(whole / "fit")["mine/log.jsonl"]
 
 
 @pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --written word2vec --dimensions 100")])
-def test_vectors_that_lack_are_named_with_all_that_makes_them(prepared: Path, tmp_path: Path, recipe: str, flags: str) -> None:
-    command = f"`python -m training prepare vectors --work {prepared}{flags}`"
-    assert missing_inputs(load_recipe(recipe), prepared, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
+def test_vectors_that_lack_are_named_with_all_that_makes_them(
+    prepared_work_dir: Path, tmp_path: Path, recipe: str, flags: str
+) -> None:
+    command = f"`python -m training prepare vectors --work {prepared_work_dir}{flags}`"
+    assert missing_inputs(load_recipe(recipe), prepared_work_dir, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
 
 
 def test_a_finished_network_stays_unless_it_is_damaged(
-    fit: Command, work: Path, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log, refused: Refused
+    fit: Command,
+    work_dir: Path,
+    checkpoints: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Log,
+    refused: Refused,
 ) -> None:
     assert main(fit(ONE_EPOCH)) == 0
-    checkpoint = work / "checkpoints" / "mine"
+    checkpoint = work_dir / "checkpoints" / "mine"
     before, times = file_contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     caplog.set_level("INFO")
     assert main(fit(ONE_EPOCH)) == 0
@@ -306,7 +323,7 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     refused(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
     assert file_contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
     refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
-    (work / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
+    (work_dir / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
     refused(3, "pass --restart to start over", *fit(ONE_EPOCH))
     sync, calls = os.fsync, iter(range(10**6))
 
@@ -318,21 +335,21 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     monkeypatch.setattr(os, "fsync", fills)
     refused(5, "No space left on device", *fit(KNRM_RECIPE, "--restart"))
     assert file_contents(checkpoint) == before
-    open_checkpoint(checkpoint)
+    load_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize(
     ("ranker", "network"),
     [("knrm", {}), ("conv_knrm", {"channels": 4}), ("gru", {"hidden": 4}), ("snrm", {"latent": 10})],
 )
-def test_a_step_moves_the_words_of_its_texts_alone(prepared: Path, ranker: str, network: dict[str, int]) -> None:
+def test_a_step_moves_the_words_of_its_texts_alone(prepared_work_dir: Path, ranker: str, network: dict[str, int]) -> None:
     recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=PairwiseSpec())
-    built = build_network(recipe, prepared / "vectors", prepared)
+    built = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
     pairs, optimiser = (
-        load_training_pairs(prepared, "words", built.reader),
+        load_training_pairs(prepared_work_dir, "words", built.reader),
         built.build_optimiser(recipe.training, recipe.encoder),
     )
-    task = PairwiseTask.of(recipe, built, prepared, torch.device("cpu"))
+    task = PairwiseTask.of(recipe, built, prepared_work_dir, torch.device("cpu"))
     for rows in np.arange(8).reshape(4, 2):
         before = built.network.state_dict()["embedding.weight"].clone()
         take_step(built.network, optimiser, task, rows, 2)
@@ -353,14 +370,14 @@ def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused)
         refused(2, words, *fit(text))
 
 
-def test_nothing_prepared(recipe: Callable[..., str], tmp_path: Path, refused: Refused) -> None:
+def test_nothing_prepared(write_recipe: Callable[..., str], tmp_path: Path, refused: Refused) -> None:
     words = "run `python -m training prepare vectors --work WORK`"
-    refused(3, words, "fit", recipe(), "--work", tmp_path)
+    refused(3, words, "fit", write_recipe(), "--work", tmp_path)
     refused(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
 
 
 def test_a_network_that_learns_nothing_is_refused(
-    fit: Command, work: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    fit: Command, work_dir: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
     diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
     refused(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
@@ -369,7 +386,7 @@ def test_a_network_that_learns_nothing_is_refused(
     refused(7, "all validation scores are equal; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
     monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
     refused(7, "step 1: the loss is nan; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
-    assert not (work / "checkpoints").exists()
+    assert not (work_dir / "checkpoints").exists()
 
 
 @pytest.mark.slow
@@ -381,14 +398,14 @@ def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
-def test_a_latent_network_logs_its_sparsity(work: Path, fit: Command) -> None:
+def test_a_latent_network_logs_its_sparsity(work_dir: Path, fit: Command) -> None:
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
     assert main(fit(f"{text}sparsity = 0.001\n")) == 0
-    rows = [json.loads(line) for line in (work / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
-    opened = open_checkpoint(work / "checkpoints" / "mine")
-    validation = json.loads((work / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
-    queries = load_validation_queries(work, "words", opened.tokeniser)
+    opened = load_checkpoint(work_dir / "checkpoints" / "mine")
+    validation = json.loads((work_dir / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
+    queries = load_validation_queries(work_dir, "words", opened.tokeniser)
     vectors = opened.ranker.represent(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert validation["sparsity of queries"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
     lengths = torch.linalg.vector_norm(opened.ranker.state_dict()["embedding.weight"][2:], dim=1)
@@ -396,12 +413,12 @@ def test_a_latent_network_logs_its_sparsity(work: Path, fit: Command) -> None:
 
 
 def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_all_premises(
-    work: Path, fit: Command, tmp_path: Path
+    work_dir: Path, fit: Command, tmp_path: Path
 ) -> None:
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
     text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
     assert main(fit(text)) == 0
-    checkpoint = work / "checkpoints" / "mine"
+    checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["recall@100 of all"] > 20
     kept = max(metrics["log"], key=lambda row: row["nDCG@10 of all"])
@@ -428,10 +445,10 @@ def test_learning_rates_fall_to_zero(fit: Command, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_second_process_at_the_same_work_is_refused(
-    corpus: Path, work: Path, recipe: Callable[..., str], refused: Refused
+    corpus: Path, work_dir: Path, write_recipe: Callable[..., str], refused: Refused
 ) -> None:
     source = ["-i", corpus]
-    commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", recipe()], ["fuse", "ensemble"]]
+    commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", write_recipe()], ["fuse", "ensemble"]]
     for command in (*commands, ["reproduce", "knrm", *source]):
-        with lock_directory(work):
-            refused(5, f"{work}: in use by another process", *command, "--work", work)
+        with lock_directory(work_dir):
+            refused(5, f"{work_dir}: in use by another process", *command, "--work", work_dir)

@@ -33,13 +33,13 @@ MEASURE = "nDCG@5 all"
 
 
 @pytest.fixture
-def run(topics: Path, tmp_path: Path, judged: list[Path]) -> Command:
+def run(corpus_with_topics: Path, tmp_path: Path, judged: list[Path]) -> Command:
     """The command that tunes over a grid."""
     (tmp_path / "mine.toml").write_text(GRID)
 
     def tuned(output: str = "mine", files: list[Path] = judged, *flags: str) -> list[str]:
         qrels = [flag for file in files for flag in ("--qrels", str(file))]
-        places = ["-i", str(topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "tuning")]
+        places = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "tuning")]
         return ["tune", str(tmp_path / "mine.toml"), *qrels, *places, *flags]
 
     return tuned

@@ -189,10 +189,10 @@ MEMBERS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.fixture
-def fused(program: Program, everything: Path) -> Program:
+def fused(program: Program, all_checkpoints_dir: Path) -> Program:
     """With the fusion and its members too."""
     for name in {part.checkpoint for part in iter_components(SYSTEMS["fusion"].stage) if part.checkpoint}:
-        shutil.copytree(everything / name, program.checkpoints / name, dirs_exist_ok=True)
+        shutil.copytree(all_checkpoints_dir / name, program.checkpoints / name, dirs_exist_ok=True)
     return program
 
 

@@ -96,7 +96,7 @@ def test_a_damaged_record_is_made_again_and_runs_without_theirs_are_not_replaced
     before = file_contents(again.output)
     code, said = again.rank(systems=FINISHED)
     assert code == 5, said
-    assert "give --overwrite" in said
+    assert "use --overwrite" in said
     assert file_contents(again.output) == before
     assert again.rank("--overwrite", systems=FINISHED)[0] == 0
     assert set(file_contents(again.output)) == set(file_contents(finished / "out"))

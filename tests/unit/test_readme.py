@@ -208,7 +208,7 @@ ELSEWHERE = {  # why a command is not executed by the test below
 
 
 @pytest.mark.slow
-def test_every_command_of_the_readme_works(everything: Path, tmp_path: Path) -> None:
+def test_every_command_of_the_readme_works(all_checkpoints_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "project"
     for name in ("run.sh", "requirements.txt", "submission", "training"):
         source = ROOT / name
@@ -219,7 +219,7 @@ def test_every_command_of_the_readme_works(everything: Path, tmp_path: Path) -> 
             shutil.copy(source, copy / name)
     (copy / ".venv").symlink_to(sys.prefix)
     # To be fast: untrained checkpoints of the smallest networks, and three of the sample's topics.
-    shutil.copytree(everything, copy / "checkpoints")
+    shutil.copytree(all_checkpoints_dir, copy / "checkpoints")
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
     # Blocks of bash need a cluster or a search engine: endtoend/test_cluster.py and test_torchrun.py have the former.

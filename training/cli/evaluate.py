@@ -17,9 +17,9 @@ from submission.cli import (
 from training.cli.options import QRELS_HELP, add_output, named_path, open_execution, unique_names
 
 
-def add(verbs: Commands) -> None:
+def add_parsers(commands: Commands) -> None:
     """Add the parsers of `evaluate`, `analyse`, `report` and `readme`."""
-    parser = verbs.add("evaluate", _evaluate, "evaluate TREC runs against qrels, with confidence intervals and tests")
+    parser = commands.add("evaluate", _evaluate, "evaluate TREC runs against qrels, with confidence intervals and tests")
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
     parser.add_argument(
@@ -31,12 +31,12 @@ def add(verbs: Commands) -> None:
     help_text = "TREC run file or directory with run.txt; NAME labels it"
     parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
-    parser = verbs.add("analyse", _analyse, "Jaccard overlap and rank correlation between the runs of a directory")
+    parser = commands.add("analyse", _analyse, "Jaccard overlap and rank correlation between the runs of a directory")
     parser.add_argument("runs", type=path_argument, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
     add_order(parser)
     add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
 
-    parser = verbs.add("report", _report, "write a self-contained HTML report on the runs of a directory")
+    parser = commands.add("report", _report, "write a self-contained HTML report on the runs of a directory")
     help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
     parser.add_argument("runs", type=path_argument, metavar="RUN_DIR", help=help_text)
     parser.add_argument("--qrels", type=path_argument, required=True, metavar="FILE", help=QRELS_HELP)
@@ -47,7 +47,7 @@ def add(verbs: Commands) -> None:
     add_device(parser)
     add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
 
-    verbs.add("readme", _readme, "update generated sections of the documentation")
+    commands.add("readme", _readme, "update generated sections of the documentation")
 
 
 def _evaluate(options: argparse.Namespace) -> None:

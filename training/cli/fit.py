@@ -11,9 +11,9 @@ from submission.cli import Commands, add_checkpoints, add_device, path_argument
 from training.cli.options import add_data_argument, add_output, add_work_argument, locked_work_dir
 
 
-def add(verbs: Commands) -> None:
+def add_parsers(commands: Commands) -> None:
     """Add the parsers of `fit` and `reproduce`."""
-    parser = verbs.add("fit", _fit, "train a network from a recipe; an interrupted run is resumed")
+    parser = commands.add("fit", _fit, "train a network from a recipe; an interrupted run is resumed")
     parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe name in training/configs/recipes, or .toml file")
     parser.add_argument("--all", action="store_true", help="train the recipes of all systems, one process per GPU")
     add_work_argument(parser, "working directory prepared by `prepare`")
@@ -24,7 +24,7 @@ def add(verbs: Commands) -> None:
     parser.add_argument("--restart", action="store_true", help="discard the interrupted run")
 
     help_text = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
-    parser = verbs.add("reproduce", _reproduce, help_text)
+    parser = commands.add("reproduce", _reproduce, help_text)
     parser.add_argument("recipe", metavar="NAME", help="recipe that has a stored checkpoint, or ensemble")
     add_data_argument(parser, "training data: the corpus, or the published data sets")
     add_work_argument(parser, "working directory; finished steps are reused")

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from submission.systems.catalogue import System
 
 
-def add_parser(subparsers: Commands) -> None:
+def add_parsers(commands: Commands) -> None:
     """Add the parsers of `tune` and `fuse`."""
-    _add_tune(subparsers)
-    _add_fuse(subparsers)
+    _add_tune(commands)
+    _add_fuse(commands)
 
 
-def _add_tune(subparsers: Commands) -> None:
-    parser = subparsers.add(
+def _add_tune(commands: Commands) -> None:
+    parser = commands.add(
         "tune", _run_tune, "grid-search retrieval parameters on judged topics, cross-validated; write a checkpoint"
     )
     parser.add_argument("grid", metavar="GRID", help="grid in training/configs/grids, .toml file, or `tfr_bert`")
@@ -48,8 +48,8 @@ def _add_tune(subparsers: Commands) -> None:
     add_output(parser, "checkpoint directory (default: checkpoints/GRID, or the system's checkpoint)")
 
 
-def _add_fuse(subparsers: Commands) -> None:
-    parser = subparsers.add("fuse", _run_fuse, "fit fusion weights: learned fusion on qrels, ensemble on validation pairs")
+def _add_fuse(commands: Commands) -> None:
+    parser = commands.add("fuse", _run_fuse, "fit fusion weights: learned fusion on qrels, ensemble on validation pairs")
     parser.add_argument(
         "fusion", metavar="FUSION", help="fusion in training/configs/fusions, .toml file, or an ensemble system"
     )

@@ -9,9 +9,9 @@ from submission.cli import Commands, add_checkpoints, add_device, add_input, int
 from training.cli.options import add_data_argument, add_output, add_work_argument, locked_work_dir, positive_int, seed
 
 
-def add(verbs: Commands) -> None:
+def add_parsers(commands: Commands) -> None:
     """Add the parser of `prepare` and its kinds."""
-    kinds = verbs.group("prepare", "build training data in a working directory", "KIND")
+    kinds = commands.group("prepare", "build training data in a working directory", "KIND")
     _add_pairs(kinds)
     _add_passages(kinds)
     _add_published_data(kinds)

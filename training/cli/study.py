@@ -24,9 +24,9 @@ AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
 WORK = "working directory; caches finished results"
 
 
-def add(verbs: Commands) -> None:
+def add_parsers(commands: Commands) -> None:
     """Add the parser of `study` and its studies."""
-    studies = verbs.group("study", "reproduce published experiments", "NAME")
+    studies = commands.group("study", "reproduce published experiments", "NAME")
     _add_enrichments(studies)
     _add_lengths(studies)
     _add_augmented_sbert(studies)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from submission.errors import CheckpointError, OutputError, UsageError
-from submission.inference.checkpoint_io import open_network, write_network
+from submission.inference.checkpoint_io import load_network, save_network
 from submission.models.network import Network
 from submission.progress import track
 from submission.storage.atomic_files import create_directory, recover_directory
@@ -121,7 +121,7 @@ class _Run:
             data=task.data_description,
             measured=task.metrics_description,
         )
-        write_network(
+        save_network(
             directory, trainee.checkpoint_format, network, trainee.reader, metrics, self.provenance, text, trainee.pretrained
         )
 
@@ -177,7 +177,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
             run.write(run_dir / BEST_DIR, deepcopy(network), {"validation while training": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
-        best = open_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored
+        best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored
         run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from submission.errors import UsageError
 from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
 from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import RANKER_FORMAT, open_checkpoint
+from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
 from submission.models.bert import BERTNetwork, BERTRanker
 from submission.models.enricher import Enricher
 from submission.models.network import Network
@@ -128,7 +128,7 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, An
     )
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
-        initial = open_checkpoint(checkpoints / recipe.encoder.init_from)
+        initial = load_checkpoint(checkpoints / recipe.encoder.init_from)
         if not isinstance(initial.ranker, BERTRanker):
             raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; name a BERT checkpoint")
         weights = {name: tensor for name, tensor in initial.ranker.state_dict().items() if name.startswith("encoder.")}

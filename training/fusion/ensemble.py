@@ -86,7 +86,7 @@ def _score_validation(
     """Score the validation candidates with each member; return scores by member and tie breakers, (queries, 105) each."""
     scores, ties = {}, np.empty(0)
     for name, member in stage.members:
-        checkpoint = member.opened(checkpoints)
+        checkpoint = member.load_checkpoint(checkpoints)
         if not isinstance(checkpoint, RankerCheckpoint):
             raise UsageError(f"{name} is not a network: it cannot score a text pair, which the fit requires")
         queries = load_validation_queries(work, checkpoint.ranker.token_unit, checkpoint.tokeniser)

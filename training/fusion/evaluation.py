@@ -168,7 +168,7 @@ class FusionEvaluation:
         key_parts = [
             model.fingerprint,
             code_fingerprint(__name__),
-            *map(self.execution.compute_cache_key, self.stage.made_of()),
+            *map(self.execution.compute_cache_key, self.stage.dependencies()),
         ]
         key = sha256("\n".join(key_parts).encode()).hexdigest()
         cache = self.execution.working_directory.open_store(f"features-{self.name}", key)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from submission.models.enricher import TokenAnnotation
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
-from submission.systems.explanation import Piece
+from submission.systems.explanation import TextSpan
 from submission.systems.lexical import LexicalStage
 from submission.text.index_terms import TermAnalyser
 
@@ -24,7 +24,7 @@ class MarkedDocument:
 
     system: str
     docno: str
-    segments: list[Piece]
+    segments: list[TextSpan]
 
 
 class Span(NamedTuple):
@@ -49,7 +49,7 @@ def mark_components(
     system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str
 ) -> MarkedDocument:
     """Segment a document by the enrichment's claims and premises."""
-    fields = stage.opened(execution.checkpoints).index.fields
+    fields = stage.load_checkpoint(execution.checkpoints).index.fields
     return MarkedDocument(
         system, docno, enrichment.get_component_spans(execution, fields, execution.documents.read_texts({docno}))
     )
@@ -57,10 +57,12 @@ def mark_components(
 
 def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str) -> ShadedDocument:
     """Shade a document's words by index term frequency, without and with enrichment."""
-    settings = stage.opened(execution.checkpoints).index
+    settings = stage.load_checkpoint(execution.checkpoints).index
     passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
     terms = TermAnalyser(settings.stemmer)
-    frequencies = enrichment.opened(execution.checkpoints).enricher.compute_term_frequencies([words for _, words in passages])
+    frequencies = enrichment.load_checkpoint(execution.checkpoints).enricher.compute_term_frequencies(
+        [words for _, words in passages]
+    )
     original = Counter(
         chain.from_iterable(terms.analyse(text[word.start : word.end]) for text, words in passages for word in words)
     )

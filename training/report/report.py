@@ -252,7 +252,7 @@ def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame
 
 def _expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
     """Return the expanded queries by topic, terms sorted by weight; empty for stages without expansion."""
-    if not isinstance(stage, LexicalStage) or stage.opened(execution.checkpoints).expansion is None:
+    if not isinstance(stage, LexicalStage) or stage.load_checkpoint(execution.checkpoints).expansion is None:
         return {}
     queries = {}
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
@@ -270,7 +270,9 @@ def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[
             best_systems.setdefault(stage.enrichment, (system, stage))
     highlights: dict[str, list[ShadedDocument | MarkedDocument]] = defaultdict(list)
     for enrichment, (system, stage) in best_systems.items():
-        highlight = mark_components if enrichment.opened(execution.checkpoints).enricher.component_types else shade_terms
+        highlight = (
+            mark_components if enrichment.load_checkpoint(execution.checkpoints).enricher.component_types else shade_terms
+        )
         tops = runs[system].groupby("qid", sort=False)["docno"].first()
         for qid, docno in track(list(tops.items()), f"highlighting {enrichment.checkpoint}", "documents"):
             highlights[str(qid)].append(highlight(system, stage, enrichment, execution, docno))
@@ -296,7 +298,7 @@ def _quality_extremes(shown: pd.DataFrame, systems: Iterable[str], execution: Ex
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
     if reranking is None:
         return {}
-    scored = shown.assign(quality=reranking.quality.scores(execution, shown))
+    scored = shown.assign(quality=reranking.quality.score(execution, shown))
     by_topic = scored.sort_values(["qid", "quality", "docno"]).groupby("qid")
     extremes = {"lowest": by_topic.nth(0), "highest": by_topic.nth(-1)}
     return {pair: label for label, rows in extremes.items() for pair in zip(rows["qid"], rows["docno"], strict=True)}

@@ -40,7 +40,7 @@ def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
         InputError, OutputError: the collection cannot be read or cached.
     """
     # Load all checkpoints first, so that a bad one fails at once.
-    tagger_fields = {name: Enrichment(name).opened(execution.checkpoints).enricher.input_fields for name in taggers}
+    tagger_fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).enricher.input_fields for name in taggers}
     texts = texts_of(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
     rows = [_row(ORIGINAL, [len(text.split()) for text in texts])]
     rows += [_row(name, _reduced_lengths(name, fields, execution)) for name, fields in tagger_fields.items()]

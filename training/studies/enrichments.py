@@ -59,7 +59,7 @@ def compare_enrichments(
         OutputError: If a file cannot be written.
     """
     # Load all checkpoints first: fail before hours of tuning.
-    loaded = {name: Enrichment(name).opened(execution.checkpoints) for name in enrichments}
+    loaded = {name: Enrichment(name).load_checkpoint(execution.checkpoints) for name in enrichments}
     judged = load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
     fields = {name: enrichment.enricher.input_fields for name, enrichment in loaded.items()}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from submission.errors import UsageError
 from submission.inference.batching import batch_by_tokens
-from submission.inference.checkpoint_io import open_network
+from submission.inference.checkpoint_io import load_network
 from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
 from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
@@ -70,7 +70,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
         if self.init_from:
-            model, reader, fingerprint = open_network(checkpoints / self.init_from, LANGUAGE_MODEL_FORMAT)
+            model, reader, fingerprint = load_network(checkpoints / self.init_from, LANGUAGE_MODEL_FORMAT)
             pretrained, initial = (
                 {name: tensor for name, tensor in module.state_dict().items() if name.startswith(TRANSFERRED_LAYERS)}
                 for module in (model, network)

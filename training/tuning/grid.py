@@ -122,7 +122,7 @@ def tune_grid(
     provenance: dict[str, Any] = {"trained on": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
     enrichment = enrichment_at(grid.points[best])
     if enrichment:
-        provenance["enrichment"] = {enrichment.checkpoint: enrichment.opened(execution.checkpoints).fingerprint}
+        provenance["enrichment"] = {enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint}
     write_with_provenance(output, _contents(name, grid, grid.points[best], table, metrics, provenance), provenance)
     log.info("%s: %s", output, grid.points[best].describe())
     cross_validated_mean = (

@@ -68,7 +68,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
     work = execution.working_directory.directory
     judged = load_webis_judgments(work)
-    network = stage.quality.opened(execution.checkpoints)
+    network = stage.quality.load_checkpoint(execution.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     quality = network.score(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
     webis_values = quality_grid.evaluate_grid(judged, quality)[:, :QUALITY_ONLY]
@@ -79,10 +79,11 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     touche_questions = np.array([normalise(texts[qid]) for qid in qids])
     webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judged.groupby("qid")])
+    cross_validated = _cross_validate(touche_values, webis_values, touche_questions, webis_questions)
     best = _select_point(touche_values, webis_values)
     metrics = {
         "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
-        **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
+        **cross_validated,
         IN_SAMPLE: _rounded_means(touche_values[:, best], webis_values[:, best]),
     }
     table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
@@ -140,7 +141,7 @@ def _evaluate_touche_topics(
     """Evaluate the judged topics at all grid points: (topics, points, MEASURES), and the qids."""
     ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
     top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
-    quality = pd.Series(stage.quality.scores(execution, top[["qid", "docno"]]), index=top.index)
+    quality = pd.Series(stage.quality.score(execution, top[["qid", "docno"]]), index=top.index)
     frames = []
     for point in track(POINTS, "re-ranking", "points"):
         scores = pd.Series(0.0, index=ranking.index)

@@ -370,8 +370,8 @@ def test_a_list_without_scores_keeps_its_lines_order(tmp_path: Path) -> None:
     assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == ["c", "a", "b"]
 
 
-def test_systems_rank_a_collection_of_few_words(tmp_path: Path, all_checkpoints: Path) -> None:
-    write_tiny_ranker(all_checkpoints, "knrm", 1)
+def test_systems_rank_a_collection_of_few_words(tmp_path: Path, checkpoints_copy: Path) -> None:
+    write_tiny_ranker(checkpoints_copy, "knrm", 1)
     (tmp_path / "small").mkdir()
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
     place = write(
@@ -380,7 +380,7 @@ def test_systems_rank_a_collection_of_few_words(tmp_path: Path, all_checkpoints:
     )
     names = ["bm25", "knrm", "dirichlet", "bm25_arguments", "dirichlet_rm3", "vanilla_bert", "snrm"]
     systems = [flag for name in names for flag in ("--system", name)]
-    flags = ["-i", str(place), "--checkpoints", str(all_checkpoints)]
+    flags = ["-i", str(place), "--checkpoints", str(checkpoints_copy)]
     assert main(["rank", *flags, "-o", str(tmp_path / "runs"), *systems, "--device", "cpu"]) == 0
     found = {name: read_run(tmp_path / "runs" / f"aragorn-{name}.txt")["docno"].tolist() for name in names}
     assert set(found["bm25"]) == set(found["knrm"]) == set(found["dirichlet"]) == {"0", "3", "4", "6"}
@@ -388,11 +388,11 @@ def test_systems_rank_a_collection_of_few_words(tmp_path: Path, all_checkpoints:
 
 @pytest.mark.parametrize("system", ["bm25", "knrm", "dirichlet", "snrm"])
 def test_each_system_refuses_a_collection_without_words(
-    system: str, tmp_path: Path, all_checkpoints: Path, capsys: pytest.CaptureFixture[str]
+    system: str, tmp_path: Path, checkpoints_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "blank").mkdir()
     place = str(write(tmp_path / "blank", **tirex(documents=lines({"docno": 1, "text": ""}, {"docno": 2, "text": " "}))))
-    flags = ["-i", place, "--checkpoints", str(all_checkpoints), "--system", system, "--device", "cpu"]
+    flags = ["-i", place, "--checkpoints", str(checkpoints_copy), "--system", system, "--device", "cpu"]
     for work in ([], ["--work", str(tmp_path / "work")], ["--work", str(tmp_path / "work")]):
         assert main(["rank", *flags, *work, "-o", str(tmp_path / "runs")]) == 3
         assert "all 2 documents are empty" in capsys.readouterr().err

@@ -68,37 +68,43 @@ def candidates(execution: Execution) -> list[tuple[str, str, int]]:
     return list(execution.get_ranking(CONCLUSION_BM25)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
 
 
-def test_bm25_over_the_texts_of_the_collection(full: Path, execute: Callable[..., Execution]) -> None:
+def test_bm25_over_the_texts_of_the_collection(full: Path, make_execution: Callable[..., Execution]) -> None:
     data = Dataset(full)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-    assert execute(full).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
-    assert ("10", "d3", 1) in candidates(execute(full))
+    assert make_execution(full).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
+    assert ("10", "d3", 1) in candidates(make_execution(full))
     assert data.description.endswith("conclusion and premise; each system retrieves from the collection")
 
 
-def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, execute: Callable[..., Execution]) -> None:
+def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, make_execution: Callable[..., Execution]) -> None:
     data = Dataset(reranking)
     assert data.topics["qid"].tolist() == ["2", "10"]
     assert data.documents["premise"].tolist() == [d["text"] for d in sorted(DOCUMENTS, key=lambda d: d["docno"])]
-    assert candidates(execute(reranking)) == [("2", "d2", 1), ("2", "d1", 2), ("10", "d3", 1), ("10", "d4", 2), ("10", "d2", 3)]
+    assert candidates(make_execution(reranking)) == [
+        ("2", "d2", 1),
+        ("2", "d1", 2),
+        ("10", "d3", 1),
+        ("10", "d4", 2),
+        ("10", "d2", 3),
+    ]
     assert data.description.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
 
 
-def test_the_list_beside_queries_and_documents_decides(full: Path, execute: Callable[..., Execution]) -> None:
+def test_the_list_beside_queries_and_documents_decides(full: Path, make_execution: Callable[..., Execution]) -> None:
     (full / "rerank.jsonl").write_text(lines(listed(LISTED[:1])))
-    assert candidates(execute(full)) == [("2", "d1", 1)]
+    assert candidates(make_execution(full)) == [("2", "d1", 1)]
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
 def test_a_run_of_an_earlier_stage_decides_over_all(
-    reranking: Path, tmp_path: Path, name: str, execute: Callable[..., Execution]
+    reranking: Path, tmp_path: Path, name: str, make_execution: Callable[..., Execution]
 ) -> None:
     run = b"10 Q0 d4 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n"
     (tmp_path / name).write_bytes(gzip.compress(run) if name.endswith("gz") else run)
     for path in (tmp_path, tmp_path / name):
         data = Dataset(reranking, path)
-        assert candidates(execute(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
+        assert candidates(make_execution(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
         assert data.description.endswith(f"re-ranking the documents of {tmp_path / name}")
     assert data.fingerprint != Dataset(reranking).fingerprint
     assert data.corpus_fingerprint == Dataset(reranking).corpus_fingerprint
@@ -135,11 +141,11 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
     ],
 )
 def test_faults_name_file_and_line_or_id(
-    full: Path, file: str, content: str, message: str, execute: Callable[..., Execution]
+    full: Path, file: str, content: str, message: str, make_execution: Callable[..., Execution]
 ) -> None:
     (full / f"{file}.gz").unlink(missing_ok=True)
     (full / file).write_text(content, errors="surrogateescape")
-    execution = execute(full)
+    execution = make_execution(full)
     with pytest.raises(InputError, match=message):
         _ = execution.topics, execution.input.documents, execution.get_ranking(CONCLUSION_BM25)
 
@@ -161,7 +167,7 @@ def test_the_same_rankers_rank_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    execute: Callable[..., Execution],
+    make_execution: Callable[..., Execution],
 ) -> None:
     directory = {"full": full, "reranking": reranking}[form]
     (tmp_path / "run.txt").write_text("10 Q0 d4 1 7.5 t\n10 Q0 d2 2 7 t\n2 Q0 d1 1 1 t\n")
@@ -169,7 +175,7 @@ def test_the_same_rankers_rank_it(
     flags = ["-i", str(directory), "--checkpoints", str(checkpoints), "--system", "knrm", "--system", "bm25", "--device", "cpu"]
     assert main(["rank", *flags, "-o", str(tmp_path / "o")]) == 0
     run = read_run(tmp_path / "o" / "aragorn-knrm.txt")
-    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(execute(directory))}
+    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(make_execution(directory))}
     assert "text is used as conclusion and premise" in caplog.text
     monkeypatch.setenv("inputRun", str(tmp_path))
     assert main(["rank", *flags, "-o", str(tmp_path / "of-run")]) == 0

@@ -15,7 +15,7 @@ from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine, run_one
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
 from submission.inference import ranker_checkpoint as module
-from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import write_tiny_ranker
 
@@ -105,7 +105,7 @@ def test_a_single_part() -> None:
 
 
 def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = open_checkpoint(checkpoints / "knrm")
+    opened = load_checkpoint(checkpoints / "knrm")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
     found = pickle.loads(pickled)
@@ -116,13 +116,13 @@ def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path,
 
 
 def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:
-    pickled = pickle.dumps(open_checkpoint(checkpoints / "knrm"))
+    pickled = pickle.dumps(load_checkpoint(checkpoints / "knrm"))
     write_tiny_ranker(checkpoints, "knrm", seed=9)
     with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy that one here"):
         pickle.loads(pickled)
 
 
 def test_a_checkpoint_that_was_never_written_cannot_travel(checkpoints: Path) -> None:
-    opened = open_checkpoint(checkpoints / "knrm")
+    opened = load_checkpoint(checkpoints / "knrm")
     with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(RankerCheckpoint(opened.ranker, opened.tokeniser, "a test"))

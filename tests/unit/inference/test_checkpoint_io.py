@@ -9,14 +9,14 @@ import safetensors.torch
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.padding import pad
 from submission.models.rankers.knrm import KNRM
 from tests.conftest import update_hash
 
 
 def test_opened_as_written(checkpoints: Path) -> None:
-    checkpoint = open_checkpoint(checkpoints / "knrm")
+    checkpoint = load_checkpoint(checkpoints / "knrm")
     assert isinstance(checkpoint.ranker, KNRM)
     assert not checkpoint.ranker.training
     assert checkpoint.tokeniser.lengths.premise == 100
@@ -32,7 +32,7 @@ def test_opened_as_written(checkpoints: Path) -> None:
 
 
 def test_two_texts_and_a_score(checkpoints: Path) -> None:
-    checkpoint = open_checkpoint(checkpoints / "knrm")
+    checkpoint = load_checkpoint(checkpoints / "knrm")
     pairs = [
         ("Are zoos cruel?", "wild animals in cages"),
         ("golf", "zoos"),
@@ -55,20 +55,20 @@ def test_two_texts_and_a_score(checkpoints: Path) -> None:
 
 
 def test_writing_again_gives_the_same_fingerprint(checkpoints: Path) -> None:
-    first = open_checkpoint(checkpoints / "knrm")
-    assert first.fingerprint == open_checkpoint(checkpoints / "knrm").fingerprint
+    first = load_checkpoint(checkpoints / "knrm")
+    assert first.fingerprint == load_checkpoint(checkpoints / "knrm").fingerprint
 
 
 def test_missing_checkpoint_names_those_present(checkpoints: Path) -> None:
     with pytest.raises(CheckpointError, match="checkpoint not found; available: knrm"):
-        open_checkpoint(checkpoints / "kmrm")
+        load_checkpoint(checkpoints / "kmrm")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.txt", "probe.json", "provenance.json"])
 def test_missing_file(checkpoints: Path, name: str) -> None:
     (checkpoints / "knrm" / name).unlink()
     with pytest.raises(CheckpointError, match=rf"knrm: missing {name};"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.txt", "probe.json"])
@@ -78,14 +78,14 @@ def test_one_flipped_bit(checkpoints: Path, name: str) -> None:
     data[-2] ^= 1
     file.write_bytes(data)
     with pytest.raises(CheckpointError, match=f"{name}: damaged"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")
 
 
 def test_truncated_provenance(checkpoints: Path) -> None:
     file = checkpoints / "knrm" / "provenance.json"
     file.write_text(file.read_text()[:-20])
     with pytest.raises(CheckpointError, match=r"provenance\.json: damaged"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")
 
 
 def test_a_config_that_the_code_does_not_know(checkpoints: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_config_that_the_code_does_not_know(checkpoints: Path) -> None:
     file.write_text(json.dumps({**config, "config": {**config["config"], "idf": True}}))
     update_hash(checkpoints / "knrm", "config.json")
     with pytest.raises(CheckpointError, match=r"written by version 1\.\d+\.\d+, incompatible with"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")
 
 
 def test_weights_that_do_not_fit(checkpoints: Path) -> None:
@@ -104,17 +104,17 @@ def test_weights_that_do_not_fit(checkpoints: Path) -> None:
     safetensors.torch.save_file(tensors, file)
     update_hash(checkpoints / "knrm", "model.safetensors")
     with pytest.raises(CheckpointError, match=r"linear\.bias"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")
 
 
 def test_changed_text_processing_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submission.text.normalisation.load_stop_words", frozenset)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")
 
 
 def test_a_changed_network_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = KNRM.forward
     monkeypatch.setattr(KNRM, "forward", lambda *arguments: forward(*arguments) * 1.01)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        open_checkpoint(checkpoints / "knrm")
+        load_checkpoint(checkpoints / "knrm")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from submission.inference.device import compute_or_split, limit_threads
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.knrm import KNRM
 from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import ROOT
@@ -53,7 +53,7 @@ def test_a_single_row_that_is_too_large_is_an_error() -> None:
 
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = open_checkpoint(checkpoints / "knrm")
+    checkpoint = load_checkpoint(checkpoints / "knrm")
     expected = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "full", {}))
     score_features, sizes = KNRM.score, []
 

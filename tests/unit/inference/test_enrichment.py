@@ -17,7 +17,7 @@ import torch
 from submission.engine.base import LocalEngine
 from submission.inference import enrichment
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import enrich_collection, enrich_separately, enrich_texts, read
+from submission.inference.enrichment import annotate_texts, enrich_collection, enrich_separately, enrich_texts
 from submission.models.enricher import Enricher, TokenAnnotation
 from submission.retrieval import term_index as term_index_module
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
@@ -85,7 +85,7 @@ def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
 
 def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
     texts = ["one. two three four. five six", "", "seven eight nine ten eleven"]
-    annotations = read(texts, opened, CPU)
+    annotations = annotate_texts(texts, opened, CPU)
     assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 
 from submission.errors import CheckpointError
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import RankerCheckpoint, open_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.inference.token_ids import TokenCache
 from submission.models.padding import pad
 from submission.models.rankers.gru import GRU
@@ -31,7 +31,7 @@ CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d",
 def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 3)
-    checkpoint = open_checkpoint(checkpoints / "knrm")
+    checkpoint = load_checkpoint(checkpoints / "knrm")
     scores = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     with torch.no_grad():
@@ -48,7 +48,7 @@ def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch
 def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 2)
-    checkpoint = open_checkpoint(checkpoints / "knrm")
+    checkpoint = load_checkpoint(checkpoints / "knrm")
     first = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
     (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # damaged on disk: recomputed
@@ -60,7 +60,7 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
 
 
 def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -> None:
-    checkpoint = open_checkpoint(checkpoints / "knrm")
+    checkpoint = load_checkpoint(checkpoints / "knrm")
     checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(CheckpointError, match="document d for topic 1"):
         score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
@@ -86,5 +86,5 @@ def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: p
 
 
 def test_no_candidates(checkpoints: Path, tmp_path: Path) -> None:
-    scores = score(CANDIDATES[:0], TOKENS, open_checkpoint(checkpoints / "knrm"), CPU, ArtifactStore(tmp_path, {}))
+    scores = score(CANDIDATES[:0], TOKENS, load_checkpoint(checkpoints / "knrm"), CPU, ArtifactStore(tmp_path, {}))
     assert scores.shape == (0,)

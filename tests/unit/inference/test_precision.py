@@ -10,7 +10,7 @@ import torch
 
 from submission.errors import UsageError
 from submission.inference.device import choose_precision
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.padding import pad
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.checkpoint_store import CheckpointStore
@@ -36,19 +36,19 @@ def test_bfloat16_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
     checkpoints = CheckpointStore(CHECKPOINT_DIR, torch.bfloat16)
-    opened = checkpoints.load_network("sbert", open_checkpoint)
+    opened = checkpoints.load_network("sbert", load_checkpoint)
     again = pickle.loads(pickle.dumps(opened))
     for checkpoint in opened, again:
         assert checkpoint.ranker_on(CPU).encoder.precision is torch.bfloat16
-    assert again.fingerprint == open_checkpoint(Path(CHECKPOINT_DIR, "sbert")).fingerprint
-    plain = CheckpointStore(CHECKPOINT_DIR).load_network("sbert", open_checkpoint)
+    assert again.fingerprint == load_checkpoint(Path(CHECKPOINT_DIR, "sbert")).fingerprint
+    plain = CheckpointStore(CHECKPOINT_DIR).load_network("sbert", load_checkpoint)
     assert pickle.loads(pickle.dumps(plain)).on(CPU).encoder.precision is None
 
 
 @pytest.mark.parametrize("longest", [5, 63, 64, 65, 96, 100])
 @torch.inference_mode()
 def test_half_precision_is_near_whatever_the_length_and_changes_no_weight(longest: int) -> None:
-    encoder = open_checkpoint(CHECKPOINT_DIR / "sbert").ranker.encoder.eval()
+    encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").ranker.encoder.eval()
     ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
     expected, inside = encoder(ids, mask)
     encoder.round(torch.bfloat16)

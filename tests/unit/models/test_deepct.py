@@ -12,9 +12,9 @@ import safetensors.torch
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.checkpoint_io import write_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, PROBE_TEXTS, open_enricher
-from submission.inference.enrichment import enrich_texts, read
+from submission.inference.checkpoint_io import save_network
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, PROBE_TEXTS, load_enricher
+from submission.inference.enrichment import annotate_texts, enrich_texts
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
@@ -92,12 +92,12 @@ def test_two_passages_add_up_by_hand() -> None:
 
 
 def test_as_written_it_is_opened(directory: Path) -> None:
-    opened = open_enricher(directory)
+    opened = load_enricher(directory)
     assert isinstance(opened.enricher, DeepCT)
     assert not opened.enricher.training
     frequencies = enrich_texts(TEXTS_READ, opened, CPU)
-    assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, open_enricher(directory).fingerprint)
-    [passages] = read(TEXTS_READ[3:4], opened, CPU)
+    assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, load_enricher(directory).fingerprint)
+    [passages] = annotate_texts(TEXTS_READ[3:4], opened, CPU)
     assert [len(passage) for passage in passages] == [12, 12, 11]
     rows = json.loads((directory / "probe.json").read_text())
     assert [row["text"] for row in rows] == list(PROBE_TEXTS)
@@ -107,14 +107,14 @@ def test_as_written_it_is_opened(directory: Path) -> None:
 
 
 def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> None:
-    fingerprints = {open_enricher(directory).fingerprint}
+    fingerprints = {load_enricher(directory).fingerprint}
     for name in ("tokenizer.json", "config.json"):
         content = json.loads((directory / name).read_text())
         if name == "config.json":
             content["config"]["scale"] = 99  # the probe does not show it
         (directory / name).write_text(json.dumps(content, indent=3))
         update_hash(directory, name)
-        fingerprints.add(open_enricher(directory).fingerprint)
+        fingerprints.add(load_enricher(directory).fingerprint)
     assert len(fingerprints) == 3
 
 
@@ -122,13 +122,13 @@ def test_a_changed_network_is_noticed(directory: Path, monkeypatch: pytest.Monke
     forward = DeepCT.forward
     monkeypatch.setattr(DeepCT, "forward", lambda *arguments: forward(*arguments) + 0.001)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        open_enricher(directory)
+        load_enricher(directory)
 
 
 def test_changed_passages_are_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submission.text.passages.SENTENCE_END", re.compile("(?!)"))
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        open_enricher(directory)
+        load_enricher(directory)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "probe.json"])
@@ -137,7 +137,7 @@ def test_damage_is_noticed(directory: Path, name: str) -> None:
     data[-2] ^= 1
     (directory / name).write_bytes(data)
     with pytest.raises(CheckpointError, match=f"{name}: damaged"):
-        open_enricher(directory)
+        load_enricher(directory)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_another_kind_of_checkpoint(directory: Path, key: str, value: str, words
     (directory / "config.json").write_text(json.dumps({**config, key: value}))
     update_hash(directory, "config.json")
     with pytest.raises(CheckpointError, match=words):
-        open_enricher(directory)
+        load_enricher(directory)
 
 
 def test_more_pieces_than_positions() -> None:
@@ -168,8 +168,8 @@ def test_what_is_frozen_stays_in_the_encoder(tmp_path: Path) -> None:
     network = DeepCT(DeepCT.Config(**pretrained.get_encoder_config(3)))
     network.load_state_dict({**network.state_dict(), **pretrained.load_encoder_weights()})
     reader = PassageReader.load(pretrained.folder, network.config)
-    write_network(tmp_path / "deepct", ENRICHER_FORMAT, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
+    save_network(tmp_path / "deepct", ENRICHER_FORMAT, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
     stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
     assert not any("embeddings" in name or "layer.2." in name for name in stored)
     assert sum(map(len, file_contents(tmp_path / "deepct").values())) < 13e6
-    assert isinstance(open_enricher(tmp_path / "deepct").enricher, DeepCT)
+    assert isinstance(load_enricher(tmp_path / "deepct").enricher, DeepCT)

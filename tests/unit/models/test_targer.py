@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from submission.inference import enricher_checkpoint
-from submission.inference.checkpoint_io import write_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, EnricherCheckpoint, open_enricher
+from submission.inference.checkpoint_io import save_network
+from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, EnricherCheckpoint, load_enricher
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.targer import TARGER, join_adjacent
 from submission.text.surface_tokens import CHARACTER_ID_COUNT, SurfaceReader
@@ -190,8 +190,8 @@ def test_a_batch_has_each_different_word_once() -> None:
 
 
 def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"trained on": {}}, "A test.")
-    opened = open_enricher(tmp_path / "targer")
+    save_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"trained on": {}}, "A test.")
+    opened = load_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
     unpickled = pickle.loads(pickled)

@@ -20,12 +20,12 @@ def texts_and_labels(execution: Execution, docno: str, highlights: list[Highligh
     return [(premise[shade.start : shade.end], shade.label) for shade in highlights]
 
 
-def test_targer_highlights_the_indexed_claims_and_premises(execute: Execute) -> None:
-    execution, stage = execute(SAMPLE), SYSTEMS["targer_dirichlet"].stage
+def test_targer_highlights_the_indexed_claims_and_premises(make_execution: Execute) -> None:
+    execution, stage = make_execution(SAMPLE), SYSTEMS["targer_dirichlet"].stage
     pairs = texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
     assert ("home has been turned into farmland", "premise") in pairs
     assert any(text.startswith("Fixing bad zoos through licensing") and kind == "claim" for text, kind in pairs)
-    single_topic = execute(SAMPLE, qid="1")
+    single_topic = make_execution(SAMPLE, qid="1")
     pieces = [
         (piece.text, piece.component) for piece in stage.explain(single_topic, "1", DOCNO).component_spans if piece.component
     ]
@@ -33,8 +33,8 @@ def test_targer_highlights_the_indexed_claims_and_premises(execute: Execute) -> 
 
 
 @pytest.mark.slow
-def test_deepct_highlights_words_by_weight_except_urls(execute: Execute, tmp_path: Path) -> None:
-    execution, stage = execute(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
+def test_deepct_highlights_words_by_weight_except_urls(make_execution: Execute, tmp_path: Path) -> None:
+    execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
     pairs = texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
     assert {kind for _, kind in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
     heaviest = {text.lower() for text, kind in pairs if kind == f"weight-{WEIGHT_LEVELS}"}
@@ -43,8 +43,8 @@ def test_deepct_highlights_words_by_weight_except_urls(execute: Execute, tmp_pat
     assert not any("example" in text for text, _ in pairs)  # part of a URL
 
 
-def test_systems_without_enricher_have_no_highlights(execute: Execute) -> None:
-    execution = execute(SAMPLE)
+def test_systems_without_enricher_have_no_highlights(make_execution: Execute) -> None:
+    execution = make_execution(SAMPLE)
     for name in ("dirichlet", "bm25", "fusion"):
         assert compute_highlights(SYSTEMS[name].stage, execution, DOCNO) == []
 
@@ -57,13 +57,13 @@ def test_words_are_located_in_texts_with_urls() -> None:
     assert located == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
-def test_highlights_of_the_conclusion_are_omitted(execute: Execute, make_input: Callable[..., Path]) -> None:
+def test_highlights_of_the_conclusion_are_omitted(make_execution: Execute, make_input: Callable[..., Path]) -> None:
     conclusion = "Therefore, I strongly believe that zoos should be closed by the government."
     premise = (
         "Animals in small cages suffer from stress and they become ill, because they cannot move. "
         "Moreover, children learn little about wild animals in a zoo."
     )
-    execution = execute(make_input(arguments=[argument("a", conclusion, premise)]), qid="1")
+    execution = make_execution(make_input(arguments=[argument("a", conclusion, premise)]), qid="1")
     stage = SYSTEMS["targer_dirichlet"].stage
     pieces = [piece.text for piece in stage.explain(execution, "1", "a").component_spans if piece.component]
     assert pieces[0] == "zoos should be closed by the government"

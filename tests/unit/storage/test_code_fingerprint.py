@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -237,6 +240,19 @@ def test_results_of_training_depend_on_no_system_and_no_drawing() -> None:
         )
         if module in prepared:
             assert not any(name.startswith("submission/systems/") for name in files), module
+
+
+def test_keys_are_the_same_in_all_processes() -> None:
+    code = (
+        "from submission.storage.code_fingerprint import code_fingerprint, program_fingerprint\n"
+        "print(program_fingerprint(), code_fingerprint('submission.systems.dense', shallow=('submission.systems.execution',)))"
+    )
+    command = [sys.executable, "-c", code]
+    processes = [
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, cwd=ROOT, check=True, capture_output=True).stdout
+        for seed in "123"
+    ]
+    assert len({*processes}) == 1
 
 
 def test_modules_that_are_left_out_exist() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from submission.models.enricher import TokenAnnotation
-from submission.systems.explanation import Piece, split_by_component
+from submission.systems.explanation import TextSpan, split_by_component
 
 TEXT = " So zoos are cruel, and small ."
 PARTS = {"zoos": "claim", "are": "claim", "cruel": "claim", "and": "premise", "small": "premise"}
@@ -16,14 +16,14 @@ WORDS = [
 def test_a_piece_is_all_that_is_of_one_part() -> None:
     spans = split_by_component(TEXT, WORDS, lambda word: PARTS.get(word.surface, ""))
     assert spans == [
-        Piece(" So ", ""), Piece("zoos are cruel", "claim"), Piece(", ", ""), Piece("and small", "premise"), Piece(" .", ""),
+        TextSpan(" So ", ""), TextSpan("zoos are cruel", "claim"), TextSpan(", ", ""), TextSpan("and small", "premise"), TextSpan(" .", ""),
     ]  # fmt: skip
     assert "".join(span.text for span in spans) == TEXT
 
 
 def test_parts_may_touch_and_may_be_none() -> None:
-    assert split_by_component(TEXT, WORDS, lambda word: "") == [Piece(TEXT, "")]
-    assert split_by_component(TEXT[1:-2], WORDS[:0], lambda word: "claim") == [Piece(TEXT[1:-2], "")]
+    assert split_by_component(TEXT, WORDS, lambda word: "") == [TextSpan(TEXT, "")]
+    assert split_by_component(TEXT[1:-2], WORDS[:0], lambda word: "claim") == [TextSpan(TEXT[1:-2], "")]
     touching = [TokenAnnotation("a", 0, 1, 0.0), TokenAnnotation("b", 1, 2, 0.0)]
-    assert split_by_component("ab", touching, lambda word: word.surface) == [Piece("a", "a"), Piece("b", "b")]
+    assert split_by_component("ab", touching, lambda word: word.surface) == [TextSpan("a", "a"), TextSpan("b", "b")]
     assert split_by_component("", [], lambda word: "claim") == []

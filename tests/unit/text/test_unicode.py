@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.inference.checkpoint_io import write_network
+from submission.inference.checkpoint_io import save_network
 from submission.inference.probe import PROBE_PAIRS, UNICODE_PROBE_PAIRS, run_probe
-from submission.inference.ranker_checkpoint import RANKER_FORMAT, open_checkpoint
+from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise, tokenise_premise, tokenise_query
@@ -68,14 +68,14 @@ def test_the_first_text_rule_takes_characters_as_they_are() -> None:
 def test_a_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
     """Without the key it is the first; the probe of the second has pairs that only this rule reads so."""
     write_tiny_ranker(tmp_path, "knrm", 0)
-    new, old = open_checkpoint(tmp_path / "knrm"), open_checkpoint(CHECKPOINT_DIR / "knrm")
+    new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
     assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
     assert len(run_probe(new.ranker, new.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
     assert len(run_probe(old.ranker, old.tokeniser)) == len(PROBE_PAIRS)
     assert '"text_rule": 2' in (tmp_path / "knrm" / "config.json").read_text()
-    write_network(tmp_path / "again", RANKER_FORMAT, old.ranker, old.tokeniser, {}, {"note": "a test"}, "# test\n")
+    save_network(tmp_path / "again", RANKER_FORMAT, old.ranker, old.tokeniser, {}, {"note": "a test"}, "# test\n")
     assert "text_rule" not in (tmp_path / "again" / "config.json").read_text()
-    assert open_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
+    assert load_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
 
 
 CONTROL = ["[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]"]
@@ -97,7 +97,7 @@ def test_text_that_looks_like_a_control_piece_is_text(checkpoint: str, piece: st
 
 
 def test_control_pieces_in_a_premise_change_a_score_as_words_do() -> None:
-    checkpoint = open_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
     question, premise = "Should zoos be abolished?", "Zoos should be abolished {} since animals suffer in them."
     pairs = [(question, premise.format(word)) for word in ("", "[SEP]", "[sep]")]
     _, control, plain = checkpoint.score(pairs).tolist()

@@ -41,10 +41,10 @@ def network(work: Path, name: str) -> Any:
     return opened.eval()
 
 
-def test_a_ranker_takes_of_a_cross_encoder_what_is_the_encoder_s(work: Path) -> None:
-    tensors = PretrainedEncoder(str(work / "encoders" / PAIRS)).load_encoder_weights()
+def test_a_ranker_takes_of_a_cross_encoder_what_is_the_encoder_s(work_dir: Path) -> None:
+    tensors = PretrainedEncoder(str(work_dir / "encoders" / PAIRS)).load_encoder_weights()
     assert {name.split(".")[2] for name in tensors} == {"embeddings", "encoder"}
-    state = network(work, PAIRS).state_dict()
+    state = network(work_dir, PAIRS).state_dict()
     assert len(tensors) == len(state) - 4  # pooler and classifier have a weight and a bias each
     assert all(torch.equal(value, state[name.removeprefix("encoder.")]) for name, value in tensors.items())
 
@@ -56,8 +56,8 @@ def off(weight: torch.Tensor, expected: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", PACKAGED_ENCODERS)
-def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work: Path, name: str) -> None:
-    state = network(work, name).state_dict()
+def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work_dir: Path, name: str) -> None:
+    state = network(work_dir, name).state_dict()
     graph = onnx.load(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE).graph
     given = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
     checked = set()
@@ -81,12 +81,12 @@ def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PACKAGED_ENCODERS)
-def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work: Path, name: str) -> None:
+def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work_dir: Path, name: str) -> None:
     documents = read_arguments(find_corpus_files(SAMPLE))[0][["conclusion", "premise"]].head(100)
-    folder = work / "encoders" / name
+    folder = work_dir / "encoders" / name
     tokenizer = AutoTokenizer.from_pretrained(folder)
     opened, session = (
-        network(work, name),
+        network(work_dir, name),
         onnxruntime.InferenceSession(str(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE)),
     )
     ours, theirs = [], []
@@ -105,14 +105,14 @@ def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work: Path, 
     assert not np.array_equal(first, second)
 
 
-def test_what_is_there_stays_and_what_is_damaged_is_made_again(work: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = work / "encoders" / TEXTS
+def test_what_is_there_stays_and_what_is_damaged_is_made_again(work_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = work_dir / "encoders" / TEXTS
     before = (folder / "provenance.json").stat().st_mtime_ns
-    assert convert_encoder(TEXTS, work) == folder
+    assert convert_encoder(TEXTS, work_dir) == folder
     assert (folder / "provenance.json").stat().st_mtime_ns == before
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-1] + b"x")
-    convert_encoder(TEXTS, work)
+    convert_encoder(TEXTS, work_dir)
     assert (folder / "model.safetensors").read_bytes() == whole
     assert "damaged" in caplog.text
     told = json.loads((folder / "provenance.json").read_text())

@@ -148,6 +148,6 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
     file.write_text(file.read_text().replace("So", "Thus", 1))
     capsys.readouterr()
     assert main(command) == 5
-    assert "give --overwrite" in capsys.readouterr().err
+    assert "use --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
     assert load_table(work, "ukp")["premise"].str.startswith('"Thus').sum() == 1

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sentence_transformers import SentenceTransformer
 
 from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import open_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.padding import pad
 from submission.retrieval.lexical import BM25, build_query
 from submission.retrieval.term_index import IndexSettings as TermSettings
@@ -35,7 +35,7 @@ from training.studies.students import LOSSES, NETWORKS
 from training.tasks import load_recipe
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
-pytestmark = pytest.mark.usefixtures("no_network")
+pytestmark = pytest.mark.usefixtures("raise_faults")
 
 LEARNING = TrainingConfig("cosine", 0.003, max_length=40, bfloat16=False)
 RECIPE = """ranker = "sbert"
@@ -60,10 +60,10 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def mine(recipe: Callable[[str], str], encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def mine(write_recipe: Callable[[str], str], encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A recipe file."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
-    return recipe(RECIPE)
+    return write_recipe(RECIPE)
 
 
 @pytest.fixture
@@ -72,17 +72,17 @@ def tokeniser(encoder: Path) -> WordPieceTokeniser:
 
 
 @pytest.fixture
-def train(prepared: Path, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
-    return load_arguments(prepared, "train", tokeniser)
+def train(prepared_work_dir: Path, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
+    return load_arguments(prepared_work_dir, "train", tokeniser)
 
 
 @pytest.fixture
-def dev(prepared: Path, train: pd.DataFrame, tokeniser: WordPieceTokeniser) -> ConclusionValidator:
-    return ConclusionValidator(train, load_arguments(prepared, "validation", tokeniser), prepared, tokeniser)
+def dev(prepared_work_dir: Path, train: pd.DataFrame, tokeniser: WordPieceTokeniser) -> ConclusionValidator:
+    return ConclusionValidator(train, load_arguments(prepared_work_dir, "validation", tokeniser), prepared_work_dir, tokeniser)
 
 
 def test_arguments_are_as_prepared_with_conclusions_cut_and_read_as_the_ranker_does(
-    prepared: Path, encoder: Path, tokeniser: WordPieceTokeniser
+    prepared_work_dir: Path, encoder: Path, tokeniser: WordPieceTokeniser
 ) -> None:
     model = build_network(encoder, LEARNING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
@@ -91,8 +91,8 @@ def test_arguments_are_as_prepared_with_conclusions_cut_and_read_as_the_ranker_d
         assert model.tokenizer(cut)["input_ids"][1:-1] == tokeniser._encode(text, 20)
         assert text.startswith(cut)
     tokeniser = WordPieceTokeniser.load(encoder, MaxLengths(8, 38))
-    train = load_arguments(prepared, "train", tokeniser)
-    table = pd.read_parquet(prepared / "train.pieces.parquet")
+    train = load_arguments(prepared_work_dir, "train", tokeniser)
+    table = pd.read_parquet(prepared_work_dir / "train.pieces.parquet")
     assert train["docno"].tolist() == table["docno"].tolist()
     assert train["premise"].tolist() == table["premise"].tolist()
     for cut, whole in zip(train["conclusion"], table["conclusion"], strict=True):
@@ -117,13 +117,13 @@ def test_gold_has_for_each_of_some_conclusions_its_own_premise_and_an_unrelated_
 
 
 def test_the_teacher_is_the_same_whether_it_or_its_labels_are_asked_for_first(
-    mine: str, prepared: Path, tmp_path: Path
+    mine: str, prepared_work_dir: Path, tmp_path: Path
 ) -> None:
     recipe = load_recipe(mine)
     assert isinstance(recipe.task, AugmentedSBERTSpec)
     recipe, pairs = replace(recipe, encoder=replace(recipe.encoder, bfloat16=True)), replace(recipe.task, arguments=200)
     one, other = (
-        StudentExperiment(shutil.copytree(prepared, tmp_path / name), recipe, pairs, CPU)
+        StudentExperiment(shutil.copytree(prepared_work_dir, tmp_path / name), recipe, pairs, CPU)
         for name in ("teacher first", "labels first")
     )
     learned = trainable_state(one.load_or_train(TEACHER))
@@ -146,7 +146,7 @@ def test_silver_pairs_are_the_best_premises_of_other_conclusions(train: pd.DataF
         statistics = index.statistics(list(query))
         for number, (term, weight) in enumerate(query.items()):
             documents, tf = index.postings(term)
-            values[documents] += BM25().added(tf, index.lengths[documents], weight, statistics, number)
+            values[documents] += BM25().score_term(tf, index.lengths[documents], weight, statistics, number)
         values[rows] = -np.inf
         best = np.argsort(-values, kind="stable")[:3]
         found = everything.loc[everything["first"] == conclusion, "second"]
@@ -159,11 +159,11 @@ def test_silver_pairs_are_the_best_premises_of_other_conclusions(train: pd.DataF
 
 
 def test_what_is_found_in_the_collection_is_what_brute_force_and_fit_find(
-    prepared: Path, train: pd.DataFrame, dev: ConclusionValidator, encoder: Path, tokeniser: WordPieceTokeniser
+    prepared_work_dir: Path, train: pd.DataFrame, dev: ConclusionValidator, encoder: Path, tokeniser: WordPieceTokeniser
 ) -> None:
     model = build_network(encoder, LEARNING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
-    validation = load_arguments(prepared, "validation", tokeniser)
+    validation = load_arguments(prepared_work_dir, "validation", tokeniser)
     collection = pd.concat([train, validation], ignore_index=True)
     groups = validation.groupby("normalised_conclusion", sort=False)
     titles = groups["conclusion"].first()
@@ -181,21 +181,21 @@ def test_what_is_found_in_the_collection_is_what_brute_force_and_fit_find(
     assert found == pytest.approx({name: 100 * np.mean(values) for name, values in expected.items()}, abs=1e-3)
     assert 0 < found["nDCG@10"] < 100
 
-    queries = load_validation_queries(prepared, "pieces", tokeniser)  # and validation is that of fit
+    queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser)  # and validation is that of fit
     untrained = PretrainedEncoder.__new__(PretrainedEncoder)
     untrained.folder = encoder
     expected = validate_candidates(queries, np.arange(25), encoder_cosine_scorer(untrained, CPU))[0]["MAP@20"]
     assert dev.map_at_20(model, False) == pytest.approx(expected, abs=0.01)
 
 
-def test_keys_and_labels_are_of_the_teacher_and_the_pairs_that_a_recipe_tells(work: Path, mine: str, another: Path) -> None:
+def test_keys_and_labels_are_of_the_teacher_and_the_pairs_that_a_recipe_tells(work_dir: Path, mine: str, another: Path) -> None:
     recipe = load_recipe(mine)
     task = recipe.task
     assert isinstance(task, AugmentedSBERTSpec)
     settings = [task, *(replace(task, **{name: getattr(task, name) + 1}) for name in ("arguments", "k", "silver"))]
-    assert len({repr(StudentExperiment(work, recipe, one, CPU).cache_key(TEACHER)) for one in settings}) == 4
+    assert len({repr(StudentExperiment(work_dir, recipe, one, CPU).cache_key(TEACHER)) for one in settings}) == 4
     changes = {"own": {}, "another": {"teacher": str(another)}, "as it comes": {"teacher": str(another), "taught": False}}
-    by = {name: StudentExperiment(work, recipe, replace(task, **change), CPU) for name, change in changes.items()}
+    by = {name: StudentExperiment(work_dir, recipe, replace(task, **change), CPU) for name, change in changes.items()}
     assert len({repr(one.cache_key(TEACHER)) for one in by.values()}) == 3
     assert by["another"].gold.equals(by["own"].gold)
     labels = {name: one.n_silver["label"].to_numpy() for name, one in by.items()}
@@ -215,11 +215,22 @@ def test_keys_and_labels_are_of_the_teacher_and_the_pairs_that_a_recipe_tells(wo
 
 
 def test_the_table_and_that_weights_are_kept(
-    work: Path, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    work_dir: Path, mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def run(name: str) -> int:
         return main(
-            ["study", "students", "--work", str(work), "-o", str(tmp_path / f"{name}.csv"), "--recipe", mine, "--device", "cpu"]
+            [
+                "study",
+                "students",
+                "--work",
+                str(work_dir),
+                "-o",
+                str(tmp_path / f"{name}.csv"),
+                "--recipe",
+                mine,
+                "--device",
+                "cpu",
+            ]
         )
 
     assert run("whole") == 0
@@ -234,21 +245,22 @@ def test_the_table_and_that_weights_are_kept(
     assert run("whole") == 0
     assert (tmp_path / "whole.csv").read_bytes() == before  # seconds too: nothing was made again
 
-    shutil.rmtree(work / "students-results")
+    shutil.rmtree(work_dir / "students-results")
     monkeypatch.setattr(StudentExperiment, "_train", None)  # weights are kept
     assert run("again") == 0
     again = pd.read_csv(tmp_path / "again.csv", keep_default_na=False)
     assert again.drop(columns="seconds").equals(found.drop(columns="seconds"))
 
 
-def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Path) -> None:
+def test_fit_makes_the_student_a_checkpoint(work_dir: Path, mine: str, tmp_path: Path) -> None:
     output = tmp_path / "sbert"
-    assert main(["fit", mine, "--work", str(work), "-o", str(output), "--device", "cpu"]) == 0
-    opened = open_checkpoint(output)
+    assert main(["fit", mine, "--work", str(work_dir), "-o", str(output), "--device", "cpu"]) == 0
+    opened = load_checkpoint(output)
     recipe = load_recipe(mine)
     assert isinstance(recipe.task, AugmentedSBERTSpec)
     student, untrained = (
-        StudentExperiment(work, recipe, recipe.task, CPU).load_or_train(one) for one in (Variant("cosent", "gold"), UNTRAINED)
+        StudentExperiment(work_dir, recipe, recipe.task, CPU).load_or_train(one)
+        for one in (Variant("cosent", "gold"), UNTRAINED)
     )
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [opened.tokeniser.encode_premise(text) for text in texts]
@@ -266,13 +278,16 @@ def test_fit_makes_the_student_a_checkpoint(work: Path, mine: str, tmp_path: Pat
 
 
 def test_recipes_that_are_refused_and_nothing_prepared(
-    work: Path, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    work_dir: Path, mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(mine).write_text(RECIPE.replace("epochs = 1", "epochs = 0"))
-    assert main(["fit", mine, "--work", str(work)]) == 2
+    assert main(["fit", mine, "--work", str(work_dir)]) == 2
     assert "training.epochs is 0 but the network has trainable parameters" in capsys.readouterr().err
     Path(mine).write_text(RECIPE[: RECIPE.index("[student]")])
-    assert main(["study", "students", "--work", str(work), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
+    assert main(["study", "students", "--work", str(work_dir), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 2
     assert "recipe of sbert: no [student] table; choose a recipe that has one" in capsys.readouterr().err
     Path(mine).write_text(RECIPE)
-    assert main(["study", "students", "--work", str(work / "nowhere"), "--recipe", mine, "-o", str(tmp_path / "none.csv")]) == 3
+    assert (
+        main(["study", "students", "--work", str(work_dir / "nowhere"), "--recipe", mine, "-o", str(tmp_path / "none.csv")])
+        == 3
+    )

@@ -54,7 +54,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(prepared: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def run(prepared_work_dir: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command with a small encoder, on tables that are made already."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
     (tmp_path / "mine.toml").write_text(RECIPE)
@@ -63,7 +63,7 @@ def run(prepared: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Monke
         work = tmp_path / name
         work.mkdir(exist_ok=True)
         if not (work / "quality").exists():
-            (work / "quality").symlink_to(prepared / "quality")
+            (work / "quality").symlink_to(prepared_work_dir / "quality")
         parts = [flag for part in PARTS for flag in ("--part", part)]
         places = ["--work", str(work), "--recipe", str(tmp_path / "mine.toml"), "-o", str(tmp_path / f"{name}.csv")]
         return main(

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from submission.errors import CheckpointError, InputError, TrainingError
-from submission.inference.checkpoint_io import open_network, write_network
+from submission.inference.checkpoint_io import load_network, save_network
 from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
 from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
@@ -95,7 +95,7 @@ def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
 
 
 def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) -> None:
-    write_network(
+    save_network(
         tmp_path / "words",
         LANGUAGE_MODEL_FORMAT,
         language := model(),
@@ -105,11 +105,11 @@ def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) 
         "# test\n",
         None,
     )
-    opened, reader, _ = open_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
+    opened, reader, _ = load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
     assert reader.vocabulary.terms == READER.vocabulary.terms
     for (ours, _), (theirs, _) in zip(opened.predictions(PASSAGES), language.predictions(PASSAGES), strict=True):
         assert torch.equal(ours, theirs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LanguageModel, "scores", lambda _, guessed: guessed @ torch.ones(6, 6))
+        patch.setattr(LanguageModel, "score", lambda _, guessed: guessed @ torch.ones(6, 6))
         with pytest.raises(CheckpointError, match="text processing or network has changed; train the checkpoint again"):
-            open_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
+            load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)

@@ -32,8 +32,10 @@ SYSTEM = get_system("tfr_bert")
 
 
 @pytest.fixture
-def execution(topics: Path, all_checkpoints: Path, tmp_path: Path, execute: Callable[..., Execution]) -> Execution:
-    made = execute(topics, checkpoints=all_checkpoints)
+def execution(
+    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Callable[..., Execution]
+) -> Execution:
+    made = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     prepare_quality(write_quality(tmp_path / "data"), ["webis"], made.working_directory.directory)
     return made
 
@@ -47,8 +49,8 @@ def qrels(execution: Execution, tmp_path: Path) -> Path:
     return tmp_path / "made.qrels"
 
 
-def test_the_best_point_is_written(execution: Execution, qrels: Path, all_checkpoints: Path) -> None:
-    output = all_checkpoints / "quality"
+def test_the_best_point_is_written(execution: Execution, qrels: Path, checkpoints_copy: Path) -> None:
+    output = checkpoints_copy / "quality"
     table = tune_quality(SYSTEM, qrels, execution, output)
     grid, metrics = pd.read_csv(output / "grid.csv"), json.loads((output / "metrics.json").read_text())
     assert grid[["documents", "weight"]].to_numpy().tolist() == [[point.depth, point.weight] for point in POINTS]

@@ -1,0 +1,65 @@
+"""Artifacts of a small input, by their bytes.
+
+A key covers the code of its artifact, but for the modules in `submission.storage.code_fingerprint.INDIFFERENT`. If these bytes change and no
+key does, one of those modules decides a result after all. Networks have golden scores of their own next to this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from submission.output.runs import format_run
+from submission.retrieval.lexical import BM25, RM3, Dirichlet
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution
+from tests.conftest import argument, write_deepct, write_lexical
+
+FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
+GOLDEN = {
+    "documents": "0f5c10cc3ba0b4ee",
+    "enriched-deepct": "e60982ec03a326b7",
+    "rows": "cd93d211a3637662",
+    "terms": "5f2ead82b2319206",
+    "terms-deepct": "5e34111ccfd54e5c",
+}
+RANKINGS = {
+    "bm25": "f7f2150524764a09",
+    "dirichlet": "3d9aefb1c482f2b8",
+    "bm25_rm3": "50790540f137aa8c",
+    "deepct_dirichlet": "e7b1cf6f31022fa5",
+}
+
+
+def artifacts(directory: Path) -> dict[str, str]:
+    """The hashes of all stores but those of rankings, whose scores depend on the processor in their last bits."""
+    hashes = {}
+    for store in filter(Path.is_dir, directory.iterdir()):
+        files = [file for file in sorted(store.iterdir()) if file.suffix not in (".json", ".sqlite")]
+        hashes[store.name.rpartition("-")[0]] = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()[:16]
+        for file in store.glob("*.sqlite"):  # whose bytes depend on SQLite's version
+            with closing(sqlite3.connect(file)) as database:
+                rows = database.execute("select * from documents order by docno").fetchall()
+            hashes["rows"] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+    return {name: value for name, value in sorted(hashes.items()) if not name.startswith(("ranking", "conclusions"))}
+
+
+def test_golden_bytes(make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path) -> None:
+    premises = [f"{FILLER} {'zoos ' * number}cost {number} coins" for number in range(5)]
+    conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # a wide letter
+    documents = [argument(f"a{number}", conclusions[number % 3], premise) for number, premise in enumerate(premises)]
+    checkpoints = tmp_path / "checkpoints"
+    write_deepct(checkpoints, "deepct")
+    write_lexical(checkpoints, "dirichlet", Dirichlet())
+    write_lexical(checkpoints, "bm25_rm3", BM25(), RM3(2, 4, 0.5, max_df_ratio=1.0))
+    write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
+    execution = make_execution(make_input(arguments=documents), checkpoints=checkpoints)
+    rankings = {
+        name: execution.get_ranking(SYSTEMS[name].stage) for name in ("bm25", "dirichlet", "bm25_rm3", "deepct_dirichlet")
+    }
+    runs = {name: format_run(lists.assign(score=lists["score"].round(3)), "a") for name, lists in rankings.items()}
+    hashes = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in runs.items()}
+    assert (artifacts(execution.working_directory.directory), hashes) == (GOLDEN, RANKINGS)
