@@ -1,3 +1,3 @@
-"""TODO."""
+"""Networks, and the layers that they share."""
 
 from __future__ import annotations

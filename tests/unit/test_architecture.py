@@ -1,4 +1,4 @@
-"""Who may import whom: folders by one table, files without a circle."""
+"""Imports between packages follow one table, and modules have no import cycle."""
 
 from __future__ import annotations
 
@@ -8,159 +8,163 @@ from pathlib import Path
 
 import pytest
 
-from submission.models.rankers import SHARED
 from tests.conftest import ROOT
 
-# Each folder with those that it imports, and no others; a folder stands below those that import it.
+# Packages and the packages that they import, in topological order.
 ALLOWED: dict[str, set[str]] = {
-    "submission": set(),  # errors, paths, logs, progress, stopwatch, lists
+    "submission": set(),
+    "submission/fusion": {"submission"},
     "submission/storage": {"submission"},
     "submission/text": {"submission"},
     "submission/data": {"submission", "submission/storage"},
-    "submission/models/rankers": {"submission", "submission/text"},
     "submission/engine": {"submission", "submission/storage"},
-    "submission/inference": {"submission", "submission/storage", "submission/engine", "submission/models/rankers", "submission/text"},
+    "training": {"submission", "submission/storage"},
+    "submission/models": {"submission/text"},
+    "training/data/datasets": {"submission", "submission/storage", "submission/text"},
+    "training/cards": {"training"},
+    "training/evaluation": {"submission", "submission/data", "submission/storage", "submission/text", "training"},
+    "submission/models/enrichers": {"submission", "submission/models", "submission/text"},
+    "submission/models/rankers": {"submission", "submission/models", "submission/text"},
+    "submission/inference": {
+        "submission", "submission/engine", "submission/models", "submission/models/enrichers",
+        "submission/models/rankers", "submission/storage", "submission/text",
+    },
     "submission/retrieval": {
-        "submission", "submission/storage", "submission/engine", "submission/models/rankers", "submission/inference", "submission/text",
+        "submission", "submission/engine", "submission/inference", "submission/models", "submission/storage",
+        "submission/text",
     },
-    "submission/models/enrichers": {
-        "submission", "submission/storage", "submission/engine", "submission/models/rankers", "submission/inference", "submission/text",
-    },
-    "submission/fusion": {"submission"},
     "submission/systems": {
-        "submission", "submission/storage", "submission/engine", "submission/models/enrichers", "submission/fusion",
-        "submission/data", "submission/models/rankers", "submission/retrieval", "submission/inference",
+        "submission", "submission/data", "submission/engine", "submission/fusion", "submission/inference",
+        "submission/models", "submission/retrieval", "submission/storage",
     },
-    "submission/output": {"submission", "submission/storage", "submission/data", "submission/systems"},
+    "submission/output": {"submission", "submission/storage", "submission/systems"},
     "submission/search": {
-        "submission", "submission/storage", "submission/models/enrichers", "submission/data", "submission/retrieval",
-        "submission/inference", "submission/systems", "submission/text",
+        "submission", "submission/data", "submission/inference", "submission/models", "submission/retrieval",
+        "submission/storage", "submission/systems", "submission/text",
+    },
+    "training/data": {
+        "submission", "submission/data", "submission/inference", "submission/retrieval", "submission/storage",
+        "submission/systems", "submission/text", "training", "training/data/datasets",
     },
     "submission's commands": {
-        "submission", "submission/storage", "submission/engine", "submission/models/enrichers", "submission/data",
-        "submission/output", "submission/inference", "submission/search", "submission/systems",
-    },
-    "training": {"submission", "submission/storage"},  # experiment, figures, paths, pictures, side_by_side
-    "training/cards": {"training"},
-    "training/data": {
-        "submission", "submission/storage", "submission/data", "submission/retrieval", "submission/inference",
-        "submission/text", "training",
+        "submission", "submission/data", "submission/engine", "submission/inference", "submission/output",
+        "submission/search", "submission/storage", "submission/systems",
     },
     "training/fitting": {
-        "submission", "submission/storage", "submission/models/enrichers", "submission/models/rankers", "submission/inference",
-        "submission/text", "training", "training/cards", "training/data",
-    },
-    "training/results/deepct.md": {"submission", "submission/storage", "submission/data", "submission/text", "training/data"},
-    "training/quality": {
-        "submission", "submission/storage", "submission/models/rankers", "submission/inference", "submission/text", "training/data",
-        "training/fitting",
-    },
-    "training/results/targer.md": {
-        "submission", "submission/storage", "submission/models/enrichers", "submission/retrieval", "submission/inference",
-        "submission/systems", "submission/text", "training/data",
-    },
-    "training/results/distillation.md": {
-        "submission", "submission/storage", "submission/data", "submission/systems", "submission/text", "training/data",
-        "training/quality",
-    },
-    "training/studies/augmented_sbert": {
-        "submission", "submission/storage", "submission/retrieval", "submission/inference", "submission/text", "training",
-        "training/data", "training/fitting",
-    },
-    "training/tasks": {
-        "submission", "submission/storage", "submission/models/enrichers", "submission/data", "submission/models/rankers",
-        "submission/inference", "submission/text", "training", "training/studies/augmented_sbert", "training/cards", "training/data",
-        "training/results/deepct.md", "training/results/distillation.md", "training/fitting", "training/quality", "training/results/targer.md",
-    },
-    "training/evaluation": {
-        "submission", "submission/storage", "submission/models/enrichers", "submission/data", "submission/output",
-        "submission/systems", "submission/text", "training", "training/fitting", "training/tasks",
+        "submission", "submission/inference", "submission/models", "submission/models/enrichers",
+        "submission/models/rankers", "submission/storage", "submission/text", "training", "training/cards",
+        "training/data", "training/evaluation",
     },
     "training/fusion": {
-        "submission", "submission/storage", "submission/fusion", "submission/inference", "submission/systems", "training",
-        "training/cards", "training/data", "training/fitting", "training/evaluation",
+        "submission", "submission/data", "submission/fusion", "submission/inference", "submission/storage",
+        "submission/systems", "training", "training/cards", "training/data", "training/evaluation", "training/fitting",
     },
-    "training/studies": {"training", "training/studies/augmented_sbert", "training/fitting"},
+    "training/sbert": {
+        "submission/inference", "submission/retrieval", "submission/storage", "submission/text", "training",
+        "training/data", "training/fitting",
+    },
+    "training/tuning": {
+        "submission", "submission/data", "submission/fusion", "submission/inference", "submission/retrieval",
+        "submission/storage", "submission/systems", "submission/text", "training", "training/cards", "training/data",
+        "training/data/datasets", "training/evaluation", "training/fitting",
+    },
+    "training/studies/augmented_sbert": {
+        "submission", "submission/inference", "submission/retrieval", "submission/storage", "training",
+        "training/data/datasets", "training/fitting", "training/sbert",
+    },
+    "training/tasks": {
+        "submission", "submission/data", "submission/inference", "submission/models", "submission/models/enrichers",
+        "submission/storage", "submission/text", "training", "training/cards", "training/data",
+        "training/data/datasets", "training/evaluation", "training/fitting", "training/sbert",
+    },
+    "training/studies": {
+        "submission", "submission/inference", "submission/retrieval", "submission/systems", "training",
+        "training/evaluation", "training/fitting", "training/sbert", "training/tuning",
+    },
+    "training/report": {
+        "submission", "submission/data", "submission/models", "submission/output", "submission/storage",
+        "submission/systems", "submission/text", "training", "training/evaluation", "training/fitting",
+        "training/tasks",
+    },
     "training/studies/argument_quality": {
-        "submission", "submission/storage", "submission/fusion", "submission/data", "submission/models/rankers",
-        "submission/retrieval", "submission/inference", "submission/systems", "submission/text", "training",
-        "training/cards", "training/fitting", "training/evaluation", "training/quality", "training/tasks",
+        "submission", "submission/inference", "submission/models", "submission/retrieval", "submission/storage",
+        "submission/text", "training", "training/data", "training/evaluation", "training/fitting", "training/tasks",
+        "training/tuning",
     },
     "training's commands": {
-        "submission", "submission's commands", "submission/storage", "submission/fusion", "submission/data", "submission/models/rankers",
-        "submission/retrieval", "submission/inference", "submission/systems", "training", "training/studies/augmented_sbert",
-        "training/cards", "training/data", "training/results/deepct.md", "training/results/distillation.md", "training/fitting",
-        "training/fusion", "training/evaluation", "training/quality", "training/studies",
-        "training/studies/argument_quality",
-        "training/results/targer.md", "training/tasks",
+        "submission", "submission's commands", "submission/data", "submission/inference", "submission/models",
+        "submission/storage", "submission/systems", "training", "training/data", "training/data/datasets",
+        "training/evaluation", "training/fitting", "training/fusion", "training/report", "training/studies",
+        "training/studies/argument_quality", "training/studies/augmented_sbert", "training/tasks", "training/tuning",
     },
 }  # fmt: skip
-COMMANDS = {
-    "__main__", "command", "rank", "check", "explain", "environment", "enrichments", "fuse", "jobs", "reproduce", "tune",
-}  # fmt: skip
+COMMANDS = {"__main__", "cli", "rank", "check", "explain", "environment"}
 FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob("*.py")])
 
 
-def imports(file: Path) -> set[str]:
-    """All modules that a file imports, also within functions; of ours those of single files."""
+def imported_modules(file: Path) -> set[str]:
+    """Return the modules that a file imports, also inside functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            within = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name for name in within if source(name)} or {node.module}
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in members if module_file(name)} or {node.module}
     return names
 
 
-def source(module: str) -> Path | None:
-    """The file of one of our modules."""
+def module_file(module: str) -> Path | None:
+    """Return the file of a project module."""
     path = ROOT / module.replace(".", "/")
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
 
 
-def ours(file: Path) -> set[Path]:
-    return {found for name in imports(file) if name.startswith(("submission", "training")) and (found := source(name))}
+def imported_files(file: Path) -> set[Path]:
+    """Return the project files that a file imports."""
+    names = (name for name in imported_modules(file) if name.startswith(("submission", "training")))
+    return {imported for name in names if (imported := module_file(name))}
 
 
-def folder(file: Path) -> str:
-    place = file.relative_to(ROOT)
-    command = place.parts[1] == "commands" or (len(place.parts) == 2 and place.stem in COMMANDS)
-    return f"{place.parts[0]}'s commands" if command else place.parent.as_posix()
+def package(file: Path) -> str:
+    """Return the package of a file; the commands of a program count as one package."""
+    path = file.relative_to(ROOT)
+    is_command = path.parts[1] == "cli" or (len(path.parts) == 2 and path.stem in COMMANDS)
+    return f"{path.parts[0]}'s commands" if is_command else path.parent.as_posix()
 
 
-def test_there_is_something_to_check() -> None:
+def test_the_table_names_all_packages() -> None:
     assert len(FILES) > 80
-    assert ROOT / "submission/text/token_ids.py" in ours(ROOT / "submission/text/tokenisers.py")
-    assert {folder(file) for file in FILES} == set(ALLOWED)
+    assert ROOT / "submission/text/token_ids.py" in imported_files(ROOT / "submission/text/tokenisers.py")
+    assert {package(file) for file in FILES} == set(ALLOWED)
 
 
-def test_folders_stand_upon_each_other() -> None:
-    assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)  # it raises CycleError
+def test_packages_have_no_import_cycle() -> None:
+    assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)  # raises CycleError
 
 
-def test_arrows_between_folders() -> None:
-    found: dict[str, set[str]] = {name: set() for name in ALLOWED}
+def test_imports_between_packages() -> None:
+    imports: dict[str, set[str]] = {name: set() for name in ALLOWED}
     for file in FILES:
-        found.setdefault(folder(file), set()).update(folder(other) for other in ours(file))
-    assert {name: arrows - {name} for name, arrows in found.items()} == ALLOWED
+        imports[package(file)] |= {package(imported) for imported in imported_files(file)}
+    assert {name: packages - {name} for name, packages in imports.items()} == ALLOWED
 
 
-def test_no_circle_of_files() -> None:
-    list(TopologicalSorter({file: ours(file) - {file} for file in FILES}).static_order())  # it raises CycleError
+def test_modules_have_no_import_cycle() -> None:
+    list(TopologicalSorter({file: imported_files(file) - {file} for file in FILES}).static_order())  # raises CycleError
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_who_touches_what(file: Path) -> None:
-    found, place = imports(file), file.relative_to(ROOT)
-    packages = {name.split(".")[0] for name in found}
-    if place.parent.as_posix() == "submission/models/rankers" and place.name != "__init__.py":
-        shared = {ROOT / "submission" / "rankers" / f"{name}.py" for name in SHARED}
-        assert ours(file) <= {ROOT / "submission" / "text" / "ids.py", *shared}
-        assert not packages & {"pandas", "pathlib", "json", "numpy"}
-    if place.parent.as_posix() != "submission/text":
-        assert not packages & {"tokenizers", "inflect", "nltk"}
-    if place.as_posix() != "submission/engine/ray_engine.py":  # no requirement
-        assert "ray" not in packages
-    if place.parts[0] == "submission":
-        assert "training" not in packages
+def test_libraries_are_imported_in_one_place(file: Path) -> None:
+    path = file.relative_to(ROOT)
+    libraries = {name.split(".")[0] for name in imported_modules(file)}
+    if path.parent.as_posix() == "submission/models/rankers":  # networks know no files and no frames
+        assert not libraries & {"pandas", "pathlib", "json", "numpy"}
+    if path.parent.as_posix() != "submission/text":
+        assert not libraries & {"tokenizers", "inflect", "nltk"}
+    if path.as_posix() != "submission/engine/ray_engine.py":  # optional
+        assert "ray" not in libraries
+    if path.parts[0] == "submission":
+        assert "training" not in libraries
+        assert "jinja2" not in libraries or path.as_posix() == "submission/search/page.py"
+        assert "rich" not in libraries or path.parent.as_posix() == "submission/search"

@@ -1,3 +1,3 @@
-"""TODO."""
+"""Tune parameters on judged topics."""
 
 from __future__ import annotations

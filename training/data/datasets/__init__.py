@@ -1,3 +1,3 @@
-"""TODO."""
+"""Readers of published data sets."""
 
 from __future__ import annotations
