@@ -168,6 +168,6 @@ def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterato
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             yield (
-                f"{', '.join(sorted(set(file_names[group.index])))}: argument {abbreviate(str(docno))} occurs {len(group)} times "
-                "with different texts; ids must be unique: do not mix corpus versions"
+                f"{', '.join(sorted(set(file_names[group.index])))}: argument {abbreviate(str(docno))} occurs {len(group)} "
+                "times with different texts; ids must be unique: do not mix corpus versions"
             )

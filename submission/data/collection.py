@@ -16,7 +16,7 @@ MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter premises are not arguments 
 
 
 def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
-    """Return documents whose premise has at least `min_words` whitespace tokens (0: all, unless all are empty); log the rest."""
+    """Return documents whose premise has `min_words` or more whitespace tokens (0: all, unless all are empty); log the rest."""
     word_counts = count_words(documents["premise"], min_words)
     log_collection_size(
         len(word_counts), int((word_counts == 0).sum()), int(((word_counts > 0) & (word_counts < min_words)).sum()), min_words

@@ -69,8 +69,9 @@ def validate_supplied_ranking(
             is_disjoint = column == "qid" and unknown_count == total_count
             hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
             raise InputError(
-                f"{source}: {count_missing(unknown_count, total_count, noun)} in the input (first: {abbreviate(unknown_ids.iloc[0])}); "
-                f"use a ranking made from this version of the input{hint and '.'}{hint}"
+                f"{source}: {count_missing(unknown_count, total_count, noun)} in the input "
+                f"(first: {abbreviate(unknown_ids.iloc[0])}); use a ranking made from this version of the "
+                f"input{hint and '.'}{hint}"
             )
     duplicates = ranking[ranking.duplicated(["qid", "docno"])]
     if len(duplicates):
@@ -105,9 +106,9 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
     previous, current = ranking.iloc[position - 1], ranking.iloc[position]
     raise InputError(
         f"{source}, line {current['line']}: ranks and scores disagree in {ranking['qid'][increases].nunique()} of "
-        f"{ranking['qid'].nunique()} topics; first in topic {abbreviate(current['qid'])}: {abbreviate(current['docno'])} has rank "
-        f"{current['rank']:.0f} and score {current['score']:g}, {abbreviate(previous['docno'])} (line {previous['line']}) rank "
-        f"{previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
+        f"{ranking['qid'].nunique()} topics; first in topic {abbreviate(current['qid'])}: {abbreviate(current['docno'])} has "
+        f"rank {current['rank']:.0f} and score {current['score']:g}, {abbreviate(previous['docno'])} (line {previous['line']}) "
+        f"rank {previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
     )
 
 

@@ -79,7 +79,7 @@ def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.n
 
 
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group row numbers into batches of similar length, longest first, of at most `max_tokens` padded tokens or a single row."""
+    """Group row numbers into batches of similar length, longest first, of at most `max_tokens` padded tokens or one row."""
     order, rows_by_batch = np.argsort(-np.asarray(lengths), kind="stable"), []
     while len(order):
         size = max(1, max_tokens // max(1, int(lengths[order[0]])))

@@ -53,8 +53,8 @@ class EnricherProbe(msgspec.Struct):
         if mismatch or sizes != new_sizes:
             old, new = mismatch or (f"passages of {sizes} tokens", f"passages of {new_sizes} tokens")
             raise CheckpointError(
-                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; the text "
-                "processing or the network has changed: retrain it"
+                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; the "
+                "text processing or the network has changed: retrain it"
             )
 
 

@@ -51,8 +51,8 @@ class RankerProbe(msgspec.Struct):
         same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
         if not (same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
             raise CheckpointError(
-                f"{file}: for the query '{abbreviate(self.query)}' this code computes {recomputed.describe()}, but the checkpoint "
-                f"stores {self.describe()}; the text processing or the network has changed: retrain it"
+                f"{file}: for the query '{abbreviate(self.query)}' this code computes {recomputed.describe()}, but the "
+                f"checkpoint stores {self.describe()}; the text processing or the network has changed: retrain it"
             )
 
     def describe(self) -> str:

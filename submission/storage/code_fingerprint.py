@@ -26,7 +26,8 @@ from submission.storage.hashing import combine_hashes
 PROGRAM = "submission.rank"
 EXCLUDED_MODULES = {  # modules that only report: neither they nor their imports affect a run
     "submission.check", "submission.explain", "submission.logging_setup", "submission.progress", "submission.timing",
-    "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata", "submission.systems.explanation",
+    "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
+    "submission.systems.explanation",
 }  # fmt: skip
 INDIFFERENT = EXCLUDED_MODULES | {  # modules that decide no artifact: neither they nor what only they import is in its key
     "submission",  # the version

@@ -88,7 +88,7 @@ def find_token_spans(text: str) -> list[Span]:
 
 
 def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
-    """Split tokens into slices of whole sentences with at most `max_tokens` tokens; a sentence ends with . ? or ! and whitespace.
+    """Split tokens into slices of whole sentences with at most `max_tokens` tokens; sentences end with . ? or ! and whitespace.
 
     Overlong sentences are split at whitespace if possible.
     """

@@ -1,7 +1,8 @@
 """Artifacts of a small input, by their bytes.
 
-A key covers the code of its artifact, but for the modules in `submission.storage.code_fingerprint.INDIFFERENT`. If these bytes change and no
-key does, one of those modules decides a result after all. Networks have golden scores of their own next to this file.
+A key covers the code of its artifact, but for the modules in `submission.storage.code_fingerprint.INDIFFERENT`. If
+these bytes change and no key does, one of those modules decides a result after all. Networks have golden scores of
+their own next to this file.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `diri
 def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
     """Select negatives for every argument, least similar conclusion first.
 
-    A conclusion with n premises needs `per_argument` · n negatives. Samples 20 times as many arguments of other conclusions without
-    replacement, keeps those whose normalised conclusions have the lowest Levenshtein ratio, and assigns them round-robin.
+    A conclusion with n premises needs `per_argument` · n negatives. Samples 20 times as many arguments of other conclusions
+    without replacement, keeps those whose normalised conclusions have the lowest Levenshtein ratio, and assigns them
+    round-robin.
 
     Args:
         arguments: one split, sorted by `normalised_conclusion`.

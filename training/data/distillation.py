@@ -142,8 +142,8 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
             parts.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not parts:
         raise InputError(
-            f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents_per_title} documents, or all with "
-            f"equal scores, for each of {len(titles)} titles; lower --documents or use a larger corpus"
+            f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents_per_title} documents, or all "
+            f"with equal scores, for each of {len(titles)} titles; lower --documents or use a larger corpus"
         )
     table = pd.concat(parts, ignore_index=True)
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]

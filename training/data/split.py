@@ -42,8 +42,8 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     eligible = premise_counts.index[premise_counts == POSITIVES].to_numpy()
     if not len(eligible):
         raise InputError(
-            f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there is "
-            "no validation set; use a larger corpus"
+            f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there "
+            "is no validation set; use a larger corpus"
         )
     validation_conclusions = random_generator(seed, RandomStream.SPLIT).permutation(eligible)[
         : MAX_VALIDATION_ARGUMENTS // POSITIVES

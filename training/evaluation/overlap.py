@@ -40,11 +40,13 @@ class Overlap:
     def summary(self) -> str:
         """Format the overlap in one line."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
-        text = f"{self.run} × {self.qrels}: {len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"
+        topics = f"{len(self.common_topics)} of {self.n_evaluated} topics"
+        text = f"{self.run} × {self.qrels}: {topics}, {judged_share} of the top five judged"
         if self.unjudged_topics:
             text += f"; unjudged topics of the run ({len(self.unjudged_topics)}): {_abbreviate(self.unjudged_topics)}"
         if self.topics_without_relevant:
-            text += f"; topics without a relevant document, excluded ({len(self.topics_without_relevant)}): {_abbreviate(self.topics_without_relevant)}"
+            excluded = self.topics_without_relevant
+            text += f"; topics without a relevant document, excluded ({len(excluded)}): {_abbreviate(excluded)}"
         return text
 
 
@@ -102,8 +104,8 @@ def raise_no_common_topic(first: Iterable[str], second: Iterable[str], first_nam
     """Raise InputError for two files without a common topic, with examples and a hint if rewriting the ids would match."""
     first, second = list(first), list(second)
     raise InputError(
-        f"{first_name} and {second_name}: no common topic ({first_name}: {_abbreviate(first)}; {second_name}: {_abbreviate(second)}); "
-        f"are they from the same year?{suggest_normalisation(first, second)}"
+        f"{first_name} and {second_name}: no common topic ({first_name}: {_abbreviate(first)}; {second_name}: "
+        f"{_abbreviate(second)}); are they from the same year?{suggest_normalisation(first, second)}"
     )
 
 

@@ -71,7 +71,8 @@ class LanguageModel(TARGER):
             predicted: (M, E), M ≥ 1.
             targets: (M,) int64.
             sample: (N,) int64, drawn with replacement.
-            log_expected_counts: (V,) log expected counts in the sample; corrects for the sampling distribution (Bengio and Senécal 2003).
+            log_expected_counts: (V,) log expected counts in the sample; corrects for the sampling distribution (Bengio and
+                Senécal 2003).
         """
         target_scores = (predicted * self.output_embedding(targets)).sum(1) + self.output_bias(targets).squeeze(1)  # (M,)
         sample_scores = (
@@ -107,8 +108,8 @@ class _ProbeRow(msgspec.Struct):
         new, old = (torch.tensor(row.likelihoods) for row in (recomputed, self))
         if new.shape != old.shape or not torch.allclose(new, old, rtol=TOLERANCE, atol=TOLERANCE):
             raise CheckpointError(
-                f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.likelihoods}, expected {self.likelihoods}: "
-                "text processing or network has changed; train the checkpoint again"
+                f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.likelihoods}, expected "
+                f"{self.likelihoods}: text processing or network has changed; train the checkpoint again"
             )
 
 

@@ -77,7 +77,8 @@ class TARGER(Enricher[SurfacePassage]):
         super().__init__(config)
         if not 0 < config.window <= CHARACTERS_PER_TOKEN or config.longest < 1:
             raise ValueError(
-                f"window is {config.window} (expected 1 to {CHARACTERS_PER_TOKEN}), longest is {config.longest} (expected at least 1)"
+                f"window is {config.window} (expected 1 to {CHARACTERS_PER_TOKEN}), longest is {config.longest} "
+                "(expected at least 1)"
             )
         self.embedding = _create_embedding(config.vocabulary, config.dimensions)
         self.letters = _create_embedding(config.letters, config.letter_dimensions)

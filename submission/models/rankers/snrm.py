@@ -118,7 +118,8 @@ class SNRM(LatentRanker):
         parts = [
             Contribution(
                 f"latent term {term}", products[term].item(), int(query_windows[term].argmax()),
-                find_top_positions(document_windows[term], 0.0), f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}",
+                find_top_positions(document_windows[term], 0.0),
+                f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}",
             )
             for term in products.nonzero().flatten().tolist()
         ]  # fmt: skip

@@ -45,8 +45,8 @@ def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], Metadat
     ]
     origins = opened({"args-me.json": json.dumps({"arguments": arguments})})
     assert origins.get(["a", "b", "c", "d", "e", "f", "unknown"]) == {
-        "a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "parliament.example.org"), "c": ArgumentMetadata(), "d": ArgumentMetadata(),
-        "e": ArgumentMetadata(), "f": ArgumentMetadata(),
+        "a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "parliament.example.org"),
+        "c": ArgumentMetadata(), "d": ArgumentMetadata(), "e": ArgumentMetadata(), "f": ArgumentMetadata(),
     }  # fmt: skip
 
 

@@ -16,7 +16,8 @@ WORDS = [
 def test_a_piece_is_all_that_is_of_one_part() -> None:
     spans = split_by_component(TEXT, WORDS, lambda word: PARTS.get(word.surface, ""))
     assert spans == [
-        TextSpan(" So ", ""), TextSpan("zoos are cruel", "claim"), TextSpan(", ", ""), TextSpan("and small", "premise"), TextSpan(" .", ""),
+        TextSpan(" So ", ""), TextSpan("zoos are cruel", "claim"), TextSpan(", ", ""), TextSpan("and small", "premise"),
+        TextSpan(" .", ""),
     ]  # fmt: skip
     assert "".join(span.text for span in spans) == TEXT
 

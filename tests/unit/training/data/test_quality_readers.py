@@ -101,8 +101,8 @@ def test_a_missing_data_set_is_named_and_each_is_a_table_by_itself_of_one_form_a
     command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
     data.mkdir()
     assert main(command) == 3
-    expected = f"no data set found; expected at least one of the folders {ukp_conv_arg_rank.FOLDER}, {ibm_argq.FOLDER}, {webis_argquality.FOLDER}"
-    assert expected in capsys.readouterr().err
+    folders = f"{ukp_conv_arg_rank.FOLDER}, {ibm_argq.FOLDER}, {webis_argquality.FOLDER}"
+    assert f"no data set found; expected at least one of the folders {folders}" in capsys.readouterr().err
     for folder, said in (
         (ibm_argq.FOLDER, f"{ibm_argq.FOLDER}: no .tsv files"),
         (webis_argquality.FOLDER, "-topics.csv: cannot be read"),
