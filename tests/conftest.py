@@ -247,7 +247,13 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     enricher.linear.bias.data.fill_(0.3)
     reader = PassageReader(tokenizer, 12, 60)
     save_network(
-        directory / name, ENRICHER_FORMAT, enricher, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
+        directory / name,
+        ENRICHER_FORMAT,
+        enricher,
+        reader,
+        {},
+        {"note": "untrained", "training_data": {"input": {}}},
+        "# test\n",
     )
 
 
@@ -265,7 +271,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
         tagger.crf.transitions[1:-1, 1:] = 0
     reader = SurfaceReader(vocabulary, config.longest)
     save_network(
-        directory / name, ENRICHER_FORMAT, tagger, reader, {}, {"note": "untrained", "trained on": {"input": {}}}, "# test\n"
+        directory / name, ENRICHER_FORMAT, tagger, reader, {}, {"note": "untrained", "training_data": {"input": {}}}, "# test\n"
     )
 
 
@@ -276,7 +282,7 @@ def write_lexical(
     fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
     parameters = LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment)
     contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
-    write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
+    write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
 
 
 def write_learned_fusion(
@@ -287,7 +293,7 @@ def write_learned_fusion(
     members = tuple(LinearMember(member, made_with[member], pool_depths[member], weights[member]) for member in pool_depths)
     model = LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
     contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b"# test"}
-    write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
+    write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
 
 
 def write_quality_reranking(directory: Path, name: str, documents: int, weight: float) -> None:
@@ -297,7 +303,7 @@ def write_quality_reranking(directory: Path, name: str, documents: int, weight: 
         METRICS: b"{}",
         CARD: b"# test",
     }
-    write_with_provenance(directory / name, contents, {"trained on": {"input": {}}})
+    write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 # Keys in metrics.json: settings selected on the other folds; settings selected on all topics.
-CROSS_VALIDATED, IN_SAMPLE = "cross-validated", "on the topics that it was chosen on"
+CROSS_VALIDATED, IN_SAMPLE = "cross-validated", "in-sample"
 
 
 def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
@@ -22,6 +22,6 @@ def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float |
     return {measure: None if np.isnan(mean) else round(float(mean), 4) for measure, mean in zip(measures, means, strict=True)}
 
 
-def shown(value: float | None, digits: int = 3) -> str:
+def format_value(value: float | None, digits: int = 3) -> str:
     """Format a value for display; an undefined value becomes a dash."""
     return "–" if value is None or np.isnan(value) else f"{value:.{digits}f}"  # noqa: RUF001 a dash

@@ -5,8 +5,9 @@ from __future__ import annotations
 from submission.paths import PROJECT_DIR
 
 TRAINING = PROJECT_DIR / "training"
-RECIPES = TRAINING / "recipes"
-GRIDS = TRAINING / "grids"
-FUSIONS = TRAINING / "fusions"
-MEASURED = TRAINING / "measured" / "means.csv"  # source of the generated README tables, written by `evaluate -o`
-REPORT_TEMPLATE = TRAINING / "measuring" / "report.html.jinja"
+RECIPES = TRAINING / "configs" / "recipes"
+GRIDS = TRAINING / "configs" / "grids"
+FUSIONS = TRAINING / "configs" / "fusions"
+RESULTS = TRAINING / "results"
+SYSTEM_MEANS = RESULTS / "means.csv"  # source of the generated README tables, written by `evaluate -o`
+REPORT_TEMPLATE = TRAINING / "report" / "report.html.jinja"

@@ -109,7 +109,7 @@ def build_run_entry(system: System, execution: Execution, seconds: float, depth:
     loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(system.stage)}
     fingerprints = {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
     if fingerprints:
-        provenances = [read_provenance(checkpoints.directory / name).trained_on for name in fingerprints]
+        provenances = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
         training_data = _merge_training_data(
             {data.data: {"licence": data.licence, "files": data.input}} for data in provenances
         )

@@ -27,11 +27,11 @@ class TrainingData(msgspec.Struct):
     licence: str = "CC BY 4.0"
 
 
-class Provenance(msgspec.Struct, rename={"trained_on": "trained on"}):
+class Provenance(msgspec.Struct):
     """Keys of every provenance.json; networks and fusions have more."""
 
     files: dict[str, str]
-    trained_on: TrainingData = msgspec.field(default_factory=TrainingData)
+    training_data: TrainingData = msgspec.field(default_factory=TrainingData)
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:

@@ -137,7 +137,7 @@ def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, r
         torch.equal(opened[name], tensor) for name, tensor in PretrainedEncoder(encoder.name).load_encoder_weights().items()
     )
     metrics = json.loads((checkpoint / "metrics.json").read_text())
-    assert metrics["validation"] == metrics["cosine of the encoder"]
+    assert metrics["validation"] == metrics["encoder cosine"]
     assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
     file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
     refused(2, "training.epochs is 0 but the network has trainable parameters", *fit)
@@ -148,7 +148,7 @@ def test_cedr_starts_from_the_trained_encoder_of_another_network(
 ) -> None:
     start = load_checkpoint(fit("vanilla_bert"))
     provenance = json.loads((fit("cedr_knrm", more='start = "vanilla_bert"') / "provenance.json").read_text())
-    assert provenance["encoder"]["start"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
+    assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"')
     refused(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)

@@ -58,7 +58,7 @@ def new(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         RegressionMember("longest", made_with["longest"], 0.75, 0.0, 400.0),
         RegressionMember("snrm_knrm", made_with["snrm_knrm"], 0.5, -1, 1),
     )
-    save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"trained on": {"input": {}}})
+    save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"training_data": {"input": {}}})
 
 
 NEW = ["longest", "snrm_knrm", "both"]

@@ -119,11 +119,11 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
 def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
     checkpoint = fit()
     metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
-    assert metrics["validation"]["R²"] > metrics["line over idf"]["R²"] > 90  # here it is the same words that matter everywhere
+    assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # here it is the same words that matter everywhere
     assert metrics["best constant"]["R²"] <= 0
     assert metrics["validation"]["MAP"] > 90
     assert (metrics["passages"], len(metrics["log"])) == (pytest.approx(24, abs=24), 6)
-    assert provenance["trained on"]["qrels"] == {}
+    assert provenance["training_data"]["qrels"] == {}
     assert (provenance["recipe"]["enricher"], "ranker" in provenance["recipe"]) == ("deepct", False)
     card = (checkpoint / "README.md").read_text()
     assert "The enricher `deepct`, trained with `python -m training fit mine`." in card
@@ -165,7 +165,7 @@ def test_nine_recipes_differ_in_two_keys() -> None:
     recipes = {name: load_recipe(name) for name in names}
 
     def rest(recipe: Recipe) -> dict[str, Any]:
-        return {**recipe.told(), "passages": None}
+        return {**recipe.to_provenance(), "passages": None}
 
     assert all(rest(recipe) == rest(recipes["deepct"]) for recipe in recipes.values())
     passages = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, TermWeightingSpec)]

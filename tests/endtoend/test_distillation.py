@@ -89,9 +89,9 @@ def test_a_network_learns_what_the_fusion_says(
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["topics"] == len(by_title) // 10
-    assert metrics["validation"]["Spearman"] > max(60, metrics["number of words"]["Spearman"] + 20)
+    assert metrics["validation"]["Spearman"] > max(60, metrics["length in words"]["Spearman"] + 20)
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    assert provenance["trained on"]["teacher"]["system"] == "fusion"
+    assert provenance["training_data"]["teacher"]["system"] == "fusion"
     assert "scored by fusion for titles of debates" in (checkpoint / "README.md").read_text()
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert file_contents(tmp_path / "again") == file_contents(checkpoint)

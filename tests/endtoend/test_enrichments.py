@@ -170,32 +170,34 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
         measured[name] = values_of(name, grid, *rest)
         return measured[name]
 
-    monkeypatch.setattr(enrichments, "values_of", told)
+    monkeypatch.setattr(enrichments, "evaluate_grid", told)
     assert main(compare) == 0
     whole = "conclusion premise"
-    assert asked["plain-mine"] == {(whole, "porter", None)}
-    assert asked["plain premise-mine"] == {("premise", "porter", None)}
+    assert asked["none-mine"] == {(whole, "porter", None)}
+    assert asked["none (premise)-mine"] == {("premise", "porter", None)}
     assert asked["one-mine"] == {("premise", "porter", "one")}
     assert asked["two-mine"] == {(whole, "porter", "two")}
     table = pd.read_csv(tmp_path / "table.csv")
-    names = [(enrichment, model) for enrichment in ("plain", "plain premise", "one", "two") for model in ("mine", "other")]
-    assert list(dict.fromkeys(zip(table["enrichment"], table["model"], strict=True))) == names
+    names = [(enrichment, model) for enrichment in ("none", "none (premise)", "one", "two") for model in ("mine", "other")]
+    assert list(dict.fromkeys(zip(table["enrichment"], table["retrieval_model"], strict=True))) == names
     assert len(table) == 8 * len(enrichments.MEASURES)
-    plain, rest = table[table["enrichment"] == "plain"], table[table["enrichment"] != "plain"]
-    assert plain[["difference", "t", "randomisation (Holm)"]].isna().all(axis=None)
-    of_plain = plain.set_index(["model", "measure"])["mean"]
+    plain, rest = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
+    assert plain[["difference", "p_t", "p_randomisation_holm"]].isna().all(axis=None)
+    of_plain = plain.set_index(["retrieval_model", "measure"])["mean"]
     for row in rest.itertuples():
-        assert row.difference == pytest.approx(row.mean - of_plain[row.model, row.measure], abs=2e-6)
-        assert row.least <= row.difference <= row.most or (row.difference == 0 and np.isnan([row.least, row.most]).all())
-        assert row.low <= row.mean <= row.high
-    part = rest["enrichment"] == "plain premise"
-    assert rest.loc[part, ["t (Holm)", "randomisation (Holm)"]].isna().all(axis=None)
-    for test in ("t", "randomisation"):
+        assert row.difference == pytest.approx(row.mean - of_plain[row.retrieval_model, row.measure], abs=2e-6)
+        assert row.difference_low <= row.difference <= row.difference_high or (
+            row.difference == 0 and np.isnan([row.difference_low, row.difference_high]).all()
+        )
+        assert row.ci_low <= row.mean <= row.ci_high
+    part = rest["enrichment"] == "none (premise)"
+    assert rest.loc[part, ["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
+    for test in ("p_t", "p_randomisation"):
         for _, group in rest[~part].groupby("measure"):  # of two enrichments and two models together
             assert len(group) == 4
-            assert group[f"{test} (Holm)"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
+            assert group[f"{test}_holm"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
     assert rest["difference"].nunique() > 5
-    found = table.set_index(["enrichment", "model", "measure"])["mean"]
+    found = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
     values = measured["one-mine"]
     assert values.shape == (3, 3, len(grid_search.STORED_MEASURES))
     decisive = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
@@ -210,11 +212,11 @@ def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
 
 
 def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
-    rows = [("plain", np.nan), ("plain premise", 0.01), ("one", 0.02), ("two", 0.03)]
-    table = pd.DataFrame(rows, columns=["enrichment", "t"]).assign(measure="nDCG@5 all")
-    found = enrichments.add_holm_correction(table.assign(randomisation=table["t"] / 2), ["one", "two"])
-    assert found["t (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
-    assert found["randomisation (Holm)"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
+    rows = [("none", np.nan), ("none (premise)", 0.01), ("one", 0.02), ("two", 0.03)]
+    table = pd.DataFrame(rows, columns=["enrichment", "p_t"]).assign(measure="nDCG@5 all")
+    found = enrichments.add_holm_correction(table.assign(p_randomisation=table["p_t"] / 2), ["one", "two"])
+    assert found["p_t_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
+    assert found["p_randomisation_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
 
 
 def test_what_cannot_be_compared(compare: list[str], grids: list[Path], checkpoints: Path, refused: Refused) -> None:

@@ -24,7 +24,7 @@ from tests.conftest import copy_with_topics, load_documents
 from tests.endtoend.conftest import Capture
 from training.__main__ import main as training
 from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
-from training.formatting import shown
+from training.formatting import format_value
 
 HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
@@ -127,7 +127,7 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
         values = evaluate_run(read_run(directory / f"aragorn-{system}.txt"), judgments).mean()
         headlines = html[html.index("<caption>nDCG@5</caption>") :].split("</table>")[0]
         row = headlines[headlines.index(f'scope="row">{system}</th>') :].split("</tr>")[0]
-        assert re.findall(r"<strong>(.*?)</strong>", row) == [shown(values[measure]) for measure in HEADLINE_MEASURES]
+        assert re.findall(r"<strong>(.*?)</strong>", row) == [format_value(values[measure]) for measure in HEADLINE_MEASURES]
         for way in ("condensed", "all"):
             others = html[html.index(f"<caption>Other measures ({way}:") :].split("</table>")[0]
             [figures] = re.findall(rf'scope="row">{system}</th>(.*?)</tr>', others)
@@ -198,7 +198,7 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
 ) -> None:
     directory, file = copied / "out", checkpoints_copy / "dirichlet" / "provenance.json"
     trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
-    file.write_text(json.dumps({**json.loads(file.read_text()), "trained on": trained_on}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "training_data": trained_on}))
     shutil.copyfile(directory / "aragorn-gru.txt", directory / "run.txt")
     assert report(copied, checkpoints_copy) == 0
     html = (directory / "report.html").read_text(encoding="utf-8")
@@ -210,7 +210,7 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert set(fitted.split(", ")) == found
     (directory / "run.txt").unlink()
     assert report(copied, checkpoints_copy) == 3
-    assert "expected run.txt to be a copy of one of the <team>-<system>.txt runs" in capsys.readouterr().err
+    assert "expected run.txt to be a copy of a <team>-<system>.txt run" in capsys.readouterr().err
 
 
 def test_a_report_is_on_a_single_run_too_but_on_no_other_input(
@@ -241,15 +241,15 @@ def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capt
     assert "relevance: nDCG@5 (Touché) vs. aragorn-bm25" in out
     assert "relevance: nDCG@5 condensed vs. aragorn-bm25" in out
     assert "quality: nDCG@5 all vs. aragorn-bm25" in out
-    topics_table = pd.read_csv(tmp_path / "tables" / "topics.csv")
+    topics_table = pd.read_csv(tmp_path / "tables" / "per_topic.csv")
     assert len(topics_table) == 2 * 3 * 3
     means = pd.read_csv(tmp_path / "tables" / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
     own = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")["MAP all"].mean()
     assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(own, abs=1e-6)
-    tested = pd.read_csv(tmp_path / "tables" / "tests.csv").query("qrels == 'relevance' and measure == 'MAP all'")
+    tested = pd.read_csv(tmp_path / "tables" / "significance.csv").query("qrels == 'relevance' and measure == 'MAP all'")
     assert set(tested["run"]) == {"aragorn-knrm", "aragorn-gru"}
     assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(reported / "input"), *runs]) == 0
-    restricted = pd.read_csv(tmp_path / "own" / "topics.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
+    restricted = pd.read_csv(tmp_path / "own" / "per_topic.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
     whole = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
     assert (restricted.set_index("qid")["Bpref"] > whole.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found
     capsys.readouterr()

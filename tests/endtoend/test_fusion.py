@@ -34,21 +34,21 @@ from training.fusion.learners import fit_lambdamart
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
 baselines = ["bm25", "dirichlet"]
-tried = ["knrm", "vanilla_bert_distilled"]
-length = 6.5
+candidates = ["knrm", "vanilla_bert_distilled"]
+max_log_length = 6.5
 [members]
 dirichlet = 20
 dirichlet_rm3 = 10
 bm25 = 0
-[compared.trees]
+[comparison.trees]
 model = "lambdamart"
 trees = 5
-[compared.ranknet]
+[comparison.ranknet]
 model = "ranknet"
-hidden = 3
+hidden_units = 3
 steps = 5
 [fit]
-unjudged = 5
+unjudged_per_topic = 5
 """
 NAMES = ("dirichlet", "dirichlet_rm3", "bm25")
 MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAMES), "mine")
@@ -95,9 +95,9 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     flags = ["--system", "mine", "--system", "dirichlet", "--checkpoints", str(lexical), "--device", "cpu"]
     assert submission(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
     ranked = evaluate_run(read_run(tmp_path / "out" / "aragorn-mine.txt"), read_qrels(QRELS)).mean()
-    for measure, value in metrics["on the topics that it was fitted on"]["sample"].items():
+    for measure, value in metrics["in-sample"]["sample"].items():
         assert ranked[measure] == pytest.approx(value, abs=1e-4)
-    means = pd.read_csv(tables / "mine.csv").set_index(["run", "measure"])["mean"]
+    means = pd.read_csv(tables / "mine_means.csv").set_index(["run", "measure"])["mean"]
     validated = metrics["cross-validated"]["sample"]
     assert means["mine", "nDCG@5 all"] == pytest.approx(validated["nDCG@5 all"], abs=1e-4)
     assert validated["nDCG@5 all"] > means["dirichlet", "nDCG@5 all"] + 0.05
@@ -105,40 +105,40 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     assert means["dirichlet", "MAP all"] == pytest.approx(dirichlet["MAP all"], abs=1e-6)
     weights = pd.read_csv(tables / "mine_weights.csv").set_index("feature")
     assert weights["weight"].to_dict() == pytest.approx({"intercept": model.intercept, **model.weights})
-    assert (weights["low"] < weights["weight"]).all()
-    assert (weights["weight"] < weights["high"]).all()
-    tests = pd.read_csv(tables / "mine_tests.csv")
+    assert (weights["ci_low"] < weights["weight"]).all()
+    assert (weights["weight"] < weights["ci_high"]).all()
+    tests = pd.read_csv(tables / "mine_significance.csv")
     assert set(tests["run"]) == {"bm25", "dirichlet"}
     ablation = pd.read_csv(tables / "mine_ablation.csv")
-    assert set(ablation["without"]) == {*NAMES, "length"}
-    own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["without"] == "length")].iloc[0]
+    assert set(ablation["removed_feature"]) == {*NAMES, "length"}
+    own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["removed_feature"] == "length")].iloc[0]
     assert own["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(own["difference"], abs=2e-6)
-    assert own["low"] <= own["difference"] <= own["high"]
-    repeated = pd.read_csv(tables / "mine_repeated.csv").set_index(["without", "measure"])
-    assert set(repeated.index.get_level_values("without")) == {"mine", *NAMES, "length"}
+    assert own["ci_low"] <= own["difference"] <= own["ci_high"]
+    repeated = pd.read_csv(tables / "mine_ablation_repeated.csv").set_index(["removed_feature", "measure"])
+    assert set(repeated.index.get_level_values("removed_feature")) == {"mine", *NAMES, "length"}
     one, whole = repeated.loc["length", "nDCG@5 all"], repeated.loc["mine", "nDCG@5 all"]
     assert (whole["difference"], one["difference"]) == (0, pytest.approx(one["mean"] - whole["mean"], abs=2e-6))
     assert one["mean"] < whole["mean"] != means["mine", "nDCG@5 all"]  # of other folds
-    tried = pd.read_csv(tables / "mine_tried.csv").set_index(["with", "measure"])
-    assert set(tried.index.get_level_values("with")) == {"knrm"}
+    tried = pd.read_csv(tables / "mine_candidates.csv").set_index(["added_member", "measure"])
+    assert set(tried.index.get_level_values("added_member")) == {"knrm"}
     assert (
         f"Skipping candidate member vanilla_bert_distilled: {lexical} has no checkpoint vanilla_bert_distilled" in caplog.text
     )
     added = tried.loc["knrm", "nDCG@5 all"]
     assert added["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(added["difference"], abs=2e-6)
     assert added["difference"] != 0
-    assert 0 < added["alone"] != added["mean"]
-    models = pd.read_csv(tables / "mine_models.csv").set_index(["model", "measure"])
-    assert set(models.index.get_level_values("model")) == {"ridge", "trees", "ranknet"}
+    assert 0 < added["single_feature"] != added["mean"]
+    models = pd.read_csv(tables / "mine_learners.csv").set_index(["learner", "measure"])
+    assert set(models.index.get_level_values("learner")) == {"ridge", "trees", "ranknet"}
     own, other = models.loc["ridge", "nDCG@5 all"], models.loc["trees", "nDCG@5 all"]
     assert own["mean"] == pytest.approx(means["mine", "nDCG@5 all"], abs=2e-6)
     assert other["difference"] == pytest.approx(other["mean"] - own["mean"], abs=2e-6)
-    assert other["low"] <= other["difference"] <= other["high"]
+    assert other["ci_low"] <= other["difference"] <= other["ci_high"]
     assert models.xs("nDCG@5 all", level="measure")["mean"].nunique() == 3
     card = (lexical / "mine" / "README.md").read_text()
     assert f"| trees | {models.loc['trees', 'nDCG@5 (Touché)']['mean']:.3f} (" in card
     assert count_colours((lexical / "mine" / "ablation.png").read_bytes()) > 20
-    assert "on the topics that it was fitted on" in (lexical / "mine" / "README.md").read_text()
+    assert "in-sample" in (lexical / "mine" / "README.md").read_text()
     assert "dirichlet_rm3" in capsys.readouterr().out
     system = ["explain", "-i", str(SAMPLE), "--system", "mine", "--topic", "1", "--document", "S89c1bfbf-A23fa7870"]
     assert submission([*system, "--checkpoints", str(lexical), "--device", "cpu"]) == 0
@@ -170,9 +170,9 @@ def test_two_judgments(run: Command, tmp_path: Path) -> None:
     short = "".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines)
     (tmp_path / "other.qrels").write_text(short)
     both = ["--qrels", f"relevance={QRELS}", "--qrels", f"quality={tmp_path / 'other.qrels'}"]
-    weights, lean = {}, RECIPE[: RECIPE.index("[compared")].replace("tried", "# tried")
+    weights, lean = {}, RECIPE[: RECIPE.index("[comparison")].replace("candidates", "# candidates")
     for share in (0.0, 0.5, 1.0):
-        assert main(run(f"{lean}[fit]\nshare = {share}\n", "mixed", *both)) == 0
+        assert main(run(f"{lean}[fit]\nsecond_qrels_weight = {share}\n", "mixed", *both)) == 0
         metrics = json.loads((tmp_path / "mixed" / "metrics.json").read_text())
         assert set(metrics["cross-validated"]) == {"relevance", "quality"}
         weights[share] = read_config(tmp_path / "mixed", LinearFusion).weights
@@ -186,13 +186,13 @@ FAULTY = [
     (RECIPE.replace("bm25 = 0", "dirichlt = 0"), "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
     (RECIPE.replace("bm25 = 0", "bm25 = -1"), "members"),
     (RECIPE.replace('"knrm"', '"knrn"'), "unknown member 'knrn'"),
-    (RECIPE.replace('["knrm"', '["bm25"'), "tried bm25, vanilla_bert_distilled: names must be unique"),
-    (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "tried knrm, knrm: names must be unique"),
+    (RECIPE.replace('["knrm"', '["bm25"'), "candidates bm25, vanilla_bert_distilled: names must be unique"),
+    (RECIPE.replace('"vanilla_bert_distilled"', '"knrm"'), "candidates knrm, knrm: names must be unique"),
     (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member adds documents"),
     (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
     (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
     (RECIPE.replace("length = 6.5", "length = 0"), "length"),
-    (RECIPE.replace("unjudged = 5", "unjudgd = 5"), "unjudgd"),
+    (RECIPE.replace("unjudged_per_topic = 5", "unjudgd = 5"), "unjudgd"),
     (RECIPE + "alpha = 0\n", "alpha"),
     (RECIPE + "share = 1.5\n", "share"),
     (RECIPE.replace('"lambdamart"', '"lambdamrt"'), "lambdamrt"),

@@ -87,7 +87,7 @@ def test_whose_data_the_checkpoints_learned_from(flags: list[str], checkpoints_c
         ("tfr_bert", {"input": {"ants_yes.csv": "56"}, "data": "UKPConvArgRank", "licence": "CC BY-SA"}),
     ):
         file = checkpoints_copy / name / "provenance.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"trained on": source}))
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"training_data": source}))
     assert main([*flags, "--system", "knrm", "--system", "tfr_bert"]) == 0
     ukp = {"licence": "CC BY-SA", "files": {"ants_yes.csv": "56"}}
     found = read(tmp_path / "out")

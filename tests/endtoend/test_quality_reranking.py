@@ -89,13 +89,13 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4]
     assert metrics["validation"]["Spearman"] == pytest.approx(max(row["Spearman"] for row in metrics["log"]), abs=2)
     assert metrics["validation"]["Spearman"] > 60
-    assert abs(metrics["number of words"]["Spearman"]) < 1e-9  # all have eight
+    assert abs(metrics["length in words"]["Spearman"]) < 1e-9  # all have eight
     sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
     assert f"Trained on {sources}. Source files" in card
     assert "- lists.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     files = [*ukp_conv_arg_rank.files(tables.parent / "published"), *ibm_argq.list_files(tables.parent / "published")]
-    assert provenance["trained on"] == {
+    assert provenance["training_data"] == {
         "input": {file.name: sha256_file(file) for file in files},
         "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
         "licence": "CC BY-SA and terms of IBM Research",
@@ -118,7 +118,7 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
     assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA). Source files (SHA-256):\n\n- `debate-0_a.csv` " in card
     assert "IBM" not in card
-    assert (source["trained on"]["data"], source["trained on"]["licence"]) == ("UKPConvArgRank", "CC BY-SA")
+    assert (source["training_data"]["data"], source["training_data"]["licence"]) == ("UKPConvArgRank", "CC BY-SA")
 
     shutil.rmtree(data / ibm_argq.FOLDER)
     new, flags = tables.parent / "new", ["--checkpoints", str(tables / "checkpoints"), "--device", "cpu"]
@@ -149,7 +149,7 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
 
 @pytest.mark.skipif(not (CHECKPOINT_DIR / "tfr_bert").is_dir(), reason="no weights of tfr_bert are here yet")
 def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
-    source = read_provenance(CHECKPOINT_DIR / "tfr_bert").trained_on
+    source = read_provenance(CHECKPOINT_DIR / "tfr_bert").training_data
     assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
 
 

@@ -103,14 +103,14 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work_dir: Path) -> None:
     assert metrics["validation"]["F1"] > 90
     assert metrics["validation"]["accuracy"] > 95
     assert metrics["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": pytest.approx(40, abs=20)}
-    assert 50 < metrics["most frequent tag of each word"]["accuracy"] < 80
+    assert 50 < metrics["most frequent tag per word"]["accuracy"] < 80
     assert "The enricher `targer`, trained with `python -m training fit mine`" in card
     assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
     assert "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Source files" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    assert set(provenance["trained on"]["input"]) == {"essays.parquet", "webd.parquet"}
-    assert provenance["vectors"]["written"] == "word2vec"
-    assert provenance["start"]["name"] == "words"
+    assert set(provenance["training_data"]["input"]) == {"essays.parquet", "webd.parquet"}
+    assert provenance["vectors"]["surface_method"] == "word2vec"
+    assert provenance["init_from"]["name"] == "words"
     assert metrics["last epoch"] == 8
     assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
     assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200
@@ -201,7 +201,7 @@ def always(checkpoints: Path, tag: str) -> None:
         opened.enricher,
         opened.tokeniser,
         {},
-        {"trained on": {"input": {}}},
+        {"training_data": {"input": {}}},
         "# test\n",
     )
 
@@ -301,7 +301,7 @@ def test_lengths_are_those_of_what_is_kept(
         opened = load_enricher(checkpoints_copy / name)
         sizes = np.array([sum(enrich_texts([text], opened, torch.device("cpu"))[0].values()) for text in texts])
         expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
-        assert table.loc[name, [*COLUMNS, "empty"]].tolist() == pytest.approx(expected, abs=0.01)
+        assert table.loc[name, [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(expected, abs=0.01)
         assert 0 < sizes.mean() < table.loc["args.me", "mean"]
     assert table.loc["targer_essays", "mean"] != table.loc["targer_webd", "mean"]
     refused(4, "none: checkpoint not found", *command[:2], "none", *command[3:])

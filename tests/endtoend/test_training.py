@@ -153,7 +153,7 @@ def test_a_network_trains_on_what_a_search_finds(
     assert main(train) == 0
     provenance = json.loads((work_dir / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
-    assert provenance["trained on"] == json.loads((work_dir / "dirichlet" / "kept.json").read_text())["decided_by"]
+    assert provenance["training_data"] == json.loads((work_dir / "dirichlet" / "kept.json").read_text())["decided_by"]
     stored = Path(shutil.copytree(work_dir / "checkpoints", tmp_path / "stored"))
     places = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *places]) == 0
@@ -251,7 +251,7 @@ def test_a_network_that_learned_ranks_the_sample(work_dir: Path, write_recipe: C
     assert main(["fit", write_recipe(), "--work", str(work_dir), "-o", str(checkpoint)]) == 0
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["MAP@20"] > 90
-    assert metrics["bm25 over premises"]["MAP@20"] > 50
+    assert metrics["BM25 over premises"]["MAP@20"] > 50
     rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert len(rows) == 9
     assert max(row["MAP@20"] for row in rows) == pytest.approx(metrics["validation"]["MAP@20"], abs=1)
@@ -402,12 +402,12 @@ def test_a_latent_network_logs_its_sparsity(work_dir: Path, fit: Command) -> Non
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
     assert main(fit(f"{text}sparsity = 0.001\n")) == 0
     rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
-    assert all(0 <= row[f"sparsity of {texts}"] <= 100 for row in rows for texts in ("queries", "documents"))
+    assert all(0 <= row[f"{text} sparsity"] <= 100 for row in rows for text in ("query", "document"))
     opened = load_checkpoint(work_dir / "checkpoints" / "mine")
     validation = json.loads((work_dir / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
     queries = load_validation_queries(work_dir, "words", opened.tokeniser)
     vectors = opened.ranker.represent(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
-    assert validation["sparsity of queries"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
+    assert validation["query sparsity"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
     lengths = torch.linalg.vector_norm(opened.ranker.state_dict()["embedding.weight"][2:], dim=1)
     assert 0.5 < lengths.median() < 2  # began with vectors of length 1
 
@@ -420,8 +420,8 @@ def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_al
     assert main(fit(text)) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
-    assert metrics["validation"]["recall@100 of all"] > 20
-    kept = max(metrics["log"], key=lambda row: row["nDCG@10 of all"])
+    assert metrics["validation"]["recall@100 (full collection)"] > 20
+    kept = max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])
     assert kept["epoch"] == metrics["best epoch"]
     recipe_told = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
     assert recipe_told["clusters"] == {"threshold": 0.4, "rarity": 1.0}

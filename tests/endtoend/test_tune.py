@@ -58,9 +58,9 @@ def test_the_best_point_is_written_and_points_that_are_kept_are_not_searched_aga
     parameters = read_config(tmp_path / "mine", LexicalParameters)
     assert parameters.model == Dirichlet(best["model.mu"])
     assert parameters.expansion == RM3(10, int(best["expansion.terms"]), best["expansion.original"], max_df_ratio=1.0)
-    assert metrics["on the topics that it was chosen on"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
+    assert metrics["in-sample"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
     assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
-    assert metrics["cross-validated"][MEASURE] <= metrics["on the topics that it was chosen on"][MEASURE]
+    assert metrics["cross-validated"][MEASURE] <= metrics["in-sample"][MEASURE]
     assert count_colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
     (tmp_path / "mine.toml").write_text(GRID.replace("5000]", "5000, 9000]"))

@@ -18,7 +18,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
 from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
-from training.paths import MEASURED
+from training.paths import SYSTEM_MEANS
 from training.report.readme import SECTION_FILES, TABLE_MEASURES, results_table, update_readmes
 
 READMES = (  # in the order in which a newcomer reads them; their commands are executed in this order
@@ -143,7 +143,7 @@ def test_what_is_generated_is_up_to_date(tmp_path: Path) -> None:
         assert (tmp_path / place).read_text(encoding="utf-8") == read(place), place
     for name in SYSTEMS:
         assert f"| {name} | {SYSTEMS[name].description} |" in read(SECTION_FILES["systems"])
-    order = [line.split()[1] for line in results_table(MEASURED, CHECKPOINT_DIR).splitlines()[2:]]
+    order = [line.split()[1] for line in results_table(SYSTEM_MEANS, CHECKPOINT_DIR).splitlines()[2:]]
     assert (order[0], len(order)) == ("fusion,", len(SYSTEMS))
     assert order != list(SYSTEMS)  # the best first
 

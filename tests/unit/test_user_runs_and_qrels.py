@@ -236,7 +236,7 @@ def test_evaluate(
     for words in case.said:
         assert words in out + err + caplog.text
     if case.same:
-        means = pd.read_csv("tables/means.csv").query("over == @JUDGED").set_index(["qrels", "run", "measure"])["mean"]
+        means = pd.read_csv("tables/means.csv").query("topic_set == @ALL_TOPICS").set_index(["qrels", "run", "measure"])["mean"]
         for measure, expected in EXPECTED.items():
             assert means["q", "run", measure] == pytest.approx(expected, abs=1e-6), measure
 
@@ -258,12 +258,12 @@ def test_means_over_all_judged_topics_and_over_those_in_common(tmp_path: Path, m
     Path("q.qrels").write_text(QRELS)
     Path("run.txt").write_text(run_of(plain, {"1": "ab", "2": "zz"[:1]}))
     assert training(["evaluate", "--qrels", "q.qrels", "-o", "tables", "run.txt"]) == 0
-    rows = pd.read_csv("tables/means.csv").set_index(["over", "measure"])
-    assert [rows.loc[(over, HEADLINE_MEASURES[2]), "topics"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [3, 2]
+    rows = pd.read_csv("tables/means.csv").set_index(["topic_set", "measure"])
+    assert [rows.loc[(topic_set, HEADLINE_MEASURES[2]), "n_topics"] for topic_set in (ALL_TOPICS, COMMON_TOPICS)] == [3, 2]
     assert [rows.loc[(over, HEADLINE_MEASURES[2]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == pytest.approx(
         [1 / 3, 1 / 2], abs=1e-6
     )
-    assert [rows.loc[(over, HEADLINE_MEASURES[0]), "topics"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [
+    assert [rows.loc[(topic_set, HEADLINE_MEASURES[0]), "n_topics"] for topic_set in (ALL_TOPICS, COMMON_TOPICS)] == [
         1,
         1,
     ]  # in 2 nothing is judged

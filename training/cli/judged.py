@@ -19,7 +19,7 @@ from training.cli.options import (
     open_execution,
     unique_names,
 )
-from training.paths import MEASURED
+from training.paths import RESULTS
 
 if TYPE_CHECKING:
     from submission.systems.catalogue import System
@@ -60,9 +60,7 @@ def _add_fuse(commands: Commands) -> None:
     add_checkpoints(parser)
     add_output(parser, "checkpoint directory (default: checkpoints/FUSION; for an ensemble: WORK/checkpoints/FUSION)")
     parser.add_argument("--positive", action="store_true", help="ensemble only: constrain weights to ≥ 0")
-    parser.add_argument(
-        "--tables", type=path_argument, default=MEASURED.parent, metavar="DIR", help="directory for result CSVs"
-    )
+    parser.add_argument("--tables", type=path_argument, default=RESULTS, metavar="DIR", help="directory for result CSVs")
     add_device(parser)
 
 

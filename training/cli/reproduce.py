@@ -61,11 +61,11 @@ def reproduce_checkpoint(
     stored = checkpoint_dir / (ensemble.stage.checkpoint or name if ensemble else name)
     hashes = verify_files(stored, {METRICS})
     provenance = read_json(stored / PROVENANCE)
-    training_inputs = provenance["trained on"]
+    training_inputs = provenance["training_data"]
     output = work_dir / "checkpoints" / stored.name
     if ensemble:
         _warn_about_changed_data(training_inputs["input"], reproduce_pairs(data_dir, work_dir, training_inputs))
-        fit_ensemble(ensemble, work_dir, CheckpointStore(checkpoint_dir), output, device, provenance.get("positive", False))
+        fit_ensemble(ensemble, work_dir, CheckpointStore(checkpoint_dir), output, device, provenance.get("non_negative", False))
     else:
         recipe = load_recipe(recipe_name)
         try:
@@ -103,9 +103,9 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: 
     _warn_about_changed_recipe(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
-        if vectors["vectors file"] != "none":
+        if vectors["vectors_file"] != "none":
             raise UsageError(
-                f"{output.name}: was trained with word vectors from a file (SHA-256 {vectors['vectors file'][:12]}…), "
+                f"{output.name}: was trained with word vectors from a file (SHA-256 {vectors['vectors_file'][:12]}…), "
                 "which is not available; it cannot be reproduced"
             )
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
@@ -125,7 +125,7 @@ def _warn_about_changed_data(stored: Mapping[str, str], reproduced: Mapping[str,
 
 def _warn_about_changed_recipe(recipe: Recipe, stored: Mapping[str, Any]) -> None:
     """Warn about recipe settings that have changed since training; settings added later have their defaults."""
-    current = json.loads(json.dumps(recipe.told()))
+    current = json.loads(json.dumps(recipe.to_provenance()))
     for key, value in stored.items():
         fields = value.items() if isinstance(value, dict) else [(None, value)]
         for field, old in fields:

@@ -16,10 +16,11 @@ from training.cli.options import (
     seed,
     unique_names,
 )
-from training.paths import MEASURED
+from training.paths import RESULTS
 
 AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
-    MEASURED.with_name(f"{name}.csv") for name in ("augmented", "students", "quality", "enrichments", "lengths")
+    RESULTS / f"{name}.csv"
+    for name in ("augmented_sbert", "augmented_sbert_students", "argument_quality", "enrichment", "tagged_document_lengths")
 )
 WORK = "working directory; caches finished results"
 
@@ -74,14 +75,14 @@ def _add_augmented_sbert(studies: Commands) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed of splits, samples and networks")
     add_device(parser)
     add_processes(parser)
-    help_text = "result CSV; rows of other tasks are kept (default: augmented.csv or augmented_TEACHER.csv in training/results)"
+    help_text = "result CSV; rows of other tasks are kept (default: augmented_sbert[_TEACHER].csv in training/results)"
     add_output(parser, help_text, "FILE")
 
 
 def _add_students(studies: Commands) -> None:
     parser = studies.add("students", _students, "Augmented SBERT on args.me: losses × training pairs")
     add_work_argument(parser, "working directory prepared by `prepare pairs`; caches finished results")
-    help_text = "recipe with [student]; loss and training pairs are varied"
+    help_text = "recipe with [augmented_sbert]; loss and training pairs are varied"
     parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
     add_device(parser)
     add_output(parser, "result CSV", "FILE", STUDENTS)
@@ -150,7 +151,7 @@ def _augmented_sbert(options: argparse.Namespace) -> None:
         processes = options.processes or default_processes(device)
         results = run_study(options.input_dir, tasks, options.repetitions, settings, teacher, student, work, device, processes)
     write_atomic(output, merge_rows(results, previous_rows, "task", list(LOADERS), 2))
-    columns = ["task", "network", "test", "paper test", "dev", "silver", "seconds"]
+    columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
@@ -167,7 +168,9 @@ def _students(options: argparse.Namespace) -> None:
     create_directory(options.output.parent)
     recipe = load_recipe(options.recipe)
     if not isinstance(recipe.task, AugmentedSBERTSpec):
-        raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [student] table; choose a recipe that has one")
+        raise UsageError(
+            f"recipe of {recipe.ranker or recipe.enricher}: no [augmented_sbert] table; choose a recipe that has one"
+        )
     with lock_work_directory(options.work_dir):
         table = evaluate_students(options.work_dir, recipe, recipe.task, choose_device(options.device))
     write_csv(options.output, table, 2)
@@ -187,11 +190,11 @@ def _argument_quality(options: argparse.Namespace) -> None:
 
     create_directory(options.output.parent)
     recipe, parts = load_recipe(options.recipe), list(dict.fromkeys(options.part or SETTINGS))
-    previous_rows = rows_to_keep(options.output, "part", row_settings(parts))  # read first: fail before hours of training
+    previous_rows = rows_to_keep(options.output, "setting", row_settings(parts))  # read first: fail before hours of training
     device = choose_device(options.device)
     processes = options.processes or default_processes(device)
     with CacheDirectory(options.work_dir, options.output.parent) as work:
         table, plot = run_study(parts, options.seeds, recipe, work.directory, device, processes)
-    write_atomic(options.output, merge_rows(table, previous_rows, "part", ROW_SETTINGS, 4))
+    write_atomic(options.output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))
     write_atomic(options.output.with_suffix(".png"), plot)
     print(format_means(table))

@@ -108,7 +108,7 @@ def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
         "tokenizer_config.json": encode_json(TOKENIZER_CONFIG),
     }
     provenance = {
-        "trained on": {"input": dict(encoder.sha256), "data": encoder.model_id, "licence": encoder.licence},
+        "training_data": {"input": dict(encoder.sha256), "data": encoder.model_id, "licence": encoder.licence},
         "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: int8 weights, multiplied out",
     }
     write_with_provenance(output, contents, provenance)

@@ -82,7 +82,7 @@ def reproduce_pairs(
     Raises:
         InputError, OutputError: see `prepare`.
     """
-    prepare_pairs(corpus_dir, work, PairSettings(provenance["seed"], provenance["sample"], unrelated))
+    prepare_pairs(corpus_dir, work, PairSettings(provenance["seed"], provenance["sample_size"], unrelated))
     return hash_input_files(find_corpus_files(corpus_dir))
 
 
@@ -101,7 +101,7 @@ def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, over
         "input": hash_input_files(files),
         "code": code_fingerprint(__name__),
         "seed": settings.seed,
-        "sample": settings.sample_size,
+        "sample_size": settings.sample_size,
     }
     store = ArtifactStore(work_dir, cache_key, overwrite)
     train, validation = split_by_conclusion(_read_arguments(files, settings), settings.seed)

@@ -98,7 +98,7 @@ def prepare_vectors(
         "tables": tables.xxh3,
         "code": code_fingerprint(__name__),
         **settings.to_provenance,
-        "vectors file": vectors_file_hash,
+        "vectors_file": vectors_file_hash,
     }
     output = ArtifactStore(output_dir, cache_key, overwrite)
     premises = PremiseTokens(work, settings)

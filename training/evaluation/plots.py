@@ -61,17 +61,17 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
     """Plot, per measure, the effect of removing each feature with its interval, largest loss first.
 
     Args:
-        table: Rows (measure, feature), columns `measure without difference low high`.
+        table: Rows (measure, feature), columns `measure removed_feature difference ci_low ci_high`.
     """
     measures = table["measure"].unique()
-    fig = new_figure(5 * len(measures), 1 + 0.35 * table["without"].nunique())
+    fig = new_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)
     for ax, measure in zip(grid.flat, measures, strict=True):
         rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
         positions = range(len(rows))
         ax.barh(positions, rows["difference"], color=[WORSE if value < 0 else BETTER for value in rows["difference"]])
-        ax.hlines(positions, rows["low"], rows["high"], color="#444444", linewidth=1)
-        ax.set_yticks(positions, [f"without {name}" for name in rows["without"]], fontsize=8)
+        ax.hlines(positions, rows["ci_low"], rows["ci_high"], color="#444444", linewidth=1)
+        ax.set_yticks(positions, [f"without {name}" for name in rows["removed_feature"]], fontsize=8)
         ax.axvline(0, color="#444444", linewidth=0.8)
         ax.set(xlabel=f"difference in {measure}")
         ax.locator_params(axis="x", nbins=6)

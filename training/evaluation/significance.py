@@ -23,17 +23,17 @@ def bootstrap_intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
     Topics with NaN are excluded.
 
     Returns:
-        One row per measure: `mean low high`; the interval is NaN for fewer than two topics or constant values.
+        One row per measure: `mean ci_low ci_high`; the interval is NaN for fewer than two topics or constant values.
     """
     rows = {}
     for measure, column in values.items():
         defined = column.dropna().to_numpy(float)
         low, high = _interval(defined, seed) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
-        rows[measure] = {"mean": defined.mean() if len(defined) else np.nan, "low": low, "high": high}
+        rows[measure] = {"mean": defined.mean() if len(defined) else np.nan, "ci_low": low, "ci_high": high}
     return pd.DataFrame(rows).T
 
 
-def test_against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
+def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
     """Test each run against a baseline on one measure.
 
     Args:
@@ -42,9 +42,10 @@ def test_against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: 
         seed: Seed of the randomisation test.
 
     Returns:
-        One row per other run, over topics defined for both: `topics`, `difference` of means, two-sided p values of the paired
-        t-test (`t`) and the paired randomisation test (`randomisation`; Smucker, Allan, Carterette 2007), and both after Holm's
-        correction for the number of runs. p is NaN for fewer than two topics or constant differences.
+        One row per other run, over topics defined for both: `n_topics`, `difference` of means, two-sided p values of the paired
+        t-test (`p_t`) and the paired randomisation test (`p_randomisation`; Smucker, Allan, Carterette 2007), and both after
+        Holm's correction for the number of runs (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two topics or
+        constant differences.
     """
     rows = {}
     for name, column in values.items():
@@ -54,14 +55,14 @@ def test_against_baseline(values: Mapping[str, pd.Series], baseline: str, seed: 
         run_values, baseline_values = paired["run"].to_numpy(float), paired["baseline"].to_numpy(float)
         is_testable = len(paired) >= MIN_TOPICS and _varies(run_values - baseline_values)
         rows[name] = {
-            "topics": len(paired),
+            "n_topics": len(paired),
             "difference": (run_values - baseline_values).mean() if len(paired) else np.nan,
-            "t": float(ttest_rel(run_values, baseline_values).pvalue) if is_testable else np.nan,
-            "randomisation": _randomisation_test(run_values, baseline_values, seed) if is_testable else np.nan,
+            "p_t": float(ttest_rel(run_values, baseline_values).pvalue) if is_testable else np.nan,
+            "p_randomisation": _randomisation_test(run_values, baseline_values, seed) if is_testable else np.nan,
         }
-    table = pd.DataFrame(rows, index=["topics", "difference", "t", "randomisation"]).T.astype({"topics": int})
-    for test in ("t", "randomisation"):
-        table[f"{test} (Holm)"] = holm_correction(table[test].to_numpy(float))
+    table = pd.DataFrame(rows, index=["n_topics", "difference", "p_t", "p_randomisation"]).T.astype({"n_topics": int})
+    for test in ("p_t", "p_randomisation"):
+        table[f"{test}_holm"] = holm_correction(table[test].to_numpy(float))
     return table
 
 

@@ -13,11 +13,11 @@ from submission.errors import InputError, UsageError, suggest
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from training.evaluation.overlap import Overlap
-from training.evaluation.significance import bootstrap_intervals, sample_size_warning, test_against_baseline
-from training.formatting import shown
+from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, sample_size_warning
+from training.formatting import format_value
 
 TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: frame of measures per topic
-ALL_TOPICS, COMMON_TOPICS = "judged topics", "topics in common"  # topics that means are over
+ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topics that means are over
 JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
@@ -29,14 +29,14 @@ def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.Dat
         overlaps: Overlaps; incomplete runs also get means over the common topics.
 
     Returns:
-        Rows (qrels, run, over, measure), columns `topics mean low high`; `topics` is the number of topics with a defined value.
+        Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics` counts topics with a value.
     """
     tables = {}
-    for (qrels, run, over), table in _by_topic_set(values, overlaps).items():
+    for (qrels, run, topic_set), table in _by_topic_set(values, overlaps).items():
         means = bootstrap_intervals(table)
-        means.insert(0, "topics", table.notna().sum())
-        tables[qrels, run, over] = means
-    return pd.concat(tables, names=["qrels", "run", "over", "measure"])
+        means.insert(0, "n_topics", table.notna().sum())
+        tables[qrels, run, topic_set] = means
+    return pd.concat(tables, names=["qrels", "run", "topic_set", "measure"])
 
 
 def _by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
@@ -55,7 +55,7 @@ def significance_table(values: TopicValues, baseline: str) -> pd.DataFrame:
     """Test each run against a baseline.
 
     Returns:
-        Rows (qrels, measure, run), columns of `against_baseline`; empty if the baseline is the only run.
+        Rows (qrels, measure, run), columns of `compare_with_baseline`; empty if the baseline is the only run.
 
     Raises:
         UsageError: If the baseline is not among the runs.
@@ -65,7 +65,7 @@ def significance_table(values: TopicValues, baseline: str) -> pd.DataFrame:
         if baseline not in by_run:
             raise UsageError(f"unknown baseline {baseline!r}; {suggest(baseline, by_run)}")
         for measure in next(iter(by_run.values())).columns:
-            tables[qrels, measure] = test_against_baseline({run: table[measure] for run, table in by_run.items()}, baseline)
+            tables[qrels, measure] = compare_with_baseline({run: table[measure] for run, table in by_run.items()}, baseline)
     return pd.concat(tables, names=["qrels", "measure", "run"])
 
 
@@ -76,7 +76,7 @@ def per_topic_table(values: TopicValues) -> pd.DataFrame:
 
 
 def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
-    """Format the tables as text; with an output directory also write means.csv, topics.csv and, with a baseline, tests.csv.
+    """Format the tables as text; with an output directory also write CSV files.
 
     Raises:
         UsageError: If the baseline is unknown.
@@ -86,8 +86,8 @@ def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline
     sections = ["\n".join(overlap.summary() for overlap in overlaps)]
     for qrels in values:
         by_run = {
-            run if over == ALL_TOPICS else f"{run}, {COMMON_TOPICS}": table
-            for (label, run, over), table in _by_topic_set(values, overlaps).items()
+            run if topic_set == ALL_TOPICS else f"{run} (common topics)": table
+            for (label, run, topic_set), table in _by_topic_set(values, overlaps).items()
             if label == qrels
         }
         sections += [
@@ -104,8 +104,8 @@ def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline
         )
     if output:
         create_directory(output)
-        files = {"means": means_table(values, overlaps), "topics": per_topic_table(values)}
-        for name, table in (files | ({} if significance is None else {"tests": significance})).items():
+        files = {"means": means_table(values, overlaps), "per_topic": per_topic_table(values)}
+        for name, table in (files | ({} if significance is None else {"significance": significance})).items():
             write_csv(output / f"{name}.csv", table, 6, index=True)
     return "\n\n".join(filter(None, sections))
 
@@ -122,7 +122,7 @@ def _headline_table(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _with_interval(mean: float, low: float, high: float) -> str:
-    return shown(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
+    return format_value(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
 
 
 def _other_measures_table(tables: Mapping[str, pd.DataFrame]) -> str:
@@ -143,7 +143,7 @@ def _format_tests(tested: pd.DataFrame, baseline: str) -> list[str]:
         if measure in HEADLINE_MEASURES:
             by_run = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure} vs. {baseline}")
             sections.append(_to_text(by_run, 4))
-            untested = by_run.index[by_run["randomisation"].isna()].tolist()
+            untested = by_run.index[by_run["p_randomisation"].isna()].tolist()
             if untested:
                 sections.append(f"no test for {', '.join(untested)}: constant differences, or fewer than two topics")
     return sections

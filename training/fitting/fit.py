@@ -71,8 +71,8 @@ def fit(
     trainee.network.to(device)
     task = recipe.task.build_task(recipe, trainee, work, device)
     provenance = {
-        "recipe": {"name": name, **recipe.told()},
-        "trained on": task.training_data,
+        "recipe": {"name": name, **recipe.to_provenance()},
+        "training_data": task.training_data,
         **trainee.provenance,
         "torch": torch.__version__,
         "machine": f"{platform.machine()} {device.type}" + (f" × {processes.world_size}" if processes.world_size > 1 else ""),
@@ -119,7 +119,7 @@ class _Run:
             provenance=self.provenance,
             metrics=metrics,
             data=task.data_description,
-            measured=task.metrics_description,
+            description=task.metrics_description,
         )
         save_network(
             directory, trainee.checkpoint_format, network, trainee.reader, metrics, self.provenance, text, trainee.pretrained
@@ -174,7 +174,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
         is_selected = curve.select(state.log_rows) is row
         _log_validation(row, is_selected and not curve.keep_last)
         if is_selected:  # writing rounds the weights; training continues unrounded
-            run.write(run_dir / BEST_DIR, deepcopy(network), {"validation while training": row})
+            run.write(run_dir / BEST_DIR, deepcopy(network), {"validation during training": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
         best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored

@@ -87,7 +87,7 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors)
     record = read_table_record(vectors).inputs
-    stored_method, expected_method = record.get("written"), recipe.task.surface_vectors
+    stored_method, expected_method = record.get("surface_method"), recipe.task.surface_vectors
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
         command = f"`prepare vectors --written {expected_method}`" if expected_method else "`prepare vectors` without --written"
@@ -133,7 +133,7 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, An
             raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; name a BERT checkpoint")
         weights = {name: tensor for name, tensor in initial.ranker.state_dict().items() if name.startswith("encoder.")}
         network.load_state_dict({**network.state_dict(), **weights})
-        source["encoder"]["start"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}
+        source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):

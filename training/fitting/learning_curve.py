@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from training.plotting import new_figure, to_png
 
 COLOURS = ("#d1495b", "#30638e", "#3c8d5a")
-SPARSITY_COLOURS = {"sparsity of queries": "#7b4b94", "sparsity of documents": "#c98b1b"}  # latent networks only
+SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}  # latent networks only
 
 
 @dataclass(frozen=True)

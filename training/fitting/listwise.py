@@ -31,7 +31,7 @@ from training.fitting.validation import evaluation_mode
 RankScope = Literal["list", "topic"]
 
 LISTWISE_CURVE = LearningCurve("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
-LENGTH_BASELINE = "number of words"  # baseline: quality must not be length
+LENGTH_BASELINE = "length in words"  # baseline: quality must not be length
 PADDING = -1
 
 

@@ -63,7 +63,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Return the name of the recipe table."""
         return cls.__module__.rpartition(".")[2]
 
-    def told(self) -> dict[str, Any]:
+    def to_provenance(self) -> dict[str, Any]:
         """Return the task's part of the provenance."""
         return {self.table_name(): msgspec.to_builtins(self)}
 
@@ -113,7 +113,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         Args:
             data_dir: corpus or published data sets.
             work: working directory.
-            provenance: "trained on" in the stored checkpoint's provenance.
+            provenance: `training_data` of the stored checkpoint's provenance.
 
         Returns:
             SHA-256 by data file name.
@@ -140,9 +140,9 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
         """Return the name of the checkpoint to initialise from, or an empty string."""
         return self.task.initial_checkpoint(self)
 
-    def told(self) -> dict[str, Any]:
+    def to_provenance(self) -> dict[str, Any]:
         """Return the recipe for the provenance, without unset fields."""
         values = {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
-        remark = {"remark": values.pop("remark")} if "remark" in values else {}
+        note = {"note": values.pop("note")} if "note" in values else {}
         del values["task"]
-        return {**values, **self.task.told(), **remark}
+        return {**values, **self.task.to_provenance(), **note}

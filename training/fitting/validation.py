@@ -22,7 +22,7 @@ CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query
 
 ENCODING_BATCH_SIZE = 2048  # larger batches share more words
 RECALL_DEPTH, NDCG_DEPTH = 100, 10
-RECALL, NDCG = f"recall@{RECALL_DEPTH} of all", f"nDCG@{NDCG_DEPTH} of all"
+RECALL, NDCG = f"recall@{RECALL_DEPTH} (full collection)", f"nDCG@{NDCG_DEPTH} (full collection)"
 
 
 def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
@@ -147,8 +147,8 @@ def latent_sparsity(
     """Return the percentage of zeros in latent vectors of queries and candidates (Entezari 2020, eq. 3.19)."""
     percentages = {}
     for name, texts, rows in (
-        ("sparsity of queries", queries.queries, query_rows),
-        ("sparsity of documents", queries.premises, np.unique(queries.candidates[query_rows])),
+        ("query sparsity", queries.queries, query_rows),
+        ("document sparsity", queries.premises, np.unique(queries.candidates[query_rows])),
     ):
         row_batches = np.split(rows, range(ranker.cpu_batch_size, len(rows), ranker.cpu_batch_size))
         with evaluation_mode(ranker):

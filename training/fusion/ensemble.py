@@ -72,7 +72,9 @@ def fit_ensemble(
         "validation": candidate_metrics(cross_validated_scores(scores, non_negative), ties),
         "members": {name: candidate_metrics(values, ties)["MAP@20"] for name, values in scores.items()},
     }
-    save_regression(output, regression, metrics, {"trained on": read_table_record(work).inputs, "positive": non_negative})
+    save_regression(
+        output, regression, metrics, {"training_data": read_table_record(work).inputs, "non_negative": non_negative}
+    )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
         output, metrics["R²"], metrics["pairs"], metrics["validation"]["MAP@20"], regression.formula(),

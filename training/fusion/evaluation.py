@@ -29,7 +29,7 @@ from training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTS
 log = logging.getLogger(__name__)
 
 REPETITIONS = 10  # repeated cross-validation with new folds and unjudged samples
-JUDGED_ONLY = "fitted to judged documents alone"
+JUDGED_ONLY = "fitted to judged documents only"
 
 
 class Variant(NamedTuple):
@@ -78,7 +78,7 @@ class FusionEvaluation:
         """
         settings = self.recipe.fit
         unjudged = settings.unjudged_per_topic if unjudged is None else unjudged
-        fit = msgspec.structs.replace(settings, seed=settings.seed + variant.repetition, unjudged=unjudged)
+        fit = msgspec.structs.replace(settings, seed=settings.seed + variant.repetition, unjudged_per_topic=unjudged)
         return self.labelled_pool(variant.features, fit).cross_validated_scores(
             self._learner(variant.learner), self._folds(variant.repetition)
         )
@@ -96,9 +96,9 @@ class FusionEvaluation:
         """Evaluate all variants per topic (HEADLINES only); results are cached.
 
         Returns:
-            By table and row: `ablation` (the fusion, and without each feature unless no candidate source remains); `repeated`
-            (the same, mean over REPETITIONS); `tried` (the fusion, and with each candidate member); `models` (all learners,
-            ridge first).
+            By table and row: `ablation` (the fusion, and without each feature unless no candidate source remains);
+            `ablation_repeated` (the same, mean over REPETITIONS); `candidates` (the fusion, and with each candidate member);
+            `learners` (ridge first).
         """
         features, draws = self.recipe.feature_names, range(1, REPETITIONS + 1)
         leave_one_out = {feature: self._variant(name for name in features if name != feature) for feature in features}
@@ -106,12 +106,14 @@ class FusionEvaluation:
         ablations |= {name: variant for name, variant in leave_one_out.items() if self._has_candidate_source(variant.features)}
         tables = {
             "ablation": {name: [variant] for name, variant in ablations.items()},
-            "repeated": {name: [variant._replace(repetition=draw) for draw in draws] for name, variant in ablations.items()},
-            "tried": {
+            "ablation_repeated": {
+                name: [variant._replace(repetition=draw) for draw in draws] for name, variant in ablations.items()
+            },
+            "candidates": {
                 self.name: [self.full_variant],
                 **{name: [self._variant([*features, name])] for name in self.recipe.candidates},
             },
-            "models": {name: [self.full_variant._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
+            "learners": {name: [self.full_variant._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
         }
         variants = dict.fromkeys(variant for rows in tables.values() for group in rows.values() for variant in group)
         results = run_experiment(VariantExperiment(self), list(variants), self.execution.working_directory.directory)

@@ -24,9 +24,9 @@ from training.evaluation import tables as result_tables
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_ablation
-from training.evaluation.significance import CONFIDENCE, bootstrap_intervals, test_against_baseline
+from training.evaluation.significance import CONFIDENCE, bootstrap_intervals, compare_with_baseline
 from training.formatting import round_means
-from training.fusion.card import ABLATION_PLOT, WAYS, render_card
+from training.fusion.card import ABLATION_PLOT, EVALUATIONS, render_card
 from training.fusion.evaluation import FusionEvaluation
 from training.fusion.labels import LabelledPool
 from training.fusion.learners import RidgeModel
@@ -56,10 +56,10 @@ def fit_fusion(
         tables_dir: Directory of the tables.
 
     Returns:
-        The tables, also written as CSV: `<name>` (means with intervals), `<name>_tests` (each baseline against the fusion),
-        `<name>_ablation` (without each feature), `<name>_repeated` (means over repeated cross-validation), `<name>_tried` (with
-        each candidate member), `<name>_models` (other models against ridge regression), `<name>_weights` (with bootstrap
-        intervals).
+        The tables, also written as CSV: `<name>_means` (with intervals), `<name>_significance` (each baseline against the
+        fusion), `<name>_ablation` (without each feature), `<name>_ablation_repeated` (means over repeated cross-validation),
+        `<name>_candidates` (with each candidate member), `<name>_learners` (other learners against ridge regression),
+        `<name>_weights` (with bootstrap intervals).
 
     Raises:
         UsageError: If there are more than two qrels files, or the name is taken.
@@ -79,12 +79,12 @@ def fit_fusion(
     in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(weights))})
     metrics = {
         "topics": len(evaluation.folds),
-        "pairs of the pools": len(pool.labels),
-        "pairs fitted to": int((~np.isnan(pool.labels)).sum()),
-        **{way: _rounded_means(values, name) for way, values in zip(WAYS, (held_out, in_sample), strict=True)},
+        "pooled pairs": len(pool.labels),
+        "training pairs": int((~np.isnan(pool.labels)).sum()),
+        **{label: _rounded_means(values, name) for label, values in zip(EVALUATIONS, (held_out, in_sample), strict=True)},
     }
-    trained_on = {"input": execution.input.file_hashes | hash_named_files(dict(qrels_files))}
-    provenance = {"trained on": trained_on, "recipe": msgspec.to_builtins(recipe)}
+    training_data = {"input": execution.input.file_hashes | hash_named_files(dict(qrels_files))}
+    provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
     create_directory(tables_dir)
     for label, frame in frames.items():
         result_tables.write_csv(tables_dir / f"{label}.csv", frame, 6)
@@ -121,12 +121,12 @@ def _result_tables(
     }
     compared = _select_runs({name, *recipe.baselines}, held_out)
     return {
-        name: result_tables.means_table(held_out).reset_index(),
-        f"{name}_tests": result_tables.significance_table(compared, name).reset_index(),
-        f"{name}_ablation": _feature_table(variants["ablation"], name, "without", single_features),
-        f"{name}_repeated": _comparison_table(variants["repeated"], name, "without"),
-        f"{name}_tried": _feature_table(variants["tried"], name, "with", single_features),
-        f"{name}_models": _comparison_table(variants["models"], RIDGE, "model"),
+        f"{name}_means": result_tables.means_table(held_out).reset_index(),
+        f"{name}_significance": result_tables.significance_table(compared, name).reset_index(),
+        f"{name}_ablation": _feature_table(variants["ablation"], name, "removed_feature", single_features),
+        f"{name}_ablation_repeated": _comparison_table(variants["ablation_repeated"], name, "removed_feature"),
+        f"{name}_candidates": _feature_table(variants["candidates"], name, "added_member", single_features),
+        f"{name}_learners": _comparison_table(variants["learners"], RIDGE, "learner"),
         f"{name}_weights": _weights_table(
             weights, [evaluation.ridge_learner(sample) for sample in pool.bootstrap(BOOTSTRAP_SAMPLES)]
         ),
@@ -141,7 +141,7 @@ def _contents(
     provenance: Mapping[str, Any],
 ) -> dict[str, bytes]:
     """Return the files of the checkpoint."""
-    readme = render_card(name, model, tables_dir[f"{name}_weights"], tables_dir[f"{name}_models"], metrics, provenance)
+    readme = render_card(name, model, tables_dir[f"{name}_weights"], tables_dir[f"{name}_learners"], metrics, provenance)
     contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: encode_json(metrics), CARD: readme.encode()}
     if len(tables_dir[f"{name}_ablation"]):
         contents[ABLATION_PLOT] = plot_ablation(tables_dir[f"{name}_ablation"])
@@ -155,7 +155,7 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
     }
     for name, absent in unavailable.items():
         log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(absent))
-    return msgspec.structs.replace(recipe, tried=tuple(name for name in recipe.candidates if name not in unavailable))
+    return msgspec.structs.replace(recipe, candidates=tuple(name for name in recipe.candidates if name not in unavailable))
 
 
 def _select_runs(runs: Set[str], values: result_tables.TopicValues) -> dict[str, dict[str, pd.DataFrame]]:
@@ -170,7 +170,7 @@ def _feature_table(
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     return table.assign(
-        alone=[
+        single_feature=[
             single_features[feature][measure].mean() for feature, measure in zip(table[column], table["measure"], strict=True)
         ]
     )
@@ -178,14 +178,14 @@ def _feature_table(
 
 def _comparison_table(measured: Mapping[str, pd.DataFrame], baseline: str, what: str) -> pd.DataFrame:
     """Tabulate means, differences from the baseline with intervals, and p values of the headline measures."""
-    leading_columns = ["measure", what, "mean", "difference", "low", "high"]
+    leading_columns = ["measure", what, "mean", "difference", "ci_low", "ci_high"]
     if len(measured) < 2:
         return pd.DataFrame(columns=leading_columns)
     tables = []
     for measure in HEADLINE_MEASURES:
         by_run = pd.DataFrame({run: values[measure] for run, values in measured.items()})
         bounds = bootstrap_intervals(by_run.sub(by_run[baseline], axis=0)).rename(columns={"mean": "difference"})
-        tests = test_against_baseline({run: by_run[run] for run in measured}, baseline).drop(columns="difference")
+        tests = compare_with_baseline({run: by_run[run] for run in measured}, baseline).drop(columns="difference")
         table = bounds.assign(measure=measure, mean=by_run.mean()).join(tests)
         tables.append(table.rename_axis(what).reset_index())
     table = pd.concat(tables, ignore_index=True)
@@ -201,7 +201,7 @@ def _weights_table(weights: RidgeModel, bootstrap_models: list[RidgeModel]) -> p
     ]
     samples = np.array([[model.intercept, *model.coefficients.values()] for model in bootstrap_models])  # (samples, 1 + F)
     low, high = np.percentile(samples, tails, axis=0)
-    return pd.DataFrame(rows).assign(low=low, high=high)
+    return pd.DataFrame(rows).assign(ci_low=low, ci_high=high)
 
 
 def _rounded_means(values: Mapping[str, Mapping[str, pd.DataFrame]], run: str) -> dict[str, dict[str, float | None]]:

@@ -97,9 +97,9 @@ def read_recipe(name: str) -> FusionRecipe:
         recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)
         recipe.build_model({name: {} for name in recipe.members}, dict.fromkeys(recipe.feature_names, 0.0), 0.0)
         if RIDGE in recipe.comparison:
-            raise ValueError(f"compared.{RIDGE}: this name is reserved for the checkpoint's model; choose another name")
+            raise ValueError(f"comparison.{RIDGE}: this name is reserved for the checkpoint's model; choose another name")
         if len({*recipe.members, *recipe.candidates}) < len(recipe.members) + len(recipe.candidates):
-            raise ValueError(f"tried {', '.join(recipe.candidates)}: names must be unique and differ from the members")
+            raise ValueError(f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from the members")
     except FileNotFoundError:
         available = (path.stem for path in FUSIONS.glob("*.toml"))
         raise UsageError(f"unknown fusion '{abbreviate(name)}'; {suggest(name, available)}") from None

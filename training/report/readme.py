@@ -19,7 +19,7 @@ from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.similarity import system_name as system_of
 from training.evaluation.tables import ALL_TOPICS
 from training.formatting import CROSS_VALIDATED
-from training.paths import MEASURED
+from training.paths import SYSTEM_MEANS
 
 CROSS_VALIDATED_RUN = f"{PRIMARY_SYSTEM} (cross-validated)"
 TABLE_MEASURES = (*HEADLINE_MEASURES, "nDCG@10 all", "MAP all", "judged@5")
@@ -32,7 +32,7 @@ SECTION_FILES = {  # file of each generated section
 }
 
 
-def update_readmes(means_csv: Path = MEASURED, checkpoints: Path = CHECKPOINT_DIR, root: Path = PROJECT_DIR) -> None:
+def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOINT_DIR, root: Path = PROJECT_DIR) -> None:
     """Update all generated sections of the READMEs below `root`.
 
     Raises:
@@ -81,7 +81,7 @@ def best_table(measured: Path, checkpoints: Path) -> str:
     for run, values in means.iterrows():
         name = PRIMARY_SYSTEM if run == CROSS_VALIDATED_RUN else system_of(str(run))
         scores = [float(values["mean", measure]) for measure in HEADLINE_MEASURES]
-        interval = f" ({values['low', HEADLINE_MEASURES[0]]:.2f}–{values['high', HEADLINE_MEASURES[0]]:.2f})"  # noqa: RUF001 a range
+        interval = f" ({values['ci_low', HEADLINE_MEASURES[0]]:.2f}–{values['ci_high', HEADLINE_MEASURES[0]]:.2f})"  # noqa: RUF001 a range
         tuned = _load_metrics(checkpoints, name).get(CROSS_VALIDATED, {})
         if all(measure in tuned for measure in HEADLINE_MEASURES):
             scores, interval = [tuned[measure] for measure in HEADLINE_MEASURES], ""
@@ -105,8 +105,8 @@ def results_table(measured: Path, checkpoints: Path) -> str:
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for run, values in means.iterrows():
         name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else system_of(str(run))
-        interval = f"{values['low', first]:.2f}–{values['high', first]:.2f}"  # noqa: RUF001 a range
-        cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['topics', first]:.0f}"]
+        interval = f"{values['ci_low', first]:.2f}–{values['ci_high', first]:.2f}"  # noqa: RUF001 a range
+        cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['n_topics', first]:.0f}"]
         cells += [f"{values['mean', measure]:.3f}" for measure in remaining]
         remark = f" ({REMARKS[name]})" if name in REMARKS else ""
         lines.append(f"| {name}{remark} | {_validation_map(checkpoints, name)} | {' | '.join(cells)} |")
@@ -117,8 +117,8 @@ def _load_means(measured: Path) -> pd.DataFrame:
     """Load means with intervals, one row per run, best first; raise InputError if they are missing or malformed."""
     try:
         rows = pd.concat([pd.read_csv(measured), *_load_cross_validated(measured.parent)])
-        rows = rows[rows["over"] == ALL_TOPICS]
-        means = rows.pivot(index="run", columns="measure", values=["mean", "low", "high", "topics"])
+        rows = rows[rows["topic_set"] == ALL_TOPICS]
+        means = rows.pivot(index="run", columns="measure", values=["mean", "ci_low", "ci_high", "n_topics"])
         return means.sort_values(("mean", TABLE_MEASURES[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
@@ -128,7 +128,7 @@ def _load_means(measured: Path) -> pd.DataFrame:
 
 def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:
     """Load the primary system's cross-validated means, if available."""
-    file = directory / f"{PRIMARY_SYSTEM}.csv"
+    file = directory / f"{PRIMARY_SYSTEM}_means.csv"
     if not file.exists():
         return []
     rows = pd.read_csv(file)

@@ -36,7 +36,7 @@ from training.evaluation import similarity as run_similarity
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_runs
 from training.evaluation.overlap import check_overlap, compute_overlap
 from training.evaluation.plots import plot_candidate_recall, plot_topic_differences
-from training.evaluation.significance import bootstrap_intervals, sample_size_warning, test_against_baseline
+from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, sample_size_warning
 from training.evaluation.tables import JUDGED_MEASURES
 from training.fitting.learning_curve import plot
 from training.paths import REPORT_TEMPLATE
@@ -178,7 +178,7 @@ def _primary_system(directory: Path, files: Mapping[str, Path]) -> str:
     matches = [system for system, run_file in files.items() if run_file.read_bytes() == content]
     if not matches:
         raise InputError(
-            f"{directory}: expected {PRIMARY_RUN_FILE} to be a copy of one of the <team>-<system>.txt runs, as written by `rank`"
+            f"{directory}: expected {PRIMARY_RUN_FILE} to be a copy of a <team>-<system>.txt run, as written by `rank`"
         )
     return matches[0]
 
@@ -211,7 +211,7 @@ def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, 
 def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     """Build the rows of the nDCG@5 table: means, intervals and p values against the primary system."""
     tests = {
-        measure: test_against_baseline({name: values[name][measure] for name in systems}, primary)
+        measure: compare_with_baseline({name: values[name][measure] for name in systems}, primary)
         for measure in HEADLINE_MEASURES
     }
     rows = []
@@ -220,7 +220,7 @@ def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd
         for measure, (mean, low, high) in zip(
             HEADLINE_MEASURES, bootstrap_intervals(table[[*HEADLINE_MEASURES]]).to_numpy().tolist(), strict=True
         ):
-            p = None if system == primary else tests[measure].loc[system, "randomisation (Holm)"]
+            p = None if system == primary else tests[measure].loc[system, "p_randomisation_holm"]
             cells.append({"mean": mean, "low": low, "high": high, "p": p})
         shares = {name: table[name].mean() for name in JUDGED_MEASURES}
         defined = int(table[HEADLINE_MEASURES[0]].notna().sum())

@@ -13,8 +13,8 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 
 ORIGINAL = "args.me"
-COLUMNS = ["max", "min", "mean", "median", "deviation"]
-THESIS_LENGTHS = {  # by our corresponding tagger; all of args.me, premises only, fastText and dependency vectors
+COLUMNS = ["max", "min", "mean", "median", "sd"]
+PUBLISHED_LENGTHS = {  # by our corresponding tagger; all of args.me, premises only, fastText and dependency vectors
     ORIGINAL: (16_751, 1, 317, 140, 406),
     "targer_essays": (10_393, 0, 173, 71, 237),
     "targer_essays_fasttext": (15_154, 0, 219, 94, 294),
@@ -32,8 +32,8 @@ def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
         execution: execution on the input collection.
 
     Returns:
-        One row for the original collection and one per tagger: `corpus`; COLUMNS in whitespace words; `empty`, the percentage
-        of empty documents; and the figures of Hollatz 2022 (`thesis` before the name).
+        One row for the original collection and one per tagger: `corpus`; COLUMNS in whitespace words;
+        `empty_percent`, the percentage of empty documents; and the figures of Hollatz 2022 (prefix `published_`).
 
     Raises:
         CheckpointError: a tagger cannot be loaded.
@@ -58,5 +58,10 @@ def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[in
 def _row(name: str, sizes: Sequence[int]) -> dict[str, object]:
     values = np.array(sizes)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
-    thesis = dict(zip((f"thesis {column}" for column in COLUMNS), THESIS_LENGTHS.get(name, ()), strict=False))
-    return {"corpus": name, **dict(zip(COLUMNS, figures, strict=True)), "empty": 100 * (values == 0).mean(), **thesis}
+    published = dict(zip((f"published_{column}" for column in COLUMNS), PUBLISHED_LENGTHS.get(name, ()), strict=False))
+    return {
+        "corpus": name,
+        **dict(zip(COLUMNS, figures, strict=True)),
+        "empty_percent": 100 * (values == 0).mean(),
+        **published,
+    }

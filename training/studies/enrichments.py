@@ -13,7 +13,7 @@ from submission.retrieval.term_index import IndexSettings
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
-from training.evaluation.significance import bootstrap_intervals, holm_correction, test_against_baseline
+from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, holm_correction
 from training.tuning.grid import (
     STORED_MEASURES,
     Grid,
@@ -24,7 +24,7 @@ from training.tuning.grid import (
     selection_columns,
 )
 
-PLAIN = "plain"  # no enrichment
+UNENRICHED = "none"
 INDEX_SETTINGS = IndexSettings(stemmer="porter")  # shared, so that only the enrichment differs
 MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
 MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
@@ -47,10 +47,10 @@ def compare_enrichments(
         selection_measure: Measure whose mean selects a grid point.
 
     Returns:
-        One row per enrichment, model and measure: `mean low high` over topics, each topic scored at the grid point selected on
-        the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected over all enrichments
-        and models. An enricher that reads one field only also gets control rows: unenriched documents restricted to that field.
-        Control rows are excluded from the correction.
+        One row per enrichment, model and measure: `mean ci_low ci_high` over topics, each topic scored at the grid point
+        selected on the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected over all
+        enrichments and models. An enricher that reads one field only also gets control rows: unenriched documents restricted to
+        that field. Control rows are excluded from the correction.
 
     Raises:
         UsageError: If a grid is unknown or varies index settings.
@@ -63,8 +63,8 @@ def compare_enrichments(
     judged = load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
     fields = {name: enrichment.enricher.input_fields for name, enrichment in loaded.items()}
-    field_controls = {f"{PLAIN} {field}": field for field in fields.values() if field != INDEX_SETTINGS.fields}
-    for enrichment, indexed in ({PLAIN: INDEX_SETTINGS.fields} | field_controls | fields).items():
+    field_controls = {f"{UNENRICHED} ({field})": field for field in fields.values() if field != INDEX_SETTINGS.fields}
+    for enrichment, indexed in ({UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields).items():
         index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed)
         for model in models:
             cell, grid = (
@@ -82,7 +82,7 @@ def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.D
     """Add Holm-corrected p values per measure over the enrichment rows; leave the other rows empty."""
     tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
     columns = {
-        f"{test} (Holm)": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in ("t", "randomisation")
+        f"{test}_holm": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in ("p_t", "p_randomisation")
     }
     return table.assign(**columns)
 
@@ -100,15 +100,15 @@ def _grid_with_index(model: str, index: IndexSettings, enrichment: str | None) -
 def _result_row(
     name: str, model: str, selection_measure: str, values: dict[tuple[str, str], pd.DataFrame]
 ) -> dict[Hashable, object]:
-    enriched, unenriched = values[name, model][[selection_measure]], values[PLAIN, model][[selection_measure]]
+    enriched, unenriched = values[name, model][[selection_measure]], values[UNENRICHED, model][[selection_measure]]
     mean = bootstrap_intervals(enriched).loc[selection_measure].to_dict()
-    row: dict[Hashable, object] = {"enrichment": name, "model": model, "measure": selection_measure} | mean
-    if name == PLAIN:
+    row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": selection_measure} | mean
+    if name == UNENRICHED:
         return row
     difference = bootstrap_intervals(enriched - unenriched).rename(
-        columns={"mean": "difference", "low": "least", "high": "most"}
+        columns={"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
     )
-    tests = test_against_baseline({PLAIN: unenriched[selection_measure], name: enriched[selection_measure]}, PLAIN)[
-        ["t", "randomisation"]
+    tests = compare_with_baseline({UNENRICHED: unenriched[selection_measure], name: enriched[selection_measure]}, UNENRICHED)[
+        ["p_t", "p_randomisation"]
     ]
     return row | difference.loc[selection_measure].to_dict() | tests.loc[name].to_dict()

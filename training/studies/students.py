@@ -36,7 +36,7 @@ def evaluate_students(work: Path, recipe: Recipe, pairs: PairSettings, device: t
     results = run_experiment(StudentExperiment(work, recipe, pairs, device), NETWORKS, work)
     return pd.DataFrame(
         {
-            "loss": network.loss or "", "pairs": network.pairs, "trained on": result.n_pairs,
+            "loss": network.loss or "", "training_pairs": network.pairs, "n_pairs": result.n_pairs,
             "MAP@20": result.map_at_20, **result.retrieval, "seconds": result.seconds,
         }
         for network, result in results.items()

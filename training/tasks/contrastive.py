@@ -61,7 +61,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
 class ContrastiveTask(PairwiseTask):
     """Training arguments; a conclusion's negatives are the other premises of its micro-batch."""
 
-    metrics_description = "Percent, on queries with 5 positives and 100 negatives; of all: against all premises of the corpus."
+    metrics_description = "Percent, on queries with 5 positives and 100 negatives; full collection: all premises of the corpus."
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ from training.fitting.validation import (
 )
 
 LISTWISE_ONLY = ("tfr_bert",)  # rankers trained on lists only
-BM25, COSINE = "bm25 over premises", "cosine of the encoder"  # baselines
+BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
 
 
 class PairwiseSpec(TextNetworkSpec, frozen=True):
@@ -48,7 +48,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
 
     def to_provenance(self) -> dict[str, Any]:
         """Omit the default, so recipes without a task table stay unchanged."""
-        return {} if self.hard_negatives is None else {"unrelated": self.hard_negatives}
+        return {} if self.hard_negatives is None else super().to_provenance()
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
         """Raise ValueError if the network is not a pairwise ranker."""

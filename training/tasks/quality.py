@@ -37,7 +37,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     def __post_init__(self) -> None:
         """Raise ValueError if data sets are missing or repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
-            raise ValueError(f"lists.data is {list(self.datasets)}; expected ukp, ibm or both")
+            raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> QualityTask:
         """Load training lists and validation topics. Raises InputError: missing, or of a single debate."""

@@ -52,7 +52,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     def __post_init__(self) -> None:
         """Raise ValueError if data sets are missing or repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
-            raise ValueError(f"tags.data is {list(self.datasets)}; expected essays, webd or both")
+            raise ValueError(f"tagging.datasets is {list(self.datasets)}; expected essays, webd or both")
 
     @property
     def surface_vectors(self) -> Literal["word2vec", "fasttext"]:
@@ -80,11 +80,11 @@ class TaggingSpec(TaskSpec, frozen=True):
             )
             if reader.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
                 raise UsageError(
-                    f"tagging.init_from: {self.init_from!r} has another vocabulary or other sizes than the recipe; use the same vectors "
-                    "and [network]"
+                    f"tagging.init_from: {self.init_from!r} has another vocabulary or other sizes than the recipe; use the "
+                    "same vectors and [network]"
                 )
             network.load_state_dict({**network.state_dict(), **pretrained})
-            source["start"] = {"name": self.init_from, "fingerprint": fingerprint}
+            source["init_from"] = {"name": self.init_from, "fingerprint": fingerprint}
         return TrainableNetwork(ENRICHER_FORMAT, network, SurfaceReader(vocabulary, network.config.longest), None, source)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> TaggingTask:
@@ -171,7 +171,7 @@ class TaggingTask(Task[TARGER]):
             "most frequent tag": component_metrics(
                 self._test.tags, [[majority.most_frequent] * len(passage) for passage in words]
             ),
-            "most frequent tag of each word": component_metrics(self._test.tags, majority.predict(words)),
+            "most frequent tag per word": component_metrics(self._test.tags, majority.predict(words)),
         }
 
     def validate(self, network: TARGER, step: int) -> dict[str, float]:

@@ -33,7 +33,7 @@ from training.fitting.task import Task, dead_network_error, divergence_error
 from training.fitting.trainable import TrainableNetwork
 from training.fitting.validation import evaluation_mode
 
-CONSTANT, IDF = "best constant", "line over idf"
+CONSTANT, IDF = "best constant", "linear in IDF"
 HOLD_OUT_ONE_IN = 50
 MAX_VALIDATION_PASSAGES = 400
 REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its topic or conclusion"}

@@ -112,14 +112,14 @@ def tune_grid(
     metrics: dict[str, Any] = {
         "topics": len(judged.topics),
         "points": len(grid.points),
-        "decided by": selection_measure,
+        "selection measure": selection_measure,
         **({CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out, 0))} if selected else {}),
         "folds": [_axis_values(grid, point) for point in selected],
         IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best], 0)),
     }
     table = pd.DataFrame([_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
-    provenance: dict[str, Any] = {"trained on": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
+    provenance: dict[str, Any] = {"training_data": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
     enrichment = enrichment_at(grid.points[best])
     if enrichment:
         provenance["enrichment"] = {enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint}
@@ -152,7 +152,7 @@ def _contents(
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
     }
     if grid.axes:
-        contents["grid.png"] = plot_grid(table, list(grid.axes), metrics["decided by"])
+        contents["grid.png"] = plot_grid(table, list(grid.axes), metrics["selection measure"])
     return contents
 
 

@@ -42,7 +42,7 @@ SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # of the judged topics
 RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
 WEBIS_MEASURES = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
 PARAMETERS = ["documents", "weight"]
-ORIGINAL_ORDER = "given order"
+ORIGINAL_ORDER = "original order"
 
 
 def tune_quality(system: System, qrels_file: Path, execution: Execution, output: Path) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = {qrels_file.name: sha256_file(qrels_file), **source_hashes(work, "webis")}
-    provenance = {"trained on": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
+    provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
     _save(output, system.name, best, metrics, table, provenance)
     log.info("%s: %s", output, POINTS[best].formula())
     return table
@@ -100,8 +100,9 @@ def _save(
 ) -> None:
     """Save the best grid point as a checkpoint, with the grid as a table and a plot."""
     readme = render_card(
-        "quality", name=output.name, system=system, formula=POINTS[best].formula(), points=len(POINTS), metrics=metrics,
-        max_loss=quality_grid.MAX_RELEVANCE_LOSS, constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
+        "quality_reranking", name=output.name, system=system, formula=POINTS[best].formula(), points=len(POINTS),
+        metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS,
+        constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
         evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
     )  # fmt: skip
     contents = {
@@ -130,7 +131,7 @@ def _cross_validate(
     return {
         ORIGINAL_ORDER: _rounded_means(*original),
         CROSS_VALIDATED: _rounded_means(*held_out),
-        "gained": _gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
+        "gain": _gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
         "folds": [_point_settings(point) for point in points],
     }
 
@@ -173,11 +174,10 @@ def _rounded_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[
     )
 
 
-def _gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, dict[str, float]]:
+def _gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
     """Compute means and intervals of the gains."""
-    summary: dict[str, dict[str, float]] = {}
+    summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
         bounds = bootstrap_intervals(pd.DataFrame(values, columns=list(names))).round(4)
-        rows = zip(names, bounds[["mean", "low", "high"]].to_numpy().tolist(), strict=True)
-        summary |= {name: dict(zip(("mean", "low", "high"), row, strict=True)) for name, row in rows}
+        summary |= {str(name): row.to_dict() for name, row in bounds.iterrows()}
     return summary

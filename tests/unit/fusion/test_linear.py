@@ -68,7 +68,7 @@ def test_lengths() -> None:
 
 
 def write(directory: Path, config: object) -> None:
-    write_with_provenance(directory, {CONFIG: encode_json(config), METRICS: b"{}", CARD: b""}, {"trained on": {"input": {}}})
+    write_with_provenance(directory, {CONFIG: encode_json(config), METRICS: b"{}", CARD: b""}, {"training_data": {"input": {}}})
 
 
 def test_written_and_read(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_network_that_gives_one_score_counts_nothing() -> None:
 
 
 def test_written_and_read(tmp_path: Path) -> None:
-    save_regression(tmp_path / "ensemble", REGRESSION, {"pairs": 4}, {"trained on": {"input": {"args-me.json": "12"}}})
+    save_regression(tmp_path / "ensemble", REGRESSION, {"pairs": 4}, {"training_data": {"input": {"args-me.json": "12"}}})
     assert read_config(tmp_path / "ensemble", RegressionEnsemble) == REGRESSION
     assert REGRESSION.formula() == "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"
     assert REGRESSION.member_checkpoints == {"knrm": {"knrm": "k1"}, "gru": {"gru": "g1"}}
@@ -59,7 +59,7 @@ def test_written_and_read(tmp_path: Path) -> None:
 def test_faults(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="checkpoint not found"):
         read_config(tmp_path / "nowhere", RegressionEnsemble)
-    save_regression(tmp_path / "ensemble", REGRESSION, {}, {"trained on": {"input": {}}})
+    save_regression(tmp_path / "ensemble", REGRESSION, {}, {"training_data": {"input": {}}})
     config = tmp_path / "ensemble" / "config.json"
     config.write_text(config.read_text().replace("0.25", "0.26"))
     with pytest.raises(CheckpointError, match="damaged"):

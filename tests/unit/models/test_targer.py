@@ -190,7 +190,7 @@ def test_a_batch_has_each_different_word_once() -> None:
 
 
 def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"trained on": {}}, "A test.")
+    save_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"training_data": {}}, "A test.")
     opened = load_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500

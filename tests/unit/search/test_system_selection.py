@@ -14,7 +14,7 @@ from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.lexical import LexicalStage
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.tables import ALL_TOPICS
-from training.paths import MEASURED
+from training.paths import SYSTEM_MEANS
 
 GPU = torch.device("cuda")
 
@@ -38,8 +38,8 @@ def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
 
 
 def test_default_lexical_system_is_best_by_the_headline_measure() -> None:
-    rows = pd.read_csv(MEASURED)
-    means = rows[(rows["measure"] == HEADLINE_MEASURES[0]) & (rows["over"] == ALL_TOPICS)].set_index("run")["mean"]
+    rows = pd.read_csv(SYSTEM_MEANS)
+    means = rows[(rows["measure"] == HEADLINE_MEASURES[0]) & (rows["topic_set"] == ALL_TOPICS)].set_index("run")["mean"]
     by_words = [
         name for name, system in SYSTEMS.items() if isinstance(system.stage, LexicalStage) and system.stage.enrichment is None
     ]

@@ -11,7 +11,7 @@ from training.evaluation.correlation import correlations, topics_of
 from training.fitting.listwise import dense_ranks
 
 CORRELATIONS = ("Pearson", "Spearman", "Kendall")
-PARTIAL_SPEARMAN = "Spearman given length"
+PARTIAL_SPEARMAN = "partial Spearman (length)"
 DEPTHS = (5, 10, 15)
 NDCG_LINEAR, NDCG_EXPONENTIAL = (tuple(f"nDCG@{depth}{gain}" for depth in DEPTHS) for gain in ("", " exponential"))
 MEASURES = (*CORRELATIONS, PARTIAL_SPEARMAN, *NDCG_LINEAR, *NDCG_EXPONENTIAL)

@@ -46,9 +46,9 @@ SETTINGS = {
     "ukp_16_folds": Setting(("ukp",), n_folds=16, single_seed=True),
     "ukp_32_folds": Setting(("ukp",), n_folds=32, group_by="topic", single_seed=True),
     "ibm": Setting(("ibm",), n_folds=4),
-    "ukp_to_others": Setting(("ukp",), ("ibm", "webis"), without_topic=True),
-    "ibm_to_others": Setting(("ibm",), ("ukp", "webis"), without_topic=True),
-    "both_to_webis": Setting(("ukp", "ibm"), ("webis",), without_topic=True),
+    "ukp_transfer": Setting(("ukp",), ("ibm", "webis"), without_topic=True),
+    "ibm_transfer": Setting(("ibm",), ("ukp", "webis"), without_topic=True),
+    "ukp+ibm_to_webis": Setting(("ukp", "ibm"), ("webis",), without_topic=True),
 }
 
 
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
     @property
     def network(self) -> str:
         """Return the network's name, independent of fold and seed."""
-        return self.loss if self.uses_topic else f"{self.loss}, argument alone"
+        return self.loss if self.uses_topic else f"{self.loss} (argument only)"
 
 
 def all_cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:

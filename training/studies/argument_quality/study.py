@@ -27,7 +27,7 @@ from training.studies.argument_quality.protocol import SETTINGS, Cell, Setting, 
 from training.tasks.quality import QualitySpec
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
-RERANKING_SETTING = "both_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
+RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
 ROW_SETTINGS = (*SETTINGS, table.RERANKING)  # row order of the CSV
 
 
@@ -94,7 +94,7 @@ def run_study(
     if unknown:
         raise UsageError(f"unknown setting '{unknown[0]}'; {suggest(unknown[0], SETTINGS)}")
     if not isinstance(recipe.task, QualitySpec):
-        raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [lists] table; choose a tfr_bert recipe")
+        raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [quality] table; choose a tfr_bert recipe")
     tables = {name: load_table(work, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work)}
     trials = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
     keys = {name: _cache_key(trial.part, tables, recipe, device) for name, trial in trials.items()}
@@ -114,7 +114,7 @@ def run_study(
         if name == RERANKING_SETTING:
             rows += table.reranking_rows(trial, networks)
         panels += table.length_panels(name, trial, networks[recipe.task.loss][0])
-    return pd.DataFrame(rows, columns=table.COLUMNS).astype({"seeds": "Int64"}), plot_scores_by_length(panels)
+    return pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"}), plot_scores_by_length(panels)
 
 
 def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
@@ -128,7 +128,7 @@ def _shared_recipe_settings(recipe: Recipe) -> dict[str, Any]:
     """Return the recipe settings shared by all cells."""
     settings: dict[str, Any] = msgspec.to_builtins(recipe)
     settings["network"].pop("topic", None)
-    for name in ("loss", "data"):
+    for name in ("loss", "datasets"):
         del settings["task"][name]
     del settings["seed"]
     return settings
@@ -154,7 +154,7 @@ def _collect_scores(
         for name, fold_scores in members.items():
             networks.setdefault(name, []).append(trial.combine_test_scores(fold_scores))
         if trial.part.all_losses:
-            for name, standardised in ((ENSEMBLE, False), (f"{ENSEMBLE}, standardised", True)):
+            for name, standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
                 member_scores = [trial.combine_test_scores(fold_scores, standardised) for fold_scores in members.values()]
                 networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
     return networks

@@ -21,10 +21,10 @@ QUALITY_DIMENSIONS = {
     "logical": "logical",
     "dialectical": "dialectical",
 }  # Webis-ArgQuality-20: dimension, column
-DEV_SPEARMAN = "Spearman on dev"  # selects the loss
-RERANKING = "webis_lists"  # setting name of the re-ranking rows
-KEY_COLUMNS = ["part", "on", "target", "network"]
-COLUMNS = [*KEY_COLUMNS, "measure", "mean", "low", "high", "deviation", "seeds", "paper"]
+DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
+RERANKING = "webis_reranking"  # setting name of the re-ranking rows
+KEY_COLUMNS = ["setting", "test_set", "target", "network"]
+COLUMNS = [*KEY_COLUMNS, "measure", "mean", "ci_low", "ci_high", "sd", "n_seeds", "published"]
 
 ScoresByNetwork = dict[str, list[np.ndarray]]  # test scores (rows,) per seed, NaN if untested
 Rows = list[dict[str, object]]
@@ -42,7 +42,7 @@ def test_rows(part: str, trial: SettingRunner, networks: ScoresByNetwork) -> Row
                 rows += _measure_rows((part, test_set, target, network), frames, published.pop(network, {}))
         for network, values in published.items():
             key = dict(zip(KEY_COLUMNS, (part, test_set, "", network), strict=True))
-            rows += [{**key, "measure": measure, "paper": value} for measure, value in values.items()]
+            rows += [{**key, "measure": measure, "published": value} for measure, value in values.items()]
     return rows
 
 
@@ -66,17 +66,17 @@ def reranking_rows(trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate the original rankings and, per network, re-ranking by quality only and by both (cross-validated)."""
     mask = (trial.table["data"] == "webis").to_numpy()
     judged, names = trial.table[mask], list(quality_grid.MEASURES)
-    columns = [*names, *(f"{name}, gained" for name in names)]
+    columns = [*names, *(f"Δ {name}" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
         grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
         original = grids[0][:, quality_grid.RELEVANCE_ONLY]
-        rows = rows or _measure_rows((RERANKING, "webis", "", "given order"), [pd.DataFrame(original, columns=names)])
+        rows = rows or _measure_rows((RERANKING, "webis", "", "original order"), [pd.DataFrame(original, columns=names)])
         quality_only, combined = (
             [grid[:, quality_grid.QUALITY_ONLY] for grid in grids],
             [quality_grid.cross_validate(grid) for grid in grids],
         )
-        for variant, seeds in (("quality alone", quality_only), ("both", combined)):
+        for variant, seeds in (("quality only", quality_only), ("relevance and quality", combined)):
             frames = [pd.DataFrame(np.hstack([values, values - original]), columns=columns) for values in seeds]
             rows += _measure_rows((RERANKING, "webis", variant, network), frames)
     return rows
@@ -91,7 +91,7 @@ def length_panels(part: str, trial: SettingRunner, scores: np.ndarray) -> Iterat
 
 def format_means(results: pd.DataFrame) -> str:
     """Format the means, one row per network and one column per measure."""
-    is_reranking = results["part"].eq(RERANKING)
+    is_reranking = results["setting"].eq(RERANKING)
     tables = [results[~is_reranking], results[is_reranking]]
     means = [table.pivot_table("mean", KEY_COLUMNS, "measure", sort=False) for table in tables if len(table)]
     return "\n\n".join(table.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for table in means)
@@ -109,12 +109,8 @@ def _measure_rows(key: tuple[str, ...], values: Sequence[pd.DataFrame], publishe
     """Tabulate one row per measure from one frame per seed (topics, measures) and the published values."""
     bounds = bootstrap_intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
-    figures = {"mean", "low", "high"}
-    return [
-        {
-            **dict(zip(KEY_COLUMNS, key, strict=True)), "measure": measure,
-            **{name: value for name, value in bound.items() if name in figures},
-            "deviation": deviations[measure], "seeds": len(values), "paper": (published or {}).get(str(measure)),
-        }
-        for measure, bound in bounds.items()
-    ]  # fmt: skip
+    rows: Rows = []
+    for measure, bound in bounds.items():
+        row = {**dict(zip(KEY_COLUMNS, key, strict=True)), "measure": measure, **{str(name): v for name, v in bound.items()}}
+        rows.append(row | {"sd": deviations[measure], "n_seeds": len(values), "published": (published or {}).get(str(measure))})
+    return rows

@@ -178,7 +178,9 @@ def _all_cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
 
 
 def _network_name(cell: Cell) -> str:
-    return f"{cell.network} from {cell.source_task}" if cell.source_task else cell.network
+    if not cell.source_task:
+        return cell.network
+    return f"{'trained on' if cell.network == UNADAPTED else 'adapted from'} {cell.source_task}"
 
 
 def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.DataFrame:
@@ -192,8 +194,8 @@ def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.
             published = PUBLISHED[task].get(name, Published(*[None] * 5))  # type: ignore[arg-type]  # an empty row
             rows.append({
                 "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": name,
-                "test": means[0], "test deviation": deviations[0], "dev": means[1], "dev deviation": deviations[1],
-                "repetitions": len(group), "silver": means[2], "seconds": means[3],
-                **{f"paper {field.replace('_', ' ')}": value for field, value in published._asdict().items()},
+                "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],
+                "repetitions": len(group), "silver_pairs": means[2], "seconds": means[3],
+                **{f"published_{field}": value for field, value in published._asdict().items()},
             })  # fmt: skip
     return pd.DataFrame(rows)

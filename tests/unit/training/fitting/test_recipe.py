@@ -22,10 +22,10 @@ from training.tasks.pairs import PairwiseSpec
 from training.tasks.quality import QualitySpec
 from training.tasks.tagging import TaggingSpec
 
-GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nglobal_batch_size = 32\nmicro_batch_size = 8\n'
-LISTS = 'ranker = "tfr_bert"\n[lists]\ndata = ["ukp"]\n'
+GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nbatch_size = 32\nmicro_batch_size = 8\n'
+QUALITY = 'ranker = "tfr_bert"\n[quality]\ndatasets = ["ukp"]\n'
 SNRM = 'ranker = "snrm"\n[contrastive]\nmu = 20\n'
-STUDENT = 'ranker = "sbert"\n[student]\npairs = "gold"\n'
+STUDENT = 'ranker = "sbert"\n[augmented_sbert]\npairs = "gold"\n'
 
 
 def write(directory: Path, text: str) -> str:
@@ -88,12 +88,14 @@ def test_defaults_are_the_thesis(tmp_path: Path) -> None:
     lists = load_recipe("tfr_bert").task
     assert lists == QualitySpec(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
     assert load_recipe("knrm").task == PairwiseSpec()
-    assert not {"lists", "pairs", "task", "clusters"} & {*load_recipe("knrm").told()}  # the default goes without saying
+    assert not {"quality", "pairs", "task", "clusters"} & {
+        *load_recipe("knrm").to_provenance()
+    }  # the default goes without saying
     snrm = load_recipe("snrm")
     assert isinstance(snrm.task, ContrastiveSpec)
     assert snrm.clusters is not None
     assert snrm.training.batch_size == snrm.training.micro_batch_size  # all of a batch are negatives
-    assert "clusters" in snrm.told()
+    assert "clusters" in snrm.to_provenance()
     with pytest.raises(UsageError, match="unknown recipe 'knmr'; did you mean 'knrm'"):
         load_recipe("knmr")
 
@@ -109,51 +111,57 @@ def test_defaults_are_the_thesis(tmp_path: Path) -> None:
         (GOOD.replace("knrm", "kmrm"), "unknown ranker 'kmrm'; did you mean 'knrm'"),
         (GOOD.replace("epochs = 2", 'epochs = "two"'), "Expected `int`, got `str` - at `$.training.epochs`"),
         (GOOD.replace("epochs = 2", "epochs = -1"), "Expected `int` >= 0 - at `$.training.epochs`"),
-        (GOOD.replace("= 8", "= 12"), "global_batch_size (32) must be a multiple of training.micro_batch_size (12)"),
+        (GOOD.replace("= 8", "= 12"), "batch_size (32) must be a multiple of training.micro_batch_size (12)"),
         (GOOD + "learning_rate = -1.0", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
         ("ranker = ", "malformed TOML"),
         (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
-        ('ranker = "vanilla_bert"\nterms = 5', "vanilla_bert takes its vocabulary from its tokenizer; remove terms"),
+        ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokenizer; remove max_terms"),
         ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
         (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; must be at least 1"),
-        (GOOD + "steps = -1", "Expected `int` >= 0 - at `$.training.steps`"),
+        (GOOD + "max_steps = -1", "Expected `int` >= 0 - at `$.training.max_steps`"),
         (GOOD + "learning_rate = nan", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
         (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
         (GOOD + "margin = -1.0", "Expected `float` >= 0.0 - at `$.training.margin`"),
         ("training = 3", "training must be a table"),
         ("seed = 1", "set exactly one of `ranker` and `enricher`"),
         (GOOD + "learning_rate = inf", "Expected `float` < 1e+300 - at `$.training.learning_rate`"),
-        (GOOD + '[lists]\ndata = ["ukp"]', "[lists] supports tfr_bert, not knrm; change the network or the task table"),
-        (GOOD + "[passages]", "[passages] supports deepct, not knrm; change the network"),
-        (STUDENT.replace("sbert", "knrm") + 'loss = "cosine"', "[student] supports sbert, not knrm; change the network"),
+        (GOOD + '[quality]\ndatasets = ["ukp"]', "[quality] supports tfr_bert, not knrm; change the network or the task table"),
+        (GOOD + "[term_weighting]", "[term_weighting] supports deepct, not knrm; change the network"),
+        (
+            STUDENT.replace('"sbert"', '"knrm"') + 'loss = "cosine"',
+            "[augmented_sbert] supports sbert, not knrm; change the network",
+        ),
         ('ranker = "tfr_bert"', "tfr_bert cannot be trained on pairs; add its task table"),
         ('enricher = "deepct"', "deepct cannot be trained on pairs; add its task table"),
-        ('enricher = "deepct"\n[distilled]', "[distilled] supports rankers, but deepct is an enricher"),
-        ('enricher = "deepct"\n[passages]\n[lengths]\nquery = 5', "[lengths] is for rankers; set an enricher's lengths"),
-        ('enricher = "targer"\n[tags]\ndata = []', "tags.data is []; expected essays, webd or both"),
-        ('enricher = "targer"\n[language]\nsampled = 0', "Expected `int` >= 1 - at `$.language.sampled`"),
-        ("lists = 3\n" + GOOD, "lists must be a table"),
-        (LISTS.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.lists.data[0]`"),  # never trained on
-        (LISTS.replace('"ukp"', '"ukp", "ukp"'), "lists.data is ['ukp', 'ukp']; expected ukp, ibm or both"),
-        (LISTS.replace('"ukp"', ""), "lists.data is []; expected ukp, ibm or both"),
-        (LISTS + "size = 1", "Expected `int` >= 2 - at `$.lists.size`"),
-        (LISTS + 'loss = "ndcg"', "Invalid enum value 'ndcg' - at `$.lists.loss`"),
-        (LISTS + "sise = 3", "unknown key lists.sise; did you mean 'size'"),
-        (LISTS + "[training]\nmargin = 2.0", "training.margin applies to [pairs] only; remove it"),
-        (GOOD + '[pairs]\nunrelated = "bm25"', "Invalid enum value 'bm25' - at `$.pairs.unrelated`"),
-        (LISTS + '[pairs]\nunrelated = "dirichlet"', "[lists] and [pairs]: a recipe has at most one task table"),
-        ('unrelated = "dirichlet"\n' + GOOD, "unknown key unrelated"),
-        (GOOD + '[distilled]\nloss = "kl"', "Invalid enum value 'kl' - at `$.distilled.loss`"),
-        (GOOD + "[distilled]\nsize = 1", "Expected `int` >= 2 - at `$.distilled.size`"),
-        (GOOD + "sparsity = 0.1\n[distilled]", "training.sparsity applies to [pairs] only; remove it"),
+        ('enricher = "deepct"\n[distillation]', "[distillation] supports rankers, but deepct is an enricher"),
+        ('enricher = "deepct"\n[term_weighting]\n[lengths]\nquery = 5', "[lengths] is for rankers; set an enricher's lengths"),
+        ('enricher = "targer"\n[tagging]\ndatasets = []', "tagging.datasets is []; expected essays, webd or both"),
+        (
+            'enricher = "targer"\n[language_model]\nnegative_samples = 0',
+            "Expected `int` >= 1 - at `$.language_model.negative_samples`",
+        ),
+        ("quality = 3\n" + GOOD, "quality must be a table"),
+        (QUALITY.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.quality.datasets[0]`"),  # never trained on
+        (QUALITY.replace('"ukp"', '"ukp", "ukp"'), "quality.datasets is ['ukp', 'ukp']; expected ukp, ibm or both"),
+        (QUALITY.replace('"ukp"', ""), "quality.datasets is []; expected ukp, ibm or both"),
+        (QUALITY + "list_size = 1", "Expected `int` >= 2 - at `$.quality.list_size`"),
+        (QUALITY + 'loss = "ndcg"', "Invalid enum value 'ndcg' - at `$.quality.loss`"),
+        (QUALITY + "list_sise = 3", "unknown key quality.list_sise; did you mean 'list_size'"),
+        (QUALITY + "[training]\nmargin = 2.0", "training.margin applies to [pairs] only; remove it"),
+        (GOOD + '[pairs]\nhard_negatives = "bm25"', "Invalid enum value 'bm25' - at `$.pairs.hard_negatives`"),
+        (QUALITY + '[pairs]\nhard_negatives = "dirichlet"', "[pairs] and [quality]: a recipe has at most one task table"),
+        ('hard_negatives = "dirichlet"\n' + GOOD, "unknown key hard_negatives"),
+        (GOOD + '[distillation]\nloss = "kl"', "Invalid enum value 'kl' - at `$.distillation.loss`"),
+        (GOOD + "[distillation]\nlist_size = 1", "Expected `int` >= 2 - at `$.distillation.list_size`"),
+        (GOOD + "l1_weight = 0.1\n[distillation]", "training.l1_weight applies to [pairs] only; remove it"),
         (SNRM.replace("snrm", "knrm"), "[contrastive] supports snrm, not knrm"),
         (SNRM.replace("20", "0"), "Expected `float` > 0.0 - at `$.contrastive.mu`"),
         (SNRM + "[training]\nmargin = 0.5\n", "training.margin applies to [pairs] only; remove it"),
         (SNRM + "[clusters]\nthreshold = 1.0\n", "Expected `float` < 1.0 - at `$.clusters.threshold`"),
-        (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity, threshold"),
-        (STUDENT + 'loss = "cosin"', "Invalid enum value 'cosin' - at `$.student.loss`"),
-        (STUDENT + 'loss = "cosent"\nsilver = 0', "Expected `int` >= 1 - at `$.student.silver`"),
-        (LISTS + "[distilled]", "[distilled] and [lists]: a recipe has at most one task table"),
+        (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity_exponent, threshold"),
+        (STUDENT + 'loss = "cosin"', "Invalid enum value 'cosin' - at `$.augmented_sbert.loss`"),
+        (STUDENT + 'loss = "cosent"\nmax_silver_pairs = 0', "Expected `int` >= 1 - at `$.augmented_sbert.max_silver_pairs`"),
+        (QUALITY + "[distillation]", "[distillation] and [quality]: a recipe has at most one task table"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
@@ -175,19 +183,24 @@ def test_every_argument_once_an_epoch_in_another_order_with_validations_spread_o
     assert epochs[0].tolist() != epochs[1].tolist()
     assert [len(plan.batch(step)) for step in range(4)] == [3, 3, 3, 1]
 
-    assert [step for step in range(8) if schedule(epochs=2, validations=2).is_validation_step(step)] == [1, 3, 5, 7]
-    assert [step for step in range(7) if schedule(epochs=2, validations=2, steps=7).is_validation_step(step)] == [1, 3, 5, 6]
-    assert all(schedule(epochs=1, validations=8).is_validation_step(step) for step in range(4))
+    assert [step for step in range(8) if schedule(epochs=2, validations_per_epoch=2).is_validation_step(step)] == [1, 3, 5, 7]
+    assert [step for step in range(7) if schedule(epochs=2, validations_per_epoch=2, max_steps=7).is_validation_step(step)] == [
+        1,
+        3,
+        5,
+        6,
+    ]
+    assert all(schedule(epochs=1, validations_per_epoch=8).is_validation_step(step) for step in range(4))
 
 
 def test_rates_rise_from_nothing_over_the_warm_up_and_fall_to_nothing_where_they_are_to() -> None:
-    assert [schedule(epochs=1, decay=True).learning_rate_factor(step) for step in range(4)] == pytest.approx(
+    assert [schedule(epochs=1, linear_decay=True).learning_rate_factor(step) for step in range(4)] == pytest.approx(
         [1, 0.75, 0.5, 0.25]
     )
     assert schedule(epochs=1).learning_rate_factor(3) == 1
-    rates = [schedule(epochs=3, warm_up=0.25, decay=True).learning_rate_factor(step) for step in range(12)]
+    rates = [schedule(epochs=3, warmup_fraction=0.25, linear_decay=True).learning_rate_factor(step) for step in range(12)]
     assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 0.75])
     assert rates[-1] == pytest.approx(1 / 12)
-    assert [schedule(epochs=3, warm_up=0.25).learning_rate_factor(step) for step in range(1, 5)] == pytest.approx(
+    assert [schedule(epochs=3, warmup_fraction=0.25).learning_rate_factor(step) for step in range(1, 5)] == pytest.approx(
         [2 / 3, 1, 1, 1]
     )

@@ -100,13 +100,16 @@ def test_places_are_among_the_premises_of_training_too() -> None:
     found = full_collection_metrics(ranker, queries, np.array([0]), texts(6, 15), CPU)
     ideal = sum(1 / log2(place + 1) for place in range(1, 6))
     gains = sum(1 / log2(place + 1) for place in (1, 2, 4))  # the fourth is at 13
-    assert found == {"nDCG@10 of all": pytest.approx(100 * gains / ideal, abs=0.005), "recall@100 of all": 80}
+    assert found == {
+        "nDCG@10 (full collection)": pytest.approx(100 * gains / ideal, abs=0.005),
+        "recall@100 (full collection)": 80,
+    }
 
     # Of some queries.
     ranker = Given([[1.0, 0], [0, 1.0], *([[1.0, 0]] * 5), *([[0, 1.0]] * 5)])
     queries = ValidationQueries(texts(0, 2), texts(2, 12), np.array([[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]), np.arange(10), [], [])
-    assert full_collection_metrics(ranker, queries, np.array([0, 1]), texts(2, 3), CPU)["recall@100 of all"] == 50
+    assert full_collection_metrics(ranker, queries, np.array([0, 1]), texts(2, 3), CPU)["recall@100 (full collection)"] == 50
     assert full_collection_metrics(ranker, queries, np.array([1]), texts(2, 3), CPU) == {
-        "nDCG@10 of all": 0,
-        "recall@100 of all": 0,
+        "nDCG@10 (full collection)": 0,
+        "recall@100 (full collection)": 0,
     }

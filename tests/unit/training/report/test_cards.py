@@ -17,7 +17,7 @@ from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVE
 from training.cards import JUDGED_CREDIT, render_card
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from training.fusion.card import render_card as fusion_card
-from training.paths import MEASURED
+from training.paths import RESULTS
 from training.tuning.grid import SELECTION_MEASURES
 
 SHIPPED = {path.parent.name: read_json(path) for path in sorted(CHECKPOINT_DIR.glob(f"*/{PROVENANCE}"))}
@@ -32,12 +32,12 @@ def _shipped(name: str) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_networks_card(name: str) -> None:
     text, metrics = _shipped(name)
-    data = re.search(r"^(?:Trained|Validated) on (.+)\. Source files", text, re.MULTILINE)
-    measured = re.search(r"^## Validation\n\n(.+?)\n\n- ", text, re.MULTILINE | re.DOTALL)
+    data = re.search(r"^(?:Trained|Validated) on (.+)\. Hashes", text, re.MULTILINE)
+    description = re.search(r"^## Validation\n\n(.+?)\n\n\|", text, re.MULTILINE | re.DOTALL)
     assert data
-    assert measured
+    assert description
 
-    assert render_card("network", provenance=SHIPPED[name], metrics=metrics, data=data[1], measured=measured[1]) == text
+    assert render_card("network", provenance=SHIPPED[name], metrics=metrics, data=data[1], description=description[1]) == text
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -52,8 +52,8 @@ def test_a_grids_card(name: str) -> None:
 def test_the_fusions_card_and_a_fact_that_is_missing_which_is_no_empty_place() -> None:
     text, metrics = _shipped("fusion")
     model = msgspec.convert(read_json(CHECKPOINT_DIR / "fusion" / CONFIG), LinearFusion)
-    weights, models = (pd.read_csv(MEASURED.parent / f"fusion_{table}.csv") for table in ("weights", "models"))
+    weights, learners = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))
 
-    assert fusion_card("fusion", model, weights, models, metrics, SHIPPED["fusion"]) == text
+    assert fusion_card("fusion", model, weights, learners, metrics, SHIPPED["fusion"]) == text
     with pytest.raises(jinja2.UndefinedError, match="formula"):
         render_card("grid", name="n")

@@ -236,8 +236,10 @@ def test_the_table_and_that_weights_are_kept(
     assert run("whole") == 0
     assert "multiple_negatives" in capfd.readouterr().out
     found = pd.read_csv(tmp_path / "whole.csv", keep_default_na=False)
-    assert found[["loss", "pairs"]].to_numpy().tolist() == [[network.loss or "", network.pairs] for network in NETWORKS]
-    assert found["trained on"].tolist() == [0, 40, 40, 40, 40, 30, 30, 30, 70, 70, 70]
+    assert found[["loss", "training_pairs"]].to_numpy().tolist() == [
+        [network.loss or "", network.pairs] for network in NETWORKS
+    ]
+    assert found["n_pairs"].tolist() == [0, 40, 40, 40, 40, 30, 30, 30, 70, 70, 70]
     teacher = found.iloc[1]
     assert teacher[["recall@100", "MRR@10", "nDCG@10"]].tolist() == [""] * 3
     assert found.loc[found["loss"].isin(LOSSES), "nDCG@10"].nunique() > 5
@@ -269,7 +271,7 @@ def test_fit_makes_the_student_a_checkpoint(work_dir: Path, mine: str, tmp_path:
     assert ours == pytest.approx(encode_texts(student, texts), abs=2e-3)  # stored in half precision
     assert ours != pytest.approx(encode_texts(untrained, texts), abs=0.002)
     metrics = json.loads((output / "metrics.json").read_text())
-    assert metrics["validation"]["MAP@20"] != metrics["cosine of the encoder"]["MAP@20"]
+    assert metrics["validation"]["MAP@20"] != metrics["encoder cosine"]["MAP@20"]
     card = (output / "README.md").read_text()
     assert "trained with `python -m training fit" in card
     assert "- student.loss: cosent" in card

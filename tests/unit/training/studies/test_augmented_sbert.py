@@ -68,17 +68,17 @@ def test_the_table_and_the_rows_of_other_tasks(
     found = pd.read_csv(tmp_path / "two.csv")
     for task, other in BOTH_WAYS.items():
         own = found[found["task"] == task].set_index("network")
-        assert own.index.tolist() == [*NETWORKS, f"unadapted from {other}", f"adapted from {other}"]
+        assert own.index.tolist() == [*NETWORKS, f"trained on {other}", f"adapted from {other}"]
         assert (own["repetitions"] == 1).all()
         assert own["test deviation"].isna().all()
         assert own["measure"].unique().tolist() == ["F1" if task == "mrpc" else "Spearman"]
-        assert own.loc["bm25", "paper test"] == PUBLISHED[task]["bm25"].test
-        assert own.loc[f"adapted from {other}", ["paper test", "paper silver"]].isna().all()
+        assert own.loc["bm25", "published_test"] == PUBLISHED[task]["bm25"].test
+        assert own.loc[f"adapted from {other}", ["published_test", "published_silver_pairs"]].isna().all()
         gold = 67 if task == "mrpc" else 50
-        assert own.loc["random", "silver"] == gold
-        assert own.loc[f"adapted from {other}", "silver"] == gold
-        assert own.loc["bi_encoder", "silver"] == 0
-        assert own.loc["bm25", "silver"] <= own.loc["bm25_semantic", "silver"] <= 2 * gold
+        assert own.loc["random", "silver_pairs"] == gold
+        assert own.loc[f"adapted from {other}", "silver_pairs"] == gold
+        assert own.loc["bi_encoder", "silver_pairs"] == 0
+        assert own.loc["bm25", "silver_pairs"] <= own.loc["bm25_semantic", "silver_pairs"] <= 2 * gold
         assert own["test"].between(0 if task == "mrpc" else -100, 100).all()
         assert own["test"].nunique() > 5 or task == "mrpc"
 

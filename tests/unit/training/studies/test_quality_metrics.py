@@ -56,8 +56,8 @@ def test_lists_are_measured_apart() -> None:
     found = evaluate_by_topic(both, word_counts(both))
     assert found.index.tolist() == [("ukp", "b"), ("ukp", "a")]
     assert found["Spearman"].tolist() == pytest.approx([1, -1])
-    assert found["Spearman given length"].tolist() == [0, 0]
-    assert (evaluate_by_topic(both, np.ones(6))[["Pearson", "Spearman", "Kendall", "Spearman given length"]] == 0).all(
+    assert found["partial Spearman (length)"].tolist() == [0, 0]
+    assert (evaluate_by_topic(both, np.ones(6))[["Pearson", "Spearman", "Kendall", "partial Spearman (length)"]] == 0).all(
         axis=None
     )
 

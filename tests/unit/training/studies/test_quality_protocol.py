@@ -98,9 +98,9 @@ def test_networks_are_trained_a_seed_after_the_other() -> None:
     counts = pd.Series([(cell.setting, cell.network) for cell in found]).value_counts()
     assert {loss: counts["ukp", loss] for loss in LOSSES} == dict.fromkeys(LOSSES, 4 * 3)
     assert {name: counts[name, "hinge"] for name in SETTINGS if name != "ukp"} == {
-        "ukp_16_folds": 16, "ukp_32_folds": 32, "ibm": 12, "ukp_to_others": 3, "ibm_to_others": 3, "both_to_webis": 3,
+        "ukp_16_folds": 16, "ukp_32_folds": 32, "ibm": 12, "ukp_transfer": 3, "ibm_transfer": 3, "ukp+ibm_to_webis": 3,
     }  # fmt: skip
-    assert counts["both_to_webis", "hinge, argument alone"] == 3
+    assert counts["ukp+ibm_to_webis", "hinge (argument only)"] == 3
 
 
 def test_folds_scores_become_one_array_where_there_are_enough_debates(tables: dict[str, pd.DataFrame]) -> None:
@@ -112,7 +112,7 @@ def test_folds_scores_become_one_array_where_there_are_enough_debates(tables: di
         test, train = made.split_mask(fold, "test"), own[made.split_mask(fold, "train")]
         assert plain[test] == pytest.approx(own[test])
         assert standardised[test] == pytest.approx((own[test] - train.mean()) / train.std())
-    across = trial("ukp_to_others", tables)
+    across = trial("ukp_transfer", tables)
     assert (
         np.isnan(across.combine_test_scores([np.ones(len(across.table))])).tolist() == (across.table["data"] == "ukp").tolist()
     )
@@ -123,7 +123,7 @@ def test_folds_scores_become_one_array_where_there_are_enough_debates(tables: di
 
 @pytest.mark.parametrize(
     ("name", "parts"),
-    [("ukp", ("train", "dev", "test")), ("ukp_16_folds", ("dev", "test")), ("ukp_to_others", ("dev", "test"))],
+    [("ukp", ("train", "dev", "test")), ("ukp_16_folds", ("dev", "test")), ("ukp_transfer", ("dev", "test"))],
 )
 def test_a_network_scores_what_it_is_asked(
     name: str, parts: tuple[str, ...], tables: dict[str, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -42,7 +42,7 @@ micro_batch_size = 6
 data = ["ukp", "ibm"]
 loss = "hinge"
 """
-PARTS = ["ukp", "both_to_webis"]
+PARTS = ["ukp", "ukp+ibm_to_webis"]
 BASELINES = ["length", "untrained"]
 
 
@@ -74,7 +74,7 @@ def run(prepared_work_dir: Path, encoder: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def read(file: Path) -> pd.DataFrame:
-    figures = ("mean", "low", "high", "deviation", "seeds", "paper")
+    figures = ("mean", "low", "high", "sd", "seeds", "paper")
     return pd.read_csv(file, keep_default_na=False, na_values=dict.fromkeys(figures, ""))
 
 
@@ -85,58 +85,58 @@ def test_the_table_and_the_rows_of_other_parts(
     assert "ensemble, standardised" in capfd.readouterr().out
     assert count_colours((tmp_path / "whole.png").read_bytes()) > 20
     table = read(tmp_path / "whole.csv")
-    found = table.set_index(["part", "target", "network", "measure"]).sort_index()
+    found = table.set_index(["setting", "target", "network", "measure"]).sort_index()
     means = found["mean"]
 
     ukp = found.loc["ukp", ""]
-    assert list(dict.fromkeys(table.loc[table["part"] == "ukp", "network"])) == [
+    assert list(dict.fromkeys(table.loc[table["setting"] == "ukp", "network"])) == [
         *BASELINES, *LOSSES, "ensemble", "ensemble, standardised", "BERT, pointwise", "Potash et al. 2019",
     ]  # fmt: skip
     assert means["ukp", "", "length", "Spearman"] == pytest.approx(1, abs=1e-3)  # in these data length is quality
     for loss in LOSSES:
         own = ukp.loc[loss]
-        assert {*own.index} == {*MEASURES, "Spearman on dev"}
+        assert {*own.index} == {*MEASURES, "Spearman (dev)"}
         assert own.loc["Spearman", "paper"] == PUBLISHED["ukp"][loss].spearman
-        assert (own["seeds"] == 1).all()
+        assert (own["n_seeds"] == 1).all()
         assert own.loc["Spearman", "low"] < own.loc["Spearman", "mean"] < own.loc["Spearman", "high"]
-        assert own["deviation"].isna().all()
+        assert own["sd"].isna().all()
     assert np.isnan(means["ukp", "", "Potash et al. 2019", "Spearman"])
     assert ukp["mean"].loc[[*LOSSES], "Pearson"].nunique() == len(LOSSES)
 
-    webis = found.loc["both_to_webis"]
+    webis = found.loc["ukp+ibm_to_webis"]
     assert {*webis.index.unique("target")} == {"combined", "rhetorical", "logical", "dialectical", ""}
-    assert {*webis.loc["combined"].index.unique("network")} == {*BASELINES, "hinge", "hinge, argument alone"}
+    assert {*webis.loc["combined"].index.unique("network")} == {*BASELINES, "hinge", "hinge (argument only)"}
     dialectical, combined = (webis.loc[(target, "hinge", "Spearman"), "mean"] for target in ("dialectical", "combined"))
     assert dialectical == pytest.approx(-combined)  # it is the other way round in these data
 
-    lists = means["webis_lists"]
-    assert lists["", "given order", REORDERED[0]] < 1
-    for network in (*BASELINES, "hinge", "hinge, argument alone"):
-        for target in ("quality alone", "both"):
+    lists = means["webis_reranking"]
+    assert lists["", "original order", REORDERED[0]] < 1
+    for network in (*BASELINES, "hinge", "hinge (argument only)"):
+        for target in ("quality only", "relevance and quality"):
             own = lists[target, network]
-            assert {*own.index} == {*REORDERED, *(f"{name}, gained" for name in REORDERED)}
+            assert {*own.index} == {*REORDERED, *(f"Δ {name}" for name in REORDERED)}
             for name in REORDERED:
-                assert own[f"{name}, gained"] == pytest.approx(own[name] - lists["", "given order", name], abs=2e-4)
+                assert own[f"Δ {name}"] == pytest.approx(own[name] - lists["", "original order", name], abs=2e-4)
 
     monkeypatch.setattr(protocol, "trained", None)  # from here on everything is kept
     before = (tmp_path / "whole.csv").read_bytes()
     lines = before.splitlines(keepends=True)
     (tmp_path / "whole.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"part,", b"ukp,"))))
-    assert run("whole", "--part", "both_to_webis", "--seeds", "1") == 0
+    assert run("whole", "--part", "ukp+ibm_to_webis", "--seeds", "1") == 0
     assert (tmp_path / "whole.csv").read_bytes() == before  # of the other part the rows that were there
     table.assign(mean=-9).to_csv(tmp_path / "whole.csv", index=False)
-    assert run("whole", "--part", "both_to_webis", "--seeds", "1") == 0
+    assert run("whole", "--part", "ukp+ibm_to_webis", "--seeds", "1") == 0
     again = read(tmp_path / "whole.csv")
-    assert {*again.loc[again["mean"] == -9, "part"]} == {"ukp"}  # all others are new, those of lists too
+    assert {*again.loc[again["mean"] == -9, "setting"]} == {"ukp"}  # all others are new, those of lists too
 
 
 def test_means_over_seeds_intervals_over_lists() -> None:
     seeds = [pd.DataFrame({"Spearman": values}) for values in ([0.2, 0.4, 0.6], [0.4, 0.6, 0.8])]
     [row] = _measure_rows(("ukp", "ukp", "", "mse"), seeds, {"Spearman": 0.68})
     assert row["mean"] == pytest.approx(0.5)
-    assert row["deviation"] == pytest.approx(0.2 / 2**0.5)
-    assert (row["low"], row["high"]) == pytest.approx((0.3, 0.7))  # of three lists one may be drawn thrice
-    assert (row["measure"], row["seeds"], row["paper"]) == ("Spearman", 2, 0.68)
+    assert row["sd"] == pytest.approx(0.2 / 2**0.5)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.3, 0.7))  # of three lists one may be drawn thrice
+    assert (row["measure"], row["n_seeds"], row["published"]) == ("Spearman", 2, 0.68)
 
 
 def test_what_is_kept_does_not_depend_on_the_recipe_s_loss() -> None:

@@ -101,7 +101,7 @@ def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) 
         language := model(),
         READER,
         {},
-        {"trained on": {"input": {}}},
+        {"training_data": {"input": {}}},
         "# test\n",
         None,
     )

@@ -86,7 +86,7 @@ def test_held_out_documents_tell_what_it_is_worth(monkeypatch: pytest.MonkeyPatc
     assert task.validate(tagger, 1) == task.validate_final(tagger, 1) == expected
     found = task.measure_baselines()
     assert found["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
-    assert found["most frequent tag of each word"]["accuracy"] == 25.0  # of equally frequent tags the first
+    assert found["most frequent tag per word"]["accuracy"] == 25.0  # of equally frequent tags the first
 
 
 def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyPatch) -> None:

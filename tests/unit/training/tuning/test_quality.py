@@ -72,13 +72,13 @@ def test_the_best_point_is_written(execution: Execution, qrels: Path, checkpoint
     assert metrics["topics"] == {"made.qrels": 3, "Webis-ArgQuality-20": 6}
     assert len(metrics["folds"]) == 5
     for name in (*SELECTION_MEASURES, *WEBIS_MEASURES):
-        assert metrics["on the topics that it was chosen on"][name] == pytest.approx(row[name], abs=1e-4)
-        gained = metrics["cross-validated"][name] - metrics["given order"][name]
-        assert metrics["gained"][name]["mean"] == pytest.approx(gained, abs=2e-4)
-        assert metrics["gained"][name]["low"] <= metrics["gained"][name]["mean"] <= metrics["gained"][name]["high"]
+        assert metrics["in-sample"][name] == pytest.approx(row[name], abs=1e-4)
+        gained = metrics["cross-validated"][name] - metrics["original order"][name]
+        assert metrics["gain"][name]["mean"] == pytest.approx(gained, abs=2e-4)
+        assert metrics["gain"][name]["ci_low"] <= metrics["gain"][name]["mean"] <= metrics["gain"][name]["ci_high"]
     assert count_colours((output / "grid.png").read_bytes()) > 20
     assert point.formula() in (output / "README.md").read_text()
-    told = json.loads((output / "provenance.json").read_text())["trained on"]["input"]
+    told = json.loads((output / "provenance.json").read_text())["training_data"]["input"]
     assert {"made.qrels", *(file.name for file in webis_argquality.list_files(Path()))} < set(told)
 
 
