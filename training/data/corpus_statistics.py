@@ -42,15 +42,16 @@ def write_statistics(work: ArtifactStore, train: pd.DataFrame, validation: pd.Da
     }
     for name, value in statistics.items():
         log.info("%s: %s", name, value)
-    text = json.dumps(statistics, indent=1, ensure_ascii=False) + "\n"
-    work.load_or_build("statistics.json", text.encode)
-    conclusions_label, premises_label = "words per unique normalised conclusion", "words per premise"
-    work.build_files(["conclusion-lengths.png"], partial(_plot_histogram, conclusion_lengths, conclusions_label, 20))
-    work.build_files(["premise-lengths.png"], partial(_plot_histogram, premise_lengths, premises_label, 1750))
+    work.load_or_build("statistics.json", (json.dumps(statistics, indent=1, ensure_ascii=False) + "\n").encode)
+    for name, lengths, label, max_length in (
+        ("conclusion", conclusion_lengths, "words per unique normalised conclusion", 20),
+        ("premise", premise_lengths, "words per premise", 1750),
+    ):
+        work.build_files([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
 
 
 def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
-    """Return the whitespace words per premise and the vocabulary size of the word form."""
+    """Return the words per premise and the vocabulary size of the normalised premises."""
     lengths: list[int] = []
     terms: set[str] = set()
     for split in ("train", "validation"):
@@ -62,13 +63,12 @@ def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
 
 
 def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
-    """Plot a histogram of lengths as PNG; the last bar counts all lengths from `max_length`."""
-    plot = new_figure(7, 4)
-    axes = plot.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
+    """Plot a histogram as PNG; the last bar counts all lengths from `max_length`."""
+    fig = new_figure(7, 4)
+    axes = fig.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
     edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if there are few
     axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
-    overflow = int((lengths > max_length).sum())
-    if overflow:
+    if overflow := int((lengths > max_length).sum()):
         text = f"last bar: {overflow} longer than {max_length}"
         axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")
-    file.write_bytes(to_png(plot))
+    file.write_bytes(to_png(fig))

@@ -29,14 +29,7 @@ class _Argument(msgspec.Struct):
 
 
 def read_topics(files: Sequence[Path]) -> dict[str, str]:
-    """Return the topic of each argument by docno: `topic`, else `discussionTitle`, else "".
-
-    Args:
-        files: corpus files that `read_documents` accepts.
-
-    Raises:
-        InputError: a context is malformed.
-    """
+    """Return the topic of each argument by docno: `topic`, else `discussionTitle`, else ""."""
     topics: dict[str, str] = {}
     for file in files:
         try:
@@ -44,12 +37,10 @@ def read_topics(files: Sequence[Path]) -> dict[str, str]:
         except msgspec.ValidationError as error:
             expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with string values'
             raise InputError(f"{file}: {error}; {expected}") from None
-        topics |= {argument.id: _topic_of(argument.context) for argument in arguments}
+        for argument in arguments:
+            context = argument.context or _Context()
+            topics[argument.id] = context.topic or context.discussion_title or ""
     return topics
-
-
-def _topic_of(context: _Context | None) -> str:
-    return (context.topic or context.discussion_title or "") if context else ""
 
 
 class _TitleContext(msgspec.Struct, gc=False, frozen=True):
@@ -65,9 +56,6 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
     """Return the distinct debate titles of args.me files, sorted by normalised form.
 
     The title is that of the discussion, else of the source page. Titles of fewer than two words are skipped.
-
-    Raises:
-        InputError: a file cannot be read.
     """
     titles: dict[str, str] = {}
     for file in files:
@@ -95,11 +83,10 @@ def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     return [
         title
         for title, title_ratios, stems in zip(titles, ratios, title_stems, strict=True)
-        if (title_ratios < SIMILARITY_THRESHOLD).all() and not any(_share_stems(stems, other) for other in topic_stems)
+        if (title_ratios < SIMILARITY_THRESHOLD).all() and not any(_share_stems(stems, topic) for topic in topic_stems)
     ]
 
 
 def _share_stems(first: set[str], second: set[str]) -> bool:
-    """Return whether two texts share at least half of the stems of the shorter one."""
     fewer, shared = min(len(first), len(second)), len(first & second)
     return shared >= min(2, fewer) and 2 * shared >= fewer > 0

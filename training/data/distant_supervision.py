@@ -1,6 +1,6 @@
 """Label premises by distant supervision (Entezari 2020, 3.2.3).
 
-A conclusion's own premises are positives. Negatives are premises of the least similar conclusions or, as hard negatives,
+The premises of a conclusion are positives. Negatives are premises of the least similar conclusions or, as hard negatives,
 premises of other conclusions retrieved for it.
 """
 
@@ -33,15 +33,12 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
     round-robin.
 
     Args:
-        arguments: one split, sorted by `normalised_conclusion`.
-        per_argument: negatives per argument (training 1, validation 20).
-        seed: sampling seed.
+        arguments: One split, sorted by `normalised_conclusion`.
+        per_argument: Negatives per argument (training 1, validation 20).
+        seed: Sampling seed.
 
     Returns:
-        Row numbers (N, each).
-
-    Raises:
-        InputError: too few arguments of other conclusions.
+        Row indices (N, per_argument).
     """
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
@@ -76,35 +73,35 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
     conclusion has more premises. Some may be relevant: they are unjudged.
 
     Args:
-        arguments: one split, with all of its columns.
-        fallback: row numbers (N,) used if a conclusion retrieves nothing.
-        seed: shuffling seed.
-        cache: artifact store of these arguments; holds the index.
+        arguments: One split, with all of its columns.
+        fallback: Row indices (N,) used if a conclusion retrieves nothing.
+        seed: Shuffling seed.
+        cache: Artifact store of these arguments; holds the index.
 
     Returns:
-        Row numbers (N,).
+        Row indices (N,).
     """
     rng, result = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
-    for own_rows, hits in answers(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
+    for rows, hits in retrieve_for_conclusions(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
         if len(hits):
-            result[own_rows] = np.resize(rng.permutation(hits), len(own_rows))
+            result[rows] = np.resize(rng.permutation(hits), len(rows))
     return result
 
 
-def answers(
+def retrieve_for_conclusions(
     arguments: pd.DataFrame, index_settings: IndexSettings, model: Model, depth: int, cache: ArtifactStore
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the argument rows of each normalised conclusion and the rows of other arguments retrieved for it.
+    """Retrieve arguments of other conclusions for every normalised conclusion.
 
     Args:
-        arguments: `docno conclusion normalised_conclusion premise`.
-        index_settings: fields and stemmer of the index.
-        model: retrieval model.
-        depth: at most this many arguments of other conclusions.
-        cache: artifact store of these arguments; holds the index.
+        arguments: Frame `docno conclusion normalised_conclusion premise`.
+        index_settings: Fields and stemmer of the index.
+        model: Retrieval model.
+        depth: Maximum number of retrieved arguments.
+        cache: Artifact store of these arguments; holds the index.
 
     Yields:
-        (own rows, retrieved rows by descending score)
+        The rows of a conclusion's arguments, and the retrieved rows by descending score.
     """
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
     ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
@@ -125,7 +122,7 @@ def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per
 
 
 def _chunk_conclusions(starts: np.ndarray, ends: np.ndarray, per_argument: int) -> Iterator[np.ndarray]:
-    """Yield conclusion ids in chunks of about CHUNK comparisons."""
+    """Yield conclusion ids in chunks of about COMPARISONS_PER_CHUNK comparisons."""
     chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // COMPARISONS_PER_CHUNK
     for chunk_id in np.unique(chunk_ids):
         yield np.flatnonzero(chunk_ids == chunk_id)

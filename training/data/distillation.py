@@ -24,7 +24,7 @@ from submission.systems.execution import Execution
 from training.data.debates import exclude_similar, read_debate_titles
 from training.data.quality import COLUMNS
 from training.data.seeds import RandomStream, random_generator
-from training.data.work_directory import reading
+from training.data.work_directory import table_errors
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 class DistillationSettings:
     """Options of `prepare distilled`."""
 
-    max_titles: int = 1000  # titles to sample, at most
-    documents_per_title: int = 24  # per title; half are the top ranks, half are sampled from the rest of the ranking
+    max_titles: int = 1000
+    documents_per_title: int = 24  # half are the top ranks, half are sampled from the lower ranks
     seed: int = 0
 
 
@@ -42,35 +42,29 @@ class DebateTitleInput(Dataset):
     """A corpus with debate titles as topics."""
 
     def __init__(self, directory: Path, titles: Sequence[str]) -> None:
-        """Create the input. Raises InputError if files are missing."""
+        """Create the input from a corpus directory and its debate titles."""
         super().__init__(directory)
         self._titles = titles
 
     @cached_property
     def topics(self) -> pd.DataFrame:
-        """Return the numbered titles, `qid query`."""
+        """The numbered titles, `qid query`."""
         return pd.DataFrame({"qid": [str(index) for index in range(1, len(self._titles) + 1)], "query": self._titles})
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """Return the hashes of files and titles. Raises InputError."""
+        """The hashes of the files and of the titles."""
         return super().file_hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
-def build_title_input(directory: Path, others: Sequence[Path], settings: DistillationSettings) -> DebateTitleInput:
-    """Combine an input's corpus with debate titles as topics.
+def build_title_input(directory: Path, excluded: Sequence[Path], settings: DistillationSettings) -> DebateTitleInput:
+    """Combine the corpus of a Touché input with a sample of its debate titles as topics.
 
-    Args:
-        directory: input in Touché's format; titles that paraphrase its topics are excluded.
-        others: further topic files to exclude.
-        settings: sample size and seed.
-
-    Raises:
-        InputError: unreadable files, or no title remains.
+    Titles that paraphrase a topic of the input or of the `excluded` topic files are left out.
     """
     source = Dataset(directory)
     excluded_topics = source.topics["query"].tolist()
-    for file in others:
+    for file in excluded:
         topics, faults = read_topics([file])
         raise_first(faults)
         excluded_topics += topics["query"].tolist()
@@ -94,17 +88,12 @@ def prepare_distillation(
     """Write the teacher's scores into `work`/distilled; skip a complete table.
 
     Args:
-        system: the teacher.
-        execution: execution on `asked`.
-        excluded_topics: as for `asked`.
-        settings: as for `asked`.
-        work: working directory.
-        overwrite: replace a table of other data.
-
-    Raises:
-        InputError: unreadable documents, or no title has enough documents.
-        CheckpointError: the teacher's checkpoints are missing or damaged.
-        OutputError: the directory is not writable or holds another table.
+        system: Teacher.
+        execution: Execution on the input of `build_title_input`.
+        excluded_topics: Excluded topic files of that input.
+        settings: Settings of that input.
+        work: Working directory.
+        overwrite: Whether to replace a table of other data.
     """
     cache_key = {
         "input": execution.input.file_hashes | hash_input_files(list(excluded_topics)),
@@ -123,36 +112,32 @@ def table_path(work: Path) -> Path:
 
 
 def load_table(work: Path) -> tuple[pd.DataFrame, Manifest]:
-    """Load the teacher's scores (columns as of quality tables, topic = title) and their record.
-
-    Raises:
-        InputError: the table is missing or damaged.
-    """
+    """Load the teacher's scores (columns of the quality tables, topic = title) and their manifest."""
     file = table_path(work)
-    with reading(file, "distilled", f"-i INPUT --work {work}"):
+    with table_errors(file, "distilled", f"-i INPUT --work {work}"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 
 
 def _write_scores(system: System, execution: Execution, settings: DistillationSettings, file: Path) -> None:
     titles = execution.topics.set_index("qid")["query"]
-    parts = []
+    lists = []
     for qid, ranking in execution.get_ranking(system.stage).groupby("qid", sort=False):
         selected = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
         if len(selected) == settings.documents_per_title and selected["score"].nunique() > 1:
-            parts.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
-    if not parts:
+            lists.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
+    if not lists:
         raise InputError(
             f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents_per_title} documents, or all "
             f"with equal scores, for each of {len(titles)} titles; lower --documents or use a larger corpus"
         )
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(lists, ignore_index=True)
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(file, index=False)
-    log.info("Wrote %d of %d titles with %d documents each", len(parts), len(titles), settings.documents_per_title)
+    log.info("Wrote %d of %d titles with %d documents each", len(lists), len(titles), settings.documents_per_title)
 
 
-def _select_ranks(ranking: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select ranks of `ranking` documents for the title with this number: the top half, and a sample of the others."""
-    top = min(ranking, -(-settings.documents_per_title // 2))
-    sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(ranking - top)
+def _select_ranks(length: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
+    """Select positions of a ranking of `length` documents: the top half, and a sample of the lower ranks."""
+    top = min(length, -(-settings.documents_per_title // 2))
+    sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(length - top)
     return np.concatenate([np.arange(top), np.sort(sample[: settings.documents_per_title - top])])

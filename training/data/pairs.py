@@ -27,7 +27,7 @@ from training.data.corpus_statistics import write_statistics
 from training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from training.data.seeds import RandomStream, random_generator
 from training.data.split import NEGATIVES_PER_ARGUMENT, TRAIN, VALIDATION, split_by_conclusion
-from training.data.work_directory import unrelated_file
+from training.data.work_directory import hard_negatives_file
 
 log = logging.getLogger(__name__)
 
@@ -39,62 +39,37 @@ PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
     "pieces": remove_urls,
 }
 
-TABLE_SCHEMA = pa.schema(
-    {
-        "docno": pa.string(),
-        "conclusion": pa.string(),
-        "normalised_conclusion": pa.string(),
-        "premise": pa.string(),
-        "unrelated_docnos": pa.list_(pa.string()),
-    }
-)
+TABLE_SCHEMA = pa.schema({
+    "docno": pa.string(), "conclusion": pa.string(), "normalised_conclusion": pa.string(), "premise": pa.string(),
+    "unrelated_docnos": pa.list_(pa.string()),  # negatives
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PairSettings:
-    """Options of `prepare pairs`.
+    """Options of `prepare pairs`."""
 
-    Attributes:
-        seed: seed of sample, split and negatives.
-        sample: size of a random sample of arguments (0: all).
-        unrelated: retrieval model for additional hard negatives.
-    """
-
-    seed: int = 0
-    sample_size: int = 0
-    hard_negatives: Literal["dirichlet"] | None = None
+    seed: int = 0  # of sample, split and negatives
+    sample_size: int = 0  # random arguments to use; 0: all
+    hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of additional hard negatives
 
 
 def reproduce_pairs(
-    corpus_dir: Path, work: Path, provenance: Mapping[str, Any], unrelated: Literal["dirichlet"] | None = None
+    corpus_dir: Path, work: Path, provenance: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare the tables of a stored checkpoint again.
-
-    Args:
-        corpus_dir: directory with the corpus.
-        work: working directory.
-        provenance: seed and sample size of the stored checkpoint.
-        unrelated: see TableSettings.
+    """Prepare the tables of a stored checkpoint again, from its seed and sample size.
 
     Returns:
         SHA-256 by corpus file name.
-
-    Raises:
-        InputError, OutputError: see `prepare`.
     """
-    prepare_pairs(corpus_dir, work, PairSettings(provenance["seed"], provenance["sample_size"], unrelated))
+    prepare_pairs(corpus_dir, work, PairSettings(provenance["seed"], provenance["sample_size"], hard_negatives))
     return hash_input_files(find_corpus_files(corpus_dir))
 
 
 def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, overwrite: bool = False) -> None:
     """Write tables and corpus statistics into a working directory.
 
-    Writes {train,validation}.{words,pieces}.parquet with docno, conclusion, normalised conclusion, premise and negative
-    docnos; with hard negatives also <model>/unrelated.parquet. Skips files that are already complete.
-
-    Raises:
-        InputError: no corpus, a damaged corpus, or one that cannot be split.
-        OutputError: the directory is not writable or holds tables of other data.
+    Writes {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; with hard negatives also <model>/unrelated.parquet.
     """
     files = find_corpus_files(corpus_dir)
     cache_key = {
@@ -111,12 +86,11 @@ def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, over
     ]
     for name, part, negatives in splits:
         for form in PREMISE_FORMS:
-            store.build_files(
-                [f"{name}.{form}.parquet"], partial(_write_table, part, negatives, form, f"Writing {name}.{form}")
-            )
+            write = partial(_write_table, part, negatives, form, f"Writing {name}.{form}")
+            store.build_files([f"{name}.{form}.parquet"], write)
     write_statistics(store, train, validation)
     if settings.hard_negatives:
-        file = unrelated_file(work_dir, settings.hard_negatives)
+        file = hard_negatives_file(work_dir, settings.hard_negatives)
         hard_negative_store = ArtifactStore(file.parent, cache_key, overwrite=True)
         write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store)
         hard_negative_store.build_files([file.name], write)
@@ -146,9 +120,8 @@ def _write_table(arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit
             part, texts = arguments.iloc[block], [PREMISE_FORMS[form](premise) for premise in premises[block]]
             columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
             columns.append([docnos[row].tolist() for row in negatives[block]])
-            writer.write_table(
-                pa.table([pa.array(c, t) for c, t in zip(columns, TABLE_SCHEMA.types, strict=True)], schema=TABLE_SCHEMA)
-            )
+            arrays = [pa.array(column, type) for column, type in zip(columns, TABLE_SCHEMA.types, strict=True)]
+            writer.write_table(pa.table(arrays, schema=TABLE_SCHEMA))
 
 
 def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, store: ArtifactStore, file: Path) -> None:

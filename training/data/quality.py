@@ -16,7 +16,7 @@ from submission.storage.artifact_store import ArtifactStore, read_manifest
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.work_directory import not_found, reading
+from training.data.work_directory import not_found, table_errors
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ class DatasetReader(Protocol):
 
     FOLDER: str
 
-    def files(self, directory: Path) -> list[Path]:
-        """List its files."""
+    def list_files(self, directory: Path) -> list[Path]:
+        """List the files of the data set."""
 
 
 class ListReader(DatasetReader, Protocol):
@@ -56,50 +56,38 @@ CREDITS = {  # training data sets
 
 
 def find_datasets(directory: Path) -> list[str]:
-    """Return the data sets found in a directory. Raises InputError if there are none."""
+    """Return the names of the data sets in a directory."""
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
     missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
-        raise InputError(f"{directory}: no data set found; expected at least one of the folders {', '.join(missing)}")
+        raise InputError(f"{directory}: no data set; expected at least one of the folders {', '.join(missing)}")
     if missing:
         log.info("%s: not found: %s", directory, ", ".join(missing))
     return datasets
 
 
 def prepare_quality(directory: Path, datasets: Sequence[str], work: Path, overwrite: bool = False) -> None:
-    """Write one table per data set into `work`/quality, with a record of its source files.
+    """Write one table per data set into `work`/quality, with a manifest of its source files.
 
-    Columns: COLUMNS; Webis has more (`webis.read`). Skips files that are already complete.
-
-    Args:
-        directory: contains one folder per data set.
-        datasets: data sets.
-        work: working directory.
-        overwrite: replace tables of other data.
-
-    Raises:
-        InputError: a data set is missing or has a malformed row.
-        OutputError: the directory is not writable or holds tables of other data.
+    Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
     """
-    inputs = {name: hash_input_files(DATASETS[name].files(directory)) for name in datasets}
+    inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
     for name, hashes in inputs.items():
         file, cache_key = table_path(work, name), {"input": hashes, "code": code_fingerprint(__name__)}
-        store = ArtifactStore(file.parent, cache_key, overwrite, record_name(name), [file.name])
+        store = ArtifactStore(file.parent, cache_key, overwrite, _manifest_name(name), [file.name])
         store.build_files([file.name], partial(_write, name, directory))
 
 
 def _write(name: str, directory: Path, file: Path) -> None:
-    table = (_read_lists(name, directory) if name in LIST_DATASETS else webis_argquality.read_judgments(directory)).assign(
-        data=name
-    )
+    if name in LIST_DATASETS:
+        files = track(LIST_DATASETS[name].list_files(directory), name, "lists")
+        table = pd.concat([LIST_DATASETS[name].read_list(list_file) for list_file in files], ignore_index=True)
+    else:
+        table = webis_argquality.read_judgments(directory)
+    table = table.assign(data=name)
     table[[*COLUMNS, *(column for column in table if column not in COLUMNS)]].to_parquet(file, index=False)
     lists, debates = table["topic"].nunique(), table["debate"].nunique()
     log.info("%s: %d texts, %d lists, %d debates", name, len(table), lists, debates)
-
-
-def _read_lists(name: str, directory: Path) -> pd.DataFrame:
-    dataset = LIST_DATASETS[name]
-    return pd.concat([dataset.read_list(file) for file in track(dataset.files(directory), name, "lists")], ignore_index=True)
 
 
 def table_path(work: Path, name: str) -> Path:
@@ -107,41 +95,30 @@ def table_path(work: Path, name: str) -> Path:
     return work / "quality" / f"{name}.parquet"
 
 
-def record_name(name: str) -> str:
-    """Return the name of its record."""
+def _manifest_name(name: str) -> str:
     return f"{name}.json"
 
 
 def load_table(work: Path, name: str) -> pd.DataFrame:
-    """Load a data set's arguments.
+    """Load a data set's arguments, see COLUMNS.
 
     The arguments of a topic are one list to rank; a debate has one topic per side.
-
-    Args:
-        work: working directory.
-        name: key of the data set.
-
-    Returns:
-        One row per argument, see COLUMNS.
-
-    Raises:
-        InputError: the table is missing or damaged.
     """
     file = table_path(work, name)
-    with reading(file, "lists", f"-i DIR --work {work}"):
+    with table_errors(file, "lists", f"-i DIR --work {work}"):
         return pd.read_parquet(file, columns=COLUMNS)
 
 
 def load_webis_judgments(work: Path) -> pd.DataFrame:
-    """Load Webis-ArgQuality-20 with all columns, see `webis.read`. Raises InputError if it is missing or damaged."""
+    """Load Webis-ArgQuality-20 with all columns, see `webis_argquality.read_judgments`."""
     table = load_table(work, "webis")
     all_columns = pd.read_parquet(table_path(work, "webis"))
     return table.join(all_columns.drop(columns=COLUMNS))
 
 
 def source_hashes(work: Path, name: str) -> dict[str, str]:
-    """Return the hashes of a table's source files. Raises InputError if there is no record of them."""
-    file = table_path(work, name).with_name(record_name(name))
+    """Return the hashes of a table's source files."""
+    file = table_path(work, name).with_name(_manifest_name(name))
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:

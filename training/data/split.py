@@ -10,16 +10,14 @@ from training.data.seeds import RandomStream, random_generator
 
 TRAIN, VALIDATION = "train", "validation"
 POSITIVES = 5  # premises per validation query; only conclusions with exactly this many qualify
-NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}  # negatives per argument
-CANDIDATES_PER_QUERY = (
-    POSITIVES + POSITIVES * NEGATIVES_PER_ARGUMENT[VALIDATION]
-)  # premises ranked per validation query; positives come first
-MAX_VALIDATION_ARGUMENTS = 4_885  # maximum size of the validation set
+NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}
+CANDIDATES_PER_QUERY = POSITIVES * (1 + NEGATIVES_PER_ARGUMENT[VALIDATION])  # per validation query; positives come first
+MAX_VALIDATION_ARGUMENTS = 4_885
 CUTOFF = 20  # rank cutoff of the metrics
 
 
 def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split `total` indices at random into `count` held-out ones (at least one) and the others."""
+    """Split `total` indices at random into `count` held-out ones (at least one) and the remaining ones."""
     indices = random_generator(seed, RandomStream.SPLIT).permutation(total)
     return indices[: max(1, count)], indices[max(1, count) :]
 
@@ -27,15 +25,8 @@ def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split arguments by conclusion into training and validation.
 
-    Conclusions with exactly five premises form the validation set, at most 977 of them. Both parts are sorted by
-    normalised conclusion, then docno.
-
-    Args:
-        arguments: with columns `docno` and `normalised_conclusion`.
-        seed: seed of the selection if more than 977 conclusions qualify.
-
-    Raises:
-        InputError: no conclusion qualifies, or all do.
+    Conclusions with exactly five premises form the validation set; if more than 977 qualify, a random sample. Both parts are
+    sorted by normalised conclusion, then docno.
     """
     arguments = arguments.sort_values(["normalised_conclusion", "docno"], ignore_index=True)
     premise_counts = arguments.groupby("normalised_conclusion", sort=True).size()
@@ -45,9 +36,8 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
             f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there "
             "is no validation set; use a larger corpus"
         )
-    validation_conclusions = random_generator(seed, RandomStream.SPLIT).permutation(eligible)[
-        : MAX_VALIDATION_ARGUMENTS // POSITIVES
-    ]
+    shuffled = random_generator(seed, RandomStream.SPLIT).permutation(eligible)
+    validation_conclusions = shuffled[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
     if len(validation_conclusions) == len(premise_counts):
         raise InputError(f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use a larger corpus")
     is_validation = arguments["normalised_conclusion"].isin(set(validation_conclusions))

@@ -16,7 +16,7 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from training.data.datasets.argument_components import SOURCES, ComponentDataset, TaggedDocument, read_documents
 from training.data.split import hold_out
-from training.data.work_directory import reading
+from training.data.work_directory import table_errors
 
 log = logging.getLogger(__name__)
 
@@ -29,25 +29,15 @@ class Split:
     """Disjoint training and test documents."""
 
     train: list[TaggedDocument]
-    test_size: list[TaggedDocument]
+    test: list[TaggedDocument]
 
-    def __add__(self, other: Split) -> Split:
+    def __add__(self, split: Split) -> Split:
         """Concatenate two splits."""
-        return Split(self.train + other.train, self.test_size + other.test_size)
+        return Split(self.train + split.train, self.test + split.test)
 
 
 def prepare_tags(directory: Path, work: Path, overwrite: bool = False) -> None:
-    """Write essays.parquet and webd.parquet (`words tags`) into `work`/tagging; skip complete ones.
-
-    Args:
-        directory: contains es.txt and wd.txt.
-        work: working directory.
-        overwrite: replace tables of other data.
-
-    Raises:
-        InputError: a file is missing or has a malformed line.
-        OutputError: the directory is not writable or holds tables of other data.
-    """
+    """Read es.txt and wd.txt and write essays.parquet and webd.parquet (`words tags`) into `work`/tagging."""
     inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
     store = ArtifactStore(work / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
@@ -69,9 +59,9 @@ def _write(directory: Path, name: str, source: ComponentDataset, file: Path) -> 
 
 
 def load_documents(work: Path, name: str) -> list[TaggedDocument]:
-    """Load the documents of a data set. Raises InputError if the table is missing or damaged."""
+    """Load the documents of a data set."""
     file = table_path(work, name)
-    with reading(file, "tags", f"-i DIR --work {work}"):
+    with table_errors(file, "tags", f"-i DIR --work {work}"):
         table = pq.read_table(file, schema=SCHEMA)
     return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
 
@@ -79,4 +69,4 @@ def load_documents(work: Path, name: str) -> list[TaggedDocument]:
 def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
     """Split a data set at random by seed; at least one test document."""
     test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
-    return Split(train=[documents[index] for index in train], test_size=[documents[index] for index in test])
+    return Split(train=[documents[index] for index in train], test=[documents[index] for index in test])

@@ -30,7 +30,7 @@ from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import remove_urls
 from submission.text.passages import split_passages
 from training.data.debates import read_topics
-from training.data.work_directory import table_rows
+from training.data.work_directory import iter_rows
 
 log = logging.getLogger(__name__)
 
@@ -39,18 +39,16 @@ MAX_WORDS = 220  # per passage; whole sentences of this length give the 2.1 pass
 ARGUMENTS_PER_BATCH = 2_000  # arguments per batch; bounds memory
 WORD = re.compile(r"[^\W_]+")
 PASSAGES = "passages.parquet"
-SCHEMA = pa.schema(
-    {
-        "docno": pa.string(),
-        "number": pa.int32(),  # 1-based, within the argument
-        "discussion": pa.string(),  # topic of the debate
-        "passage": pa.string(),
-        "topic": pa.list_(pa.string()),  # words that match the topic
-        "conclusion": pa.list_(pa.string()),  # words that match the conclusion
-        "judged": pa.bool_(),  # argument is judged
-        "found": pa.bool_(),  # argument is in the top 50 of a run
-    }
-)
+SCHEMA = pa.schema({
+    "docno": pa.string(),
+    "number": pa.int32(),  # 1-based, within the argument
+    "discussion": pa.string(),  # topic of the debate
+    "passage": pa.string(),
+    "topic": pa.list_(pa.string()),  # words that match the topic
+    "conclusion": pa.list_(pa.string()),  # words that match the conclusion
+    "judged": pa.bool_(),  # argument is judged
+    "found": pa.bool_(),  # argument is in the top 50 of a run
+})  # fmt: skip
 # Training samples without and with a relevant word (Hollatz 2022, 3.2), by documents and reference.
 THESIS_SAMPLES = {
     ("all", "topic"): (191_651, 640_107),
@@ -69,7 +67,7 @@ class StemMatcher:
     """Match words by their Porter stems, with a cache."""
 
     def __init__(self) -> None:
-        """Create an empty cache."""
+        """Create a matcher with an empty cache."""
         self._stems = TermAnalyser("porter")
 
     def matching_words(self, passage: str, reference: str) -> list[str]:
@@ -82,22 +80,18 @@ class StemMatcher:
 def prepare_passages(
     input_directory: Path, work: Path, qrels: Sequence[Path] = (), runs: Sequence[Path] = (), overwrite: bool = False
 ) -> pd.DataFrame:
-    """Write the passages of all arguments of sufficient length into `work`/passages, see SCHEMA; skip a complete table.
+    """Write the passages of all arguments of sufficient length into `work`/passages, see SCHEMA.
 
     Args:
-        input_directory: directory with the args.me corpus.
-        work: working directory.
-        qrels: TREC qrels; marks judged documents.
-        runs: TREC runs; marks the top 50 of each topic.
-        overwrite: replace the table of other data.
+        input_directory: Directory with the args.me corpus.
+        work: Working directory.
+        qrels: TREC qrels; mark judged documents.
+        runs: TREC runs; mark the top 50 of each topic.
+        overwrite: Whether to replace a table of other data.
 
     Returns:
-        `documents reference passages empty thesis` for each document set and reference: passages, percent without a relevant
-        word, and this percentage in Hollatz 2022.
-
-    Raises:
-        InputError: corpus, qrels or runs are missing or malformed.
-        OutputError: the directory is not writable or holds the table of other data.
+        `documents reference passages empty thesis` per document set and reference: number of passages, percentage without a
+        relevant word, and this percentage in Hollatz 2022.
     """
     files = find_corpus_files(input_directory)
     cache_key = {
@@ -121,41 +115,40 @@ def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], f
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)
     validate_collection(arguments, len(documents))
     del documents
-    topics, labels = read_topics(files), StemMatcher()
-    without_topic = sum(not topics[docno] for docno in arguments["docno"])
-    if without_topic:
-        text = "%d of %d arguments have no topic; their words are labelled by the conclusion only"
-        log.warning(text, without_topic, len(arguments))
+    topics, matcher = read_topics(files), StemMatcher()
+    if without_topic := sum(not topics[docno] for docno in arguments["docno"]):
+        message = "%d of %d arguments have no topic; their words are labelled by the conclusion only"
+        log.warning(message, without_topic, len(arguments))
     blocks = np.split(np.arange(len(arguments)), range(ARGUMENTS_PER_BATCH, len(arguments), ARGUMENTS_PER_BATCH))
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for block in track(blocks, "passages", "arguments", [len(block) for block in blocks]):
-            passages = [
-                row for argument in arguments.iloc[block].itertuples() for row in _iter_passages(argument, topics, labels)
+            rows = [
+                {**row, "judged": row["docno"] in judged, "found": row["docno"] in pooled}
+                for argument in arguments.iloc[block].itertuples()
+                for row in _split_argument(argument, topics, matcher)
             ]
-            for row in passages:
-                row |= {"judged": row["docno"] in judged, "found": row["docno"] in pooled}
-            writer.write_table(pa.Table.from_pylist(passages, SCHEMA))
+            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
 
 
-def _iter_passages(argument: Any, topics: dict[str, str], labels: StemMatcher) -> Iterator[dict[str, Any]]:
-    topic, conclusion = topics[argument.docno], argument.conclusion
-    for number, passage in enumerate(split_passages(remove_urls(argument.premise), MAX_WORDS), 1):
+def _split_argument(argument: Any, topics: dict[str, str], matcher: StemMatcher) -> Iterator[dict[str, Any]]:
+    topic = topics[argument.docno]
+    for index, passage in enumerate(split_passages(remove_urls(argument.premise), MAX_WORDS), 1):
         yield {
             "docno": argument.docno,
-            "number": number,
-            "discussion": (topic or conclusion).lower(),
+            "number": index,
+            "discussion": (topic or argument.conclusion).lower(),
             "passage": passage,
-            "topic": labels.matching_words(passage, topic),
-            "conclusion": labels.matching_words(passage, conclusion),
+            "topic": matcher.matching_words(passage, topic),
+            "conclusion": matcher.matching_words(passage, argument.conclusion),
         }
 
 
 def _empty_statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
-    """Count passages, and those without a relevant word, by document set and reference."""
+    """Count the passages, and those without a relevant word, by document set and reference."""
     passages: Counter[str] = Counter()
     empty: Counter[tuple[str, str]] = Counter()
     variants = [(name, reference) for name, reference in THESIS_SAMPLES if name in document_sets]
-    for row in table_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
+    for row in iter_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
         empty.update(variant for variant in variants if variant[0] in row_sets and not reference_words(row, variant[1]))
@@ -177,24 +170,21 @@ def passages_dir(work: Path) -> Path:
 
 
 def check_prepared(work: Path, documents: str) -> Manifest:
-    """Read the record of the passages and check that it supports a document set. Raises InputError if it does not."""
+    """Read the manifest of the passages. Raises InputError if they do not support a document set."""
     record = read_manifest(passages_dir(work) / MANIFEST)
     if PASSAGES not in record.files:
-        command = f"`python -m training prepare passages -i INPUT --work {work}`"
-        raise InputError(f"{passages_dir(work)}: no passages; run {command}")
+        raise InputError(f"{work}/passages: no passages; run `python -m training prepare passages -i INPUT --work {work}`")
     required = {"all": {}, "unjudged": {"qrels": "--qrels"}, "unpooled": {"qrels": "--qrels", "runs": "--run"}}[documents]
     for name, flag in required.items():
         if not record.inputs[name]:
-            raise InputError(
-                f'{passages_dir(work)}: prepared without {name}, which documents = "{documents}" needs; '
-                f"run `prepare passages {flag} FILE` again"
-            )
+            reason = f'prepared without {name}, which documents = "{documents}" needs'
+            raise InputError(f"{passages_dir(work)}: {reason}; run `prepare passages {flag} FILE` again")
     return record
 
 
 def iter_passages(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
     """Yield the passages of a document set with their relevant `words`."""
-    for row in table_rows(passages_dir(work) / PASSAGES, None, "passages"):
+    for row in iter_rows(passages_dir(work) / PASSAGES, None, "passages"):
         if is_in_document_set(row, documents):
             yield row | {"words": reference_words(row, reference)}
 

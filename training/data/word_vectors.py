@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # importing gensim takes two seconds
 log = logging.getLogger(__name__)
 
 VOCABULARY_FILE, VECTORS_FILE = "vocabulary.txt", "vectors.safetensors"
-MAX_WORDS_PER_TEXT = 10_000  # words per text; gensim truncates longer texts
+MAX_WORDS_PER_TEXT = 10_000  # gensim truncates longer texts
 FASTTEXT_BUCKETS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
 
 VectorMethod = Literal["word2vec", "fasttext"]
@@ -50,12 +50,12 @@ class VectorSettings:
 
     @property
     def premise_table(self) -> str:
-        """Return the file name of the premise table."""
+        """The file name of the premise table."""
         return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
 
     @property
     def to_provenance(self) -> dict[str, object]:
-        """Return the settings that are not None for the provenance."""
+        """The settings that are not None, for the provenance."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -76,19 +76,9 @@ def prepare_vectors(
 ) -> None:
     """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
 
-    The vocabulary holds the words above the minimum frequency, most frequent first. Words missing in a vectors file get
-    random vectors with the same standard deviation.
-
-    Args:
-        work: working directory.
-        output_dir: where to write.
-        settings: dimensions, minimum frequency, epochs, seed, words and method.
-        vectors_file: read these vectors instead of training: word2vec binary (.bin), word2vec text or GloVe text.
-        overwrite: replace vectors built with other settings.
-
-    Raises:
-        InputError: no prepared tables, or a damaged vectors file or one with other dimensions.
-        OutputError: the directory is not writable.
+    The vocabulary holds the words of at least the minimum frequency, most frequent first. Vectors are trained, or read from
+    `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing in it get random vectors with the same
+    standard deviation.
     """
     tables = read_table_record(work).files.get(settings.premise_table)
     if tables is None:
@@ -117,24 +107,24 @@ def prepare_vectors(
     output.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
 
 
-def default_folder(written: VectorMethod | None) -> str:
+def default_folder(surface_method: VectorMethod | None) -> str:
     """Return the default folder of the vectors in a working directory."""
-    return f"vectors-{written}" if written else "vectors"
+    return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
 def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
-    """Load the vocabulary and its vectors (terms, dimensions). Raises InputError if they are missing or damaged."""
+    """Load the vocabulary and its vectors (terms, dimensions)."""
     try:
         return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(output_dir / VECTORS_FILE)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        command = "`python -m training prepare vectors --work WORK`"
-        raise InputError(f"{output_dir}: cannot load word vectors ({error}); run {command}") from None
+        fix = "run `python -m training prepare vectors --work WORK`"
+        raise InputError(f"{output_dir}: cannot load word vectors ({error}); {fix}") from None
 
 
-def check_vectors(output_dir: Path, work: Path, written: VectorMethod | None, dimensions: int) -> None:
+def check_vectors(output_dir: Path, work: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
     """Raise InputError if the directory has no vectors."""
     if not (output_dir / VECTORS_FILE).is_file():
-        flags = f" --written {written}" if written else ""
+        flags = f" --written {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
         raise InputError(f"{output_dir}: no word vectors; run `python -m training prepare vectors --work {work}{flags}`")
 
@@ -151,15 +141,11 @@ def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVe
         negative=5,
         seed=settings.seed,
         workers=1,  # more workers make training non-deterministic
-        hashfxn=_stable_hash,
+        hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's hash is randomised per process
     )
     model.build_vocab(premises)
     model.train(premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30)  # gensim logs progress
     return model.wv
-
-
-def _stable_hash(text: str) -> int:
-    return zlib.crc32(text.encode())  # Python's hash is randomised per process
 
 
 def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
@@ -192,7 +178,7 @@ def _vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: Vecto
 
 
 def _log_coverage(work: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
-    """Log which part of the tokens in premises and validation queries the vocabulary covers."""
+    """Log the share of tokens in premises and validation queries that the vocabulary covers."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()

@@ -1,4 +1,4 @@
-"""Lock a working directory, locate prepared data in it and read their tables and records."""
+"""Lock a working directory, locate the prepared data in it and read its tables and manifests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ from submission.storage.locks import lock_directory
 
 @contextmanager
 def lock_work_directory(directory: Path) -> Iterator[None]:
-    """Lock a working directory for this process.
-
-    Raises:
-        InputError: the directory does not exist.
-        OutputError: another process has locked it.
-    """
+    """Lock a working directory for this process."""
     if not directory.is_dir():
         raise _not_prepared(directory)
     with lock_directory(directory):
@@ -34,11 +29,7 @@ def lock_work_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
-    """Lock one run of a working directory; other runs may use the same tables.
-
-    Raises:
-        InputError, OutputError: see `held`.
-    """
+    """Lock one run of a working directory; other runs may use the same tables."""
     if not directory.is_dir():
         raise _not_prepared(directory)
     run_dir = directory / "fit" / run_name
@@ -48,11 +39,7 @@ def lock_run(run_name: str, directory: Path) -> Iterator[None]:
 
 
 def read_table_record(directory: Path) -> Manifest:
-    """Read the record of prepared tables or vectors.
-
-    Raises:
-        InputError: the record is missing or damaged.
-    """
+    """Read the manifest of prepared tables or vectors."""
     record = read_manifest(directory / MANIFEST)
     if not record.files:
         raise _not_prepared(directory)
@@ -60,24 +47,13 @@ def read_table_record(directory: Path) -> Manifest:
 
 
 def not_found(path: Path, kind: str) -> InputError:
-    """Return the error for prepared data that are missing.
-
-    Args:
-        path: where they should be.
-        kind: the kind of `prepare` that writes them, with its flags.
-    """
+    """Return the error for missing data that `prepare KIND` writes."""
     return InputError(f"{path}: not found; run `python -m training prepare {kind}`")
 
 
 @contextmanager
-def reading(path: Path, kind: str, flags: str = "") -> Iterator[None]:
-    """Raise InputError if a prepared Parquet file is missing or damaged.
-
-    Args:
-        path: the file that is read.
-        kind: the kind of `prepare` that writes it.
-        flags: its flags, if the file is missing.
-    """
+def table_errors(path: Path, kind: str, flags: str = "") -> Iterator[None]:
+    """Convert errors in reading a Parquet file that `prepare KIND FLAGS` writes to InputError."""
     try:
         yield
     except FileNotFoundError:
@@ -86,20 +62,16 @@ def reading(path: Path, kind: str, flags: str = "") -> Iterator[None]:
         raise InputError(f"{path}: damaged ({error}); delete it and run `python -m training prepare {kind}` again") from None
 
 
-def table_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a prepared table as dicts with some columns, or all (None).
-
-    Raises:
-        InputError: the table is missing or damaged.
-    """
-    with reading(file, kind):
+def iter_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> Iterator[dict[str, Any]]:
+    """Yield the rows of a prepared table as dicts with some columns, or all (None)."""
+    with table_errors(file, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()
 
 
-def unrelated_file(work: Path, run_name: str) -> Path:
-    """Return the path of a table of hard negatives."""
-    return work / run_name / "unrelated.parquet"
+def hard_negatives_file(work: Path, model: str) -> Path:
+    """Return the path of the hard negatives that a retrieval model supplies."""
+    return work / model / "unrelated.parquet"
 
 
 def json_hash(value: object) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
 
 from training.plotting import new_figure, to_png
 
@@ -89,4 +92,31 @@ def plot_candidate_recall(coverage: pd.DataFrame) -> bytes:
     ax.set_xticks(positions, coverage.index, fontsize=7, rotation=90)
     ax.set(xlabel="topic", ylabel="documents")
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return to_png(fig)
+
+
+class LengthPanel(NamedTuple):
+    """Word counts, scores and quality percentiles (arguments,) of a data set."""
+
+    title: str
+    words: np.ndarray
+    scores: np.ndarray
+    quality: np.ndarray
+
+
+def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
+    """Plot one panel per data set and one point per argument; darker is better."""
+    columns, inches = 3, 3.3  # width and height of a panel
+    rows = -(-len(panels) // columns)
+    fig = new_figure(inches * columns, inches * rows)
+    grid = fig.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        axes.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)
+        axes.set_xscale("log")
+        correlation = spearmanr(panel.words, panel.scores).statistic
+        axes.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
+        axes.set(xlabel="words", ylabel="score")
+        axes.grid(alpha=0.3)
     return to_png(fig)

@@ -42,7 +42,7 @@ class TrainingConfig:
 
 
 def build_network(
-    encoder: Path, training: TrainingConfig, seed: int, device: torch.device, lowest: FrozenLayerCache | None = None
+    encoder: Path, training: TrainingConfig, seed: int, device: torch.device, frozen_layers: FrozenLayerCache | None = None
 ) -> Network:
     """Build an untrained network.
 
@@ -51,29 +51,25 @@ def build_network(
         training: Network type and frozen blocks.
         seed: Seed of the cross-encoder's head.
         device: Device of the network.
-        lowest: Shared frozen layers of this encoder (bi-encoders only).
+        frozen_layers: Shared frozen layers of this encoder (bi-encoders only).
     """
     _silence_libraries()
     transformers.set_seed(seed)
+    local: dict[str, Any] = {"local_files_only": True}
     if training.loss == "cross_entropy":
-        model: Network = CrossEncoder(
-            str(encoder), num_labels=1, max_length=training.max_length, device=device.type, local_files_only=True
-        )
+        model: Network = CrossEncoder(str(encoder), num_labels=1, max_length=training.max_length, device=device.type, **local)
     else:
-        local = {"local_files_only": True}
-        transformer = Transformer(
-            str(encoder), max_seq_length=training.max_length, model_kwargs=local, processor_kwargs=local, config_kwargs=local
-        )
-        model = SentenceTransformer(
-            modules=[transformer, Pooling(transformer.get_embedding_dimension(), "mean")], device=device.type
-        )
+        options = dict.fromkeys(("model_kwargs", "processor_kwargs", "config_kwargs"), local)
+        transformer = Transformer(str(encoder), max_seq_length=training.max_length, **options)
+        pooling = Pooling(transformer.get_embedding_dimension(), "mean")
+        model = SentenceTransformer(modules=[transformer, pooling], device=device.type)
     bert = get_encoder(model)
     for block in [] if training.attention_dropout else bert.encoder.layer:
         block.attention.self.dropout.p = 0.0
     for module in [bert.embeddings, *bert.encoder.layer[: training.frozen_blocks]] if training.frozen_blocks >= 0 else []:
         _freeze(module)
-    if lowest:
-        lowest.attach_to(bert)
+    if frozen_layers:
+        frozen_layers.attach_to(bert)
     return model
 
 
@@ -83,7 +79,7 @@ def shared_frozen_layers(encoder: Path, training: TrainingConfig, device: torch.
 
 
 def predict_labels(model: Network, pairs: pd.DataFrame, training: TrainingConfig) -> np.ndarray:
-    """Predict teacher labels (pairs,) float32 in the training precision; students need at most three digits."""
+    """Predict teacher labels (pairs,) float32 in the training precision, which suffices for students."""
     with torch.autocast(model.device.type, torch.bfloat16, enabled=training.bfloat16):
         return score_pairs(model, pairs)
 
@@ -112,7 +108,7 @@ def trainable_state(model: Network) -> bytes:
 
 
 def load_trainable_state(model: Network, weights: bytes) -> None:
-    """Load weights serialised by `trained` into a network of the same architecture."""
+    """Load weights serialised by `trainable_state` into a network of the same architecture."""
     missing, unknown = model.load_state_dict(load(weights), strict=False)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
     if unknown or trainable & {*missing}:

@@ -15,17 +15,13 @@ from submission.retrieval.term_index import IndexSettings
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.normalisation import remove_urls
 from submission.text.tokenisers import WordPieceTokeniser
-from training.data.distant_supervision import answers
-from training.data.work_directory import table_rows
+from training.data.distant_supervision import retrieve_for_conclusions
+from training.data.work_directory import iter_rows
 
 
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
-    """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`.
-
-    Raises:
-        InputError: If `prepare pairs` has not been run.
-    """
-    table = pd.DataFrame(table_rows(work_dir / f"{split}.pieces.parquet", None))
+    """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`."""
+    table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None))
     truncated = {text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()}
     return table.assign(conclusion=table["conclusion"].map(truncated))
 
@@ -36,7 +32,7 @@ def gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.Data
     Returns:
         Pairs `first second label`, the positives first.
     """
-    selected = train.iloc[thinned(np.arange(len(train)), n, rng)]
+    selected = train.iloc[subsample(np.arange(len(train)), n, rng)]
     negatives = train.set_index("docno")["premise"].loc[[docnos[0] for docnos in selected["unrelated_docnos"]]]
     positives = pd.DataFrame({"first": selected["conclusion"], "second": selected["premise"], "label": 1.0})
     return pd.concat([positives, positives.assign(second=negatives.to_numpy(), label=0.0)], ignore_index=True)
@@ -45,17 +41,11 @@ def gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.Data
 def unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
     """Pair each conclusion with its top `k` BM25 premises of other conclusions, excluding labelled pairs.
 
-    Distant supervision has no label for these pairs `first second`.
-
-    Args:
-        train: Training arguments from `arguments`.
-        labelled: Labelled pairs `first second`.
-        k: Maximum premises per conclusion.
-        cache: Cache of these arguments; stores the premise index.
+    Distant supervision has no label for these pairs `first second`. `cache` stores the premise index of the arguments.
     """
     rows = [
         (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])
-        for group, hits in answers(train, IndexSettings(fields="premise"), BM25(), k, cache)
+        for group, hits in retrieve_for_conclusions(train, IndexSettings(fields="premise"), BM25(), k, cache)
         for row in hits
     ]
     pairs = pd.DataFrame(rows, columns=["first", "second"]).drop_duplicates(ignore_index=True)
@@ -63,6 +53,6 @@ def unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache:
     return pairs[~pd.MultiIndex.from_frame(pairs).isin(labelled_index)].reset_index(drop=True)
 
 
-def thinned(sample: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Subsample at most `number` pairs uniformly, keeping their order."""
-    return sample[np.sort(rng.permutation(len(sample))[:number])]
+def subsample(sample: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Subsample at most `n` pairs uniformly, keeping their order."""
+    return sample[np.sort(rng.permutation(len(sample))[:n])]

@@ -24,17 +24,9 @@ from training.data.split import TRAIN, VALIDATION
 from training.data.work_directory import json_hash, read_table_record
 from training.experiment import Experiment
 from training.fitting.recipe import Recipe
-from training.sbert.networks import (
-    Loss,
-    Network,
-    TrainingConfig,
-    build_network,
-    get_encoder,
-    load_trainable_state,
-    predict_labels,
-    trainable_state,
-)
-from training.sbert.pairs import gold_pairs, load_arguments, thinned, unlabelled_pairs
+from training.sbert import networks
+from training.sbert.networks import Loss, Network, TrainingConfig
+from training.sbert.pairs import gold_pairs, load_arguments, subsample, unlabelled_pairs
 from training.sbert.trainer import TrainingRun
 from training.sbert.validation import ConclusionValidator
 
@@ -49,24 +41,15 @@ class PairSettings(Protocol):
     """Sizes and teacher of the training pairs."""
 
     @property
-    def gold_arguments(self) -> int:
-        """Number of arguments; each yields a positive and a negative gold pair."""
-
+    def gold_arguments(self) -> int: ...  # maximum; each yields a positive and a negative gold pair
     @property
-    def bm25_depth(self) -> int:
-        """BM25 premises of other conclusions per conclusion."""
-
+    def bm25_depth(self) -> int: ...  # BM25 premises of other conclusions per conclusion
     @property
-    def max_silver_pairs(self) -> int:
-        """Maximum number of silver pairs."""
-
+    def max_silver_pairs(self) -> int: ...
     @property
-    def teacher_encoder(self) -> str:
-        """Initial encoder of the teacher; empty: the students' encoder."""
-
+    def teacher_encoder(self) -> str: ...  # initial encoder of the teacher; empty: that of the students
     @property
-    def train_teacher(self) -> bool:
-        """Whether to fine-tune the teacher on gold."""
+    def train_teacher(self) -> bool: ...  # whether to fine-tune the teacher on gold
 
 
 class Variant(NamedTuple):
@@ -94,36 +77,18 @@ class StudentExperiment(Experiment[Variant, Result]):
     name, unit, result_type = "students", "networks", Result
 
     def __init__(self, work: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> None:
-        """Load the arguments; everything else is computed lazily.
-
-        Args:
-            work: Working directory prepared by `prepare pairs`; also caches results.
-            recipe: Encoder, training settings, text lengths and seed.
-            pairs: Sizes and teacher of the training pairs.
-            device: Device to compute on.
-
-        Raises:
-            InputError: If the working directory is not prepared.
-            CheckpointError: If an encoder is missing.
-        """
+        """Load the arguments prepared by `prepare pairs`; networks and silver pairs are computed on demand."""
         pretrained = PretrainedEncoder(recipe.encoder.name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
         self._train_arguments, validation = (load_arguments(work, split, tokeniser) for split in (TRAIN, VALIDATION))
         self._validator = ConclusionValidator(self._train_arguments, validation, work, tokeniser)
         self._recipe, self._settings, self._encoder, self._device = recipe, pairs, pretrained.folder, device
         self._teacher = PretrainedEncoder(pairs.teacher_encoder) if pairs.teacher_encoder else pretrained
-        pair_settings = [
-            pairs.gold_arguments,
-            pairs.bm25_depth,
-            pairs.max_silver_pairs,
-            self._teacher.sha256,
-            pairs.train_teacher,
-        ]
-        settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings]
+        sizes = [pairs.gold_arguments, pairs.bm25_depth, pairs.max_silver_pairs]
+        pair_settings = [*sizes, self._teacher.sha256, pairs.train_teacher]
+        settings = msgspec.to_builtins([recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings])
         table_hashes = {name: file.xxh3 for name, file in read_table_record(work).files.items()}
-        self._cache_key = json_hash(
-            [msgspec.to_builtins(settings), pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes]
-        )
+        self._cache_key = json_hash([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
         self._cache = ArtifactStore(work / "students" / self._cache_key[:16], {})
 
     def cache_key(self, network: Variant) -> object:
@@ -131,40 +96,37 @@ class StudentExperiment(Experiment[Variant, Result]):
         return self._cache_key, network
 
     def compute(self, network: Variant) -> Result:
-        """Train and evaluate a network.
-
-        Raises:
-            OutputError: If a file cannot be written.
-        """
+        """Train and evaluate a network."""
         start = time.monotonic()
         training = self._training_config(network)
-        model, pairs = self.load_or_train(network), len(self._training_run(network).pairs) if network.loss else 0
-        retrieval = (
-            self._validator.retrieval_metrics(model, training.bfloat16) if isinstance(model, SentenceTransformer) else {}
-        )
+        model = self.load_or_train(network)
+        n_pairs = len(self._training_run(network).pairs) if network.loss else 0
+        retrieval: dict[str, float] = {}
+        if isinstance(model, SentenceTransformer):
+            retrieval = self._validator.retrieval_metrics(model, training.bfloat16)
         map_at_20 = self._validator.map_at_20(model, training.bfloat16)
         measures = {"MAP@20": map_at_20, **retrieval}
         log.info("%s: %s", _file_stem(network), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
-        return Result(pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
+        return Result(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
     def load_or_train(self, network: Variant) -> Network:
         """Load a network, training it if its weights are not cached."""
-        model = build_network(self._initial_encoder(network), self._training_config(network), self._recipe.seed, self._device)
-        if network.loss and (network != TEACHER or self._settings.train_teacher):
-            load_trainable_state(
-                model, self._cache.load_or_build(f"{_file_stem(network)}.safetensors", lambda: self._train(network))
-            )
-        return model
+        encoder, training = self._initial_encoder(network), self._training_config(network)
+        model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
-    def _train(self, network: Variant) -> bytes:
-        return trainable_state(self._training_run(network).train(self._recipe.seed, self._cache.directory / "scratch"))
+        def train() -> bytes:
+            run = self._training_run(network)
+            return networks.trainable_state(run.train(self._recipe.seed, self._cache.directory / "scratch"))
+
+        if network.loss and (network != TEACHER or self._settings.train_teacher):
+            networks.load_trainable_state(model, self._cache.load_or_build(f"{_file_stem(network)}.safetensors", train))
+        return model
 
     def _training_run(self, network: Variant) -> TrainingRun:
         pairs = [self.gold] if network.pairs in (GOLD, BOTH) else []
         pairs += [self.silver] if network.pairs in (SILVER, BOTH) else []
-        return TrainingRun(
-            self._initial_encoder(network), self._training_config(network), pd.concat(pairs, ignore_index=True), self._device
-        )
+        encoder, training = self._initial_encoder(network), self._training_config(network)
+        return TrainingRun(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
 
     def _initial_encoder(self, network: Variant) -> Path:
         return self._teacher.folder if network == TEACHER else self._encoder
@@ -193,41 +155,34 @@ class StudentExperiment(Experiment[Variant, Result]):
 
     @cached_property
     def gold(self) -> pd.DataFrame:
-        """Gold pairs `first second label` by distant supervision."""
+        """Gold pairs `first second label`, labelled by distant supervision."""
         return gold_pairs(self._train_arguments, self._settings.gold_arguments, self._rng(GOLD))
 
     @cached_property
     def silver(self) -> pd.DataFrame:
         """Silver pairs `first second label`, labelled by the teacher."""
         pairs = unlabelled_pairs(self._train_arguments, self.gold, self._settings.bm25_depth, self._cache)
-        pairs = pairs.iloc[thinned(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))].reset_index(
-            drop=True
-        )
+        selected = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))
+        pairs = pairs.iloc[selected].reset_index(drop=True)
 
         def label_pairs() -> np.ndarray:
-            return predict_labels(self.load_or_train(TEACHER), pairs, self._training_config(TEACHER))
+            return networks.predict_labels(self.load_or_train(TEACHER), pairs, self._training_config(TEACHER))
 
         return pairs.assign(label=self._cache.load_or_build_array("silver.npy", label_pairs))
 
-    def _rng(self, draw: str) -> np.random.Generator:
-        return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(draw)])
+    def _rng(self, stream: str) -> np.random.Generator:
+        return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
 
 
 def load_student_weights(
     ranker: Module, recipe: Recipe, pairs: PairSettings, student: Variant, work: Path, device: torch.device
 ) -> None:
-    """Load a student's weights into a ranker built from its recipe.
-
-    Raises:
-        InputError: If the working directory is not prepared.
-        CheckpointError: If an encoder is missing.
-        OutputError: If a file cannot be written.
-    """
-    student_encoder = get_encoder(StudentExperiment(work, recipe, pairs, device).load_or_train(student))
+    """Load a student's weights into a ranker built from its recipe."""
+    student_encoder = networks.get_encoder(StudentExperiment(work, recipe, pairs, device).load_or_train(student))
     state = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()}
-    # the ranker has no pooler
-    ranker.load_state_dict({**state, **{name: value for name, value in weights.items() if name in state}})
+    state |= {name: value for name, value in weights.items() if name in state}  # the ranker has no pooler
+    ranker.load_state_dict(state)
 
 
 def _file_stem(network: Variant) -> str:

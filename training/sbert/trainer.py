@@ -37,7 +37,7 @@ BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training run without its seed."""
+    """A training run of any seed."""
 
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig
@@ -51,20 +51,15 @@ class TrainingRun:
 
     @property
     def steps(self) -> int:
-        """Number of optimiser steps of the full run."""
+        """The number of optimiser steps of the full run."""
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
     def train_steps(self, seed: int, steps: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
-        """Train the first steps of the full run; return the network and move the state files.
+        """Train the first steps of the full run, return the network and move each file of STATE_FILES to its destination.
 
-        Args:
-            seed: Seed of head, data order and dropout.
-            steps: Number of steps.
-            scratch_dir: Temporary directory; created and removed.
-            state_files: Destination of each file of STATE.
+        The seed determines head, data order and dropout. The scratch directory is created and removed.
         """
-        model = self.initial_network(seed)
-        trainer = self._build_trainer(model, seed, scratch_dir)
+        model, trainer = self._build(seed, scratch_dir)
         trainer.add_callback(_StopAfter(steps))
         _run_trainer(trainer)
         for name, path in state_files.items():
@@ -74,14 +69,14 @@ class TrainingRun:
 
     def train(self, seed: int, scratch_dir: Path) -> Network:
         """Train the full run; nothing is written to the scratch directory."""
-        model = self.initial_network(seed)
-        _run_trainer(self._build_trainer(model, seed, scratch_dir))
+        model, trainer = self._build(seed, scratch_dir)
+        _run_trainer(trainer)
         return model
 
-    def resume(self, seed: int, state_files: Path, scratch_dir: Path) -> Network:
+    def resume(self, seed: int, state_dir: Path, scratch_dir: Path) -> Network:
         """Resume a run from a state directory and train it to the end."""
-        model = self.initial_network(seed)
-        _run_trainer(self._build_trainer(model, seed, scratch_dir), resume_from_checkpoint=str(state_files))
+        model, trainer = self._build(seed, scratch_dir)
+        _run_trainer(trainer, resume_from_checkpoint=str(state_dir))
         return model
 
     def _dataset(self) -> Dataset:
@@ -93,25 +88,18 @@ class TrainingRun:
             pairs = pd.concat([pairs, swapped[pairs.columns]])
         return Dataset.from_pandas(pairs, preserve_index=False)
 
-    def _build_trainer(self, model: Network, seed: int, scratch_dir: Path) -> Any:
-        """Build a silent trainer that saves only on request."""
+    def _build(self, seed: int, scratch_dir: Path) -> tuple[Network, Any]:
+        """Build the initial network and a silent trainer that saves only on request."""
+        model = self.initial_network(seed)
         uses_in_batch_negatives = self.training.loss == "multiple_negatives"  # a duplicate would be a false negative
         kwargs: dict[str, Any] = {
-            "output_dir": str(scratch_dir),
-            "num_train_epochs": self.training.epochs,
-            "per_device_train_batch_size": self.training.batch_size,
-            "learning_rate": self.training.learning_rate,
-            "warmup_steps": self.training.warmup_ratio,
+            "output_dir": str(scratch_dir), "seed": seed, "use_cpu": self.device.type == "cpu",
+            "num_train_epochs": self.training.epochs, "per_device_train_batch_size": self.training.batch_size,
+            "learning_rate": self.training.learning_rate, "warmup_steps": self.training.warmup_ratio,
             "batch_sampler": BatchSamplers.NO_DUPLICATES if uses_in_batch_negatives else LengthBucketSampler,
-            "bf16": self.training.bfloat16,
-            "seed": seed,
-            "use_cpu": self.device.type == "cpu",
-            "save_strategy": "no",
-            "logging_strategy": "no",
-            "report_to": "none",
-            "disable_tqdm": True,
-            "dataloader_pin_memory": False,
-        }
+            "bf16": self.training.bfloat16, "save_strategy": "no", "logging_strategy": "no", "report_to": "none",
+            "disable_tqdm": True, "dataloader_pin_memory": False,
+        }  # fmt: skip
         data = self._dataset()
         if isinstance(model, CrossEncoder):
             arguments = CrossEncoderTrainingArguments(**kwargs)
@@ -121,7 +109,7 @@ class TrainingRun:
             loss = LOSSES[self.training.loss](bi_encoder)
             trainer = _BiEncoderTrainer(bi_encoder, SentenceTransformerTrainingArguments(**kwargs), data, loss=loss)
         trainer.remove_callback(PrinterCallback)
-        return trainer
+        return model, trainer
 
 
 def _run_trainer(trainer: Any, **kwargs: Any) -> None:

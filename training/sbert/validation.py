@@ -18,34 +18,30 @@ from training.fitting.validation import validate_candidates
 from training.sbert.networks import Network, score_pairs
 
 BATCH_SIZE = 8  # premises per batch; small batches fit the CPU cache
-LIBRARY_METRICS = {
-    "recall@100": ("recall@k", 100),
-    "MRR@10": ("mrr@k", 10),
-    "nDCG@10": ("ndcg@k", 10),
-}  # result name: (sentence-transformers' metric, cut-off)
+# sentence-transformers' metric and cut-off by result name
+LIBRARY_METRICS = {"recall@100": ("recall@k", 100), "MRR@10": ("mrr@k", 10), "nDCG@10": ("ndcg@k", 10)}
 
 
 class ConclusionValidator:
     """Validation conclusions with their five relevant premises each."""
 
     def __init__(self, train: pd.DataFrame, validation: pd.DataFrame, work: Path, tokeniser: WordPieceTokeniser) -> None:
-        """Build the validator from the training and validation arguments of a working directory (see `arguments`)."""
+        """Build the validator from the training and validation arguments of a working directory, see `load_arguments`."""
         self._conclusions = validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
         relevant_docnos = validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
         self._premises = validation["premise"].to_numpy()
         self._queries = load_validation_queries(work, "pieces", tokeniser)
         collection = pd.concat([train, validation])
         self._collection = dict(zip(collection["docno"], collection["premise"], strict=True))
+        qids = [str(index) for index in range(len(relevant_docnos))]
         self._evaluator = InformationRetrievalEvaluator(
-            dict(zip(map(str, range(len(relevant_docnos))), self._conclusions, strict=True)),
-            self._collection,
-            dict(zip(map(str, range(len(relevant_docnos))), relevant_docnos, strict=True)),
+            dict(zip(qids, self._conclusions, strict=True)), self._collection, dict(zip(qids, relevant_docnos, strict=True)),
             mrr_at_k=[10], ndcg_at_k=[10], accuracy_at_k=[1], precision_recall_at_k=[100], map_at_k=[100],
             batch_size=BATCH_SIZE, write_csv=False, score_functions={"cosine": cos_sim},
         )  # fmt: skip
 
     def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises, which `bfloat16` encodes in half precision."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16` encodes them in half precision."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)

@@ -14,7 +14,7 @@ from submission.systems.execution import Execution
 
 ORIGINAL = "args.me"
 COLUMNS = ["max", "min", "mean", "median", "sd"]
-PUBLISHED_LENGTHS = {  # by our corresponding tagger; all of args.me, premises only, fastText and dependency vectors
+PUBLISHED_LENGTHS = {  # by the corresponding tagger; all of args.me, premises only, fastText and dependency vectors
     ORIGINAL: (16_751, 1, 317, 140, 406),
     "targer_essays": (10_393, 0, 173, 71, 237),
     "targer_essays_fasttext": (15_154, 0, 219, 94, 294),
@@ -25,21 +25,13 @@ PUBLISHED_LENGTHS = {  # by our corresponding tagger; all of args.me, premises o
 
 
 def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
-    """Build the table of document lengths; completed indexes are reused.
-
-    Args:
-        taggers: checkpoint names.
-        execution: execution on the input collection.
+    """Tabulate the document lengths of the collection and of its reductions by taggers (checkpoint names).
 
     Returns:
         One row for the original collection and one per tagger: `corpus`; COLUMNS in whitespace words;
         `empty_percent`, the percentage of empty documents; and the figures of Hollatz 2022 (prefix `published_`).
-
-    Raises:
-        CheckpointError: a tagger cannot be loaded.
-        InputError, OutputError: the collection cannot be read or cached.
     """
-    # Load all checkpoints first, so that a bad one fails at once.
+    # fails at once if a checkpoint is damaged
     tagger_fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).enricher.input_fields for name in taggers}
     texts = texts_of(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
     rows = [_row(ORIGINAL, [len(text.split()) for text in texts])]

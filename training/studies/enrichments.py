@@ -14,19 +14,13 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, holm_correction
-from training.tuning.grid import (
-    STORED_MEASURES,
-    Grid,
-    cross_validate,
-    evaluate_grid,
-    load_grid,
-    load_judged_topics,
-    selection_columns,
-)
+from training.tuning import grid as tuning
+from training.tuning.grid import Grid
 
 UNENRICHED = "none"
 INDEX_SETTINGS = IndexSettings(stemmer="porter")  # shared, so that only the enrichment differs
 MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
+TESTS = ["p_t", "p_randomisation"]
 MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
 
 
@@ -49,31 +43,23 @@ def compare_enrichments(
     Returns:
         One row per enrichment, model and measure: `mean ci_low ci_high` over topics, each topic scored at the grid point
         selected on the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected over all
-        enrichments and models. An enricher that reads one field only also gets control rows: unenriched documents restricted to
-        that field. Control rows are excluded from the correction.
-
-    Raises:
-        UsageError: If a grid is unknown or varies index settings.
-        InputError: If the judgments are malformed.
-        CheckpointError: If an enrichment cannot be loaded.
-        OutputError: If a file cannot be written.
+        enrichments and models. An enricher that reads one field only also gets control rows:
+        unenriched documents restricted to that field.
+        Control rows are excluded from the correction.
     """
-    # Load all checkpoints first: fail before hours of tuning.
-    loaded = {name: Enrichment(name).load_checkpoint(execution.checkpoints) for name in enrichments}
-    judged = load_judged_topics(qrels_files, execution)
+    # fails before hours of tuning if a checkpoint is damaged
+    fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).enricher.input_fields for name in enrichments}
+    judged = tuning.load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
-    fields = {name: enrichment.enricher.input_fields for name, enrichment in loaded.items()}
     field_controls = {f"{UNENRICHED} ({field})": field for field in fields.values() if field != INDEX_SETTINGS.fields}
     for enrichment, indexed in ({UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields).items():
         index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed)
         for model in models:
-            cell, grid = (
-                (enrichment, Path(model).stem),
-                _grid_with_index(model, index, enrichment if enrichment in loaded else None),
-            )
-            values = evaluate_grid("-".join(cell), grid, judged, execution)
-            _, held_out = cross_validate(values, judged.fold_of, selection_columns(selection_measure))
-            values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(STORED_MEASURES))
+            cell = (enrichment, Path(model).stem)
+            grid = _grid_with_index(model, index, enrichment if enrichment in fields else None)
+            values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
+            _, held_out = tuning.cross_validate(values, judged.fold_of, tuning.selection_columns(selection_measure))
+            values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(tuning.STORED_MEASURES))
     rows = [_result_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
     return add_holm_correction(pd.DataFrame(rows), enrichments)
 
@@ -81,34 +67,25 @@ def compare_enrichments(
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
     """Add Holm-corrected p values per measure over the enrichment rows; leave the other rows empty."""
     tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
-    columns = {
-        f"{test}_holm": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in ("p_t", "p_randomisation")
-    }
-    return table.assign(**columns)
+    corrected = {f"{test}_holm": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in TESTS}
+    return table.assign(**corrected)
 
 
 def _grid_with_index(model: str, index: IndexSettings, enrichment: str | None) -> Grid:
-    grid = load_grid(model)
+    grid = tuning.load_grid(model)
     if any(axis.startswith("index.") for axis in grid.axes):
-        raise UsageError(
-            f"{model}: the grid varies index settings, which must be identical for all enrichments; "
-            "choose a grid without index axes"
-        )
+        cause = "the grid varies index settings, which must be identical for all enrichments"
+        raise UsageError(f"{model}: {cause}; choose a grid without index axes")
     return Grid(grid.axes, [msgspec.structs.replace(point, index=index, enrichment=enrichment) for point in grid.points])
 
 
-def _result_row(
-    name: str, model: str, selection_measure: str, values: dict[tuple[str, str], pd.DataFrame]
-) -> dict[Hashable, object]:
-    enriched, unenriched = values[name, model][[selection_measure]], values[UNENRICHED, model][[selection_measure]]
-    mean = bootstrap_intervals(enriched).loc[selection_measure].to_dict()
-    row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": selection_measure} | mean
+def _result_row(name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
+    enriched, unenriched = values[name, model][[measure]], values[UNENRICHED, model][[measure]]
+    mean = bootstrap_intervals(enriched).loc[measure].to_dict()
+    row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": measure} | mean
     if name == UNENRICHED:
         return row
-    difference = bootstrap_intervals(enriched - unenriched).rename(
-        columns={"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
-    )
-    tests = compare_with_baseline({UNENRICHED: unenriched[selection_measure], name: enriched[selection_measure]}, UNENRICHED)[
-        ["p_t", "p_randomisation"]
-    ]
-    return row | difference.loc[selection_measure].to_dict() | tests.loc[name].to_dict()
+    columns = {"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
+    difference = bootstrap_intervals(enriched - unenriched).rename(columns=columns).loc[measure].to_dict()
+    tests = compare_with_baseline({UNENRICHED: unenriched[measure], name: enriched[measure]}, UNENRICHED)[TESTS]
+    return row | difference | tests.loc[name].to_dict()

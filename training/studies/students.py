@@ -17,21 +17,10 @@ NETWORKS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVE
 
 
 def evaluate_students(work: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> pd.DataFrame:
-    """Train and evaluate all networks; results are cached.
-
-    Args:
-        work: Working directory prepared by `prepare pairs`; also caches results.
-        recipe: Encoder, training settings, text lengths and seed.
-        pairs: Sizes and teacher of the training pairs.
-        device: Device to compute on.
+    """Train and evaluate all networks on the pairs that `prepare pairs` has written into `work`.
 
     Returns:
         One row per network, in percent: MAP@20 over 105 candidates; recall, MRR and nDCG over all premises.
-
-    Raises:
-        InputError: If the working directory is not prepared.
-        CheckpointError: If an encoder is missing.
-        OutputError: If a file cannot be written.
     """
     results = run_experiment(StudentExperiment(work, recipe, pairs, device), NETWORKS, work)
     return pd.DataFrame(

@@ -18,7 +18,7 @@ from training.cards import ARGS_ME_CREDIT
 from training.data.pair_tables import TrainingPairs, ValidationQueries, load_training_pairs, load_validation_queries
 from training.data.pairs import reproduce_pairs
 from training.data.seeds import RandomStream, random_generator
-from training.data.work_directory import read_table_record, unrelated_file
+from training.data.work_directory import hard_negatives_file, read_table_record
 from training.fitting import pairwise_losses
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
@@ -148,7 +148,7 @@ def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any
     decided_by, files = tables.inputs, {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:
         return decided_by, files
-    path = unrelated_file(work, hard_negatives)
+    path = hard_negatives_file(work, hard_negatives)
     record = read_manifest(path.parent / MANIFEST)
     if path.name not in record.files or not decided_by.items() <= record.inputs.items():
         command = f"`python -m training prepare pairs -i INPUT --work {work} --unrelated {hard_negatives}`"

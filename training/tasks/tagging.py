@@ -139,9 +139,9 @@ class TaggingTask(Task[TARGER]):
 
     def __init__(self, documents: Split, network: TARGER, reader: SurfaceReader) -> None:
         """Build the training examples and forbid tag transitions that do not occur in them."""
-        self._train, self._test = (TaggedPassages.of(half, reader) for half in (documents.train, documents.test_size))
+        self._train, self._test = (TaggedPassages.of(half, reader) for half in (documents.train, documents.test))
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}
-        self.train_size, self.validation_size = len(self._train.passages), len(documents.test_size)
+        self.train_size, self.validation_size = len(self._train.passages), len(documents.test)
         tags, _ = self._gold_tags(range(self.train_size), network.crf.transitions.device)
         network.crf.forbid_unseen_transitions(tags)
 

@@ -17,8 +17,7 @@ import pandas as pd
 from submission import __version__
 from submission.data.qrels import read_qrels
 from submission.errors import InputError, UsageError, abbreviate, suggest
-from submission.rankings import DEFAULT_DEPTH, ranking_rows, rankings_from_rows
-from submission.rankings import RankingRow as RankingRow
+from submission.rankings import DEFAULT_DEPTH, RankingRow, ranking_rows, rankings_from_rows
 from submission.retrieval.lexical import parse_query, search
 from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
@@ -52,23 +51,17 @@ class Grid:
 
 
 def load_grid(name: str) -> Grid:
-    """Load a grid by its name in training/configs/grids or from a .toml file.
-
-    Raises:
-        UsageError: If the grid is missing or has unknown settings.
-    """
+    """Load a grid by its name in training/configs/grids or from a .toml file."""
     file = Path(name) if name.endswith(".toml") else GRIDS / f"{name}.toml"
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         enrichment = document.pop("enrichment", None)
         axes = {f"{section}.{key}": v for section, table in document.items() for key, v in table.items() if isinstance(v, list)}
-        points = [
-            _point(document, enrichment, dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())
-        ]
+        settings = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+        points = [_point(document, enrichment, values) for values in settings]
     except FileNotFoundError:
-        raise UsageError(
-            f"unknown grid '{abbreviate(name)}'; {suggest(name, (path.stem for path in GRIDS.glob('*.toml')))}"
-        ) from None
+        names = (path.stem for path in GRIDS.glob("*.toml"))
+        raise UsageError(f"unknown grid '{abbreviate(name)}'; {suggest(name, names)}") from None
     except (OSError, AttributeError, ValueError) as error:
         raise UsageError(f"{file}: not a valid grid ({error}); see training/configs/grids for examples") from None
     return Grid(axes, points)
@@ -92,17 +85,13 @@ def tune_grid(
     Args:
         name: Name of the checkpoint.
         grid: Grid to search.
-        qrels_files: Qrels files by name. One file: five folds over its topics; several: one fold per file.
+        qrels_files: Qrels files by name, see `load_judged_topics`.
         execution: Execution on the judged input.
         output: Checkpoint directory.
-        selection_measure: One of MEASURES, whose mean selects the grid point.
+        selection_measure: One of SELECTION_MEASURES, whose mean selects the grid point.
 
     Returns:
-        The grid: one row per point with means over all topics.
-
-    Raises:
-        InputError: If a file is malformed or two files judge the same document.
-        OutputError: If a file cannot be written.
+        One row per grid point with means over all topics.
     """
     judged = load_judged_topics(qrels_files, execution)
     values = evaluate_grid(name, grid, judged, execution)[:, :, : len(SELECTION_MEASURES)]
@@ -120,40 +109,28 @@ def tune_grid(
     table = pd.DataFrame([_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
     provenance: dict[str, Any] = {"training_data": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
-    enrichment = enrichment_at(grid.points[best])
-    if enrichment:
+    if enrichment := _enrichment_at(grid.points[best]):
         provenance["enrichment"] = {enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint}
-    write_with_provenance(output, _contents(name, grid, grid.points[best], table, metrics, provenance), provenance)
+    readme = render_card(
+        "grid", name=name, formula=grid.points[best].describe(), metrics=metrics, measures=SELECTION_MEASURES,
+        data=JUDGED_CREDIT, evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
+    )  # fmt: skip
+    plot = {"grid.png": plot_grid(table, list(grid.axes), selection_measure)} if grid.axes else {}
+    write_with_provenance(output, checkpoint_files(grid.points[best], metrics, readme, table) | plot, provenance)
     log.info("%s: %s", output, grid.points[best].describe())
-    cross_validated_mean = (
-        f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected else "not cross-validated"
-    )
-    log.info("%s: %s, %.3f in-sample", selection_measure, cross_validated_mean, table[selection_measure][best])
+    mean = f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected else "not cross-validated"
+    log.info("%s: %s, %.3f in-sample", selection_measure, mean, table[selection_measure][best])
     return table
 
 
-def _contents(
-    name: str,
-    grid: Grid,
-    point: LexicalParameters,
-    table: pd.DataFrame,
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-) -> dict[str, bytes]:
-    """Return the files of the checkpoint."""
-    readme = render_card(
-        "grid", name=name, formula=point.describe(), metrics=metrics, measures=SELECTION_MEASURES, data=JUDGED_CREDIT,
-        evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
-    )  # fmt: skip
-    contents = {
+def checkpoint_files(point: msgspec.Struct, metrics: Mapping[str, Any], readme: str, table: pd.DataFrame) -> dict[str, bytes]:
+    """Return the files of a tuned checkpoint by name, with the full grid as grid.csv."""
+    return {
         CONFIG: encode_json(msgspec.to_builtins(point)),
         METRICS: encode_json(metrics),
         CARD: readme.encode(),
         "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
     }
-    if grid.axes:
-        contents["grid.png"] = plot_grid(table, list(grid.axes), metrics["selection measure"])
-    return contents
 
 
 def _axis_values(grid: Grid, point: int) -> dict[str, Any]:
@@ -164,27 +141,22 @@ def _axis_values(grid: Grid, point: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class JudgedTopics:
-    """Judged topics, each in a fold."""
+    """The topics with a relevant document, each in a fold."""
 
     qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
     hashes: dict[str, str]  # SHA-256 by file name
-    topics: list[str]  # topics with a relevant document, sorted
+    topics: list[str]  # sorted
     fold_of: np.ndarray  # (topics,)
 
 
 def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
-    """Load the judgments of an execution's documents and assign topics to folds: five for one file, else one per file.
-
-    Raises:
-        InputError: If a file is malformed, files overlap, or no judged topic is in the input.
-    """
+    """Load the judgments of an execution's documents and assign topics to folds: five for one file, else one per file."""
     documents = execution.documents.all_docnos()
     judged = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(judged.values(), ignore_index=True)
     if qrels.duplicated(["qid", "docno"]).any():
-        raise InputError(
-            f"{[*files.values()][-1]}: judges documents that another qrels file also judges; remove the duplicates"
-        )
+        cause = "judges documents that another qrels file also judges"
+        raise InputError(f"{[*files.values()][-1]}: {cause}; remove the duplicates")
     topics = topics_with_relevant(qrels).tolist()
     for name, frame in judged.items():
         check_overlap(execution.input, frame, name)
@@ -194,7 +166,7 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
 
 @dataclass(frozen=True)
 class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
-    """Experiment over grid points; a result has shape (topics, COLUMNS)."""
+    """Experiment over grid points; a result has shape (topics, STORED_MEASURES)."""
 
     unit, result_type = "points", np.ndarray
     grid: str
@@ -203,22 +175,15 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
     @property
     def name(self) -> str:
-        """Name of the cache directory."""
+        """The name of the cache directory."""
         return f"tune-{self.grid}"
 
     def cache_key(self, point: LexicalParameters) -> object:
         """Return the cache key of a grid point."""
-        enrichment = enrichment_at(point)
+        enrichment = _enrichment_at(point)
+        data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint
         enrichment_key = enrichment.key_parts(self.execution) if enrichment else []
-        input_key = self.execution.input.fingerprint
-        return (
-            sorted(self.judged.hashes.items()),
-            input_key,
-            code_fingerprint(__name__),
-            DEFAULT_DEPTH,
-            enrichment_key,
-            point.fingerprint,
-        )
+        return *data_key, code_fingerprint(__name__), DEFAULT_DEPTH, enrichment_key, point.fingerprint
 
     def compute(self, point: LexicalParameters) -> np.ndarray:
         """Retrieve with a point's parameters and evaluate the run per topic."""
@@ -226,7 +191,7 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
 
 def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
-    """Evaluate all points: (points, topics, COLUMNS). Results are cached under `name`."""
+    """Evaluate all points: (points, topics, STORED_MEASURES). Results are cached under `name`."""
     points = run_experiment(GridExperiment(name, judged, execution), grid.points, execution.working_directory.directory)
     return np.stack(list(points.values()))
 
@@ -237,7 +202,7 @@ def selection_columns(selection_measure: str) -> list[int]:
 
 
 def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: Sequence[int]) -> tuple[list[int], np.ndarray]:
-    """Select the best point per fold on the other folds and return each topic's values at its fold's point.
+    """Select the best point per fold on the other folds.
 
     Args:
         values: Array of shape (points, topics, columns).
@@ -245,7 +210,7 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
         selection_columns: Indices of the selection columns.
 
     Returns:
-        Selected points and values (topics, columns); with a single fold, no points and NaN.
+        The selected points, and each topic's values at the point of its fold (topics, columns); NaN if there is one fold.
     """
     if len(set(fold_of.tolist())) < 2:
         return [], np.full(values.shape[1:], np.nan)
@@ -255,7 +220,8 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
 
 def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
     """Rank all topics with a point's parameters."""
-    index, docnos = load_or_build_index(execution, point.index, enrichment_at(point)), execution.documents.searchable_docnos
+    index = load_or_build_index(execution, point.index, _enrichment_at(point))
+    docnos = execution.documents.searchable_docnos
     rows: list[RankingRow] = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         hits = search(index, parse_query(index, text, point.model, point.expansion), point.model, DEFAULT_DEPTH)
@@ -263,13 +229,11 @@ def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFram
     return rankings_from_rows(rows)
 
 
-def enrichment_at(point: LexicalParameters) -> Enrichment | None:
-    """Return the enrichment of a point's index, if any."""
+def _enrichment_at(point: LexicalParameters) -> Enrichment | None:
     return None if point.enrichment is None else Enrichment(point.enrichment)
 
 
 def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
-    """Return the fold index of each topic."""
     if len(files) > 1:
         return np.array([next(fold for fold, judged in enumerate(files.values()) if topic in judged) for topic in topics])
     if warning := few_topics_warning(len(topics)):

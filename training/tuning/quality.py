@@ -10,7 +10,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 
@@ -20,25 +19,25 @@ from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
 from submission.rankings import DEFAULT_DEPTH, truncate_rankings
 from submission.storage.atomic_files import sha256_file
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
+from submission.storage.checkpoint_directory import write_with_provenance
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityRerankingStage
 from submission.text.normalisation import normalise
 from training.cards import render_card
 from training.data.quality import load_webis_judgments, source_hashes
-from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.evaluate import evaluate_run
 from training.evaluation.folds import split_folds
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
 from training.evaluation.significance import bootstrap_intervals
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.tuning import quality_grid
+from training.tuning.grid import SELECTION_MEASURES, checkpoint_files
 from training.tuning.quality_grid import CONSTRAINT, N_FOLDS, OBJECTIVE, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 
 log = logging.getLogger(__name__)
 
-SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # of the judged topics
 RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
 WEBIS_MEASURES = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
 PARAMETERS = ["documents", "weight"]
@@ -51,17 +50,11 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     Args:
         system: Quality re-ranking system.
         qrels_file: Relevance judgments.
-        execution: Execution on the judged input; its working directory was prepared by `prepare lists`.
+        execution: Execution on the judged input; `prepare lists` has prepared its working directory.
         output: Checkpoint directory.
 
     Returns:
-        The grid: one row per grid point with the means over all topics.
-
-    Raises:
-        UsageError: If the system does not re-rank by quality.
-        InputError: If files are malformed or tables are missing.
-        CheckpointError: If a required checkpoint is missing.
-        OutputError: If a file cannot be written.
+        One row per grid point with means over all topics.
     """
     stage = system.stage
     if not isinstance(stage, QualityRerankingStage):
@@ -90,29 +83,15 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = {qrels_file.name: sha256_file(qrels_file), **source_hashes(work, "webis")}
     provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
-    _save(output, system.name, best, metrics, table, provenance)
+    readme = render_card(
+        "quality_reranking", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS),
+        metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS, evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
+        constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
+    )  # fmt: skip
+    plot = {"grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE])}
+    write_with_provenance(output, checkpoint_files(POINTS[best], metrics, readme, table) | plot, provenance)
     log.info("%s: %s", output, POINTS[best].formula())
     return table
-
-
-def _save(
-    output: Path, system: str, best: int, metrics: dict[str, Any], table: pd.DataFrame, provenance: dict[str, Any]
-) -> None:
-    """Save the best grid point as a checkpoint, with the grid as a table and a plot."""
-    readme = render_card(
-        "quality_reranking", name=output.name, system=system, formula=POINTS[best].formula(), points=len(POINTS),
-        metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS,
-        constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
-        evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
-    )  # fmt: skip
-    contents = {
-        CONFIG: encode_json(msgspec.to_builtins(POINTS[best])),
-        METRICS: encode_json(metrics),
-        CARD: readme.encode(),
-        "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
-        "grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE]),
-    }
-    write_with_provenance(output, contents, provenance)
 
 
 def _cross_validate(
@@ -139,7 +118,7 @@ def _cross_validate(
 def _evaluate_touche_topics(
     stage: QualityRerankingStage, qrels: pd.DataFrame, execution: Execution
 ) -> tuple[np.ndarray, list[str]]:
-    """Evaluate the judged topics at all grid points: (topics, points, MEASURES), and the qids."""
+    """Evaluate the judged topics at all grid points: (topics, points, SELECTION_MEASURES), and the qids."""
     ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
     top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
     quality = pd.Series(stage.quality.score(execution, top[["qid", "docno"]]), index=top.index)
@@ -158,9 +137,8 @@ def _evaluate_touche_topics(
 def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
     """Select the point with the best quality that keeps relevance on both collections."""
     touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
-    return quality_grid.select_point(
-        webis_means[:, OBJECTIVE], webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
-    )
+    relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
+    return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
 
 
 def _point_settings(point: int) -> dict[str, Any]:
@@ -168,14 +146,13 @@ def _point_settings(point: int) -> dict[str, Any]:
 
 
 def _rounded_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
-    """Average and round values (topics, MEASURES) and (topics, WEBIS)."""
-    return round_means(
-        (*SELECTION_MEASURES, *WEBIS_MEASURES), np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
-    )
+    """Average and round values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES)."""
+    means = np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
+    return round_means((*SELECTION_MEASURES, *WEBIS_MEASURES), means)
 
 
 def _gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
-    """Compute means and intervals of the gains."""
+    """Compute means and confidence intervals of the gains."""
     summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
         bounds = bootstrap_intervals(pd.DataFrame(values, columns=list(names))).round(4)

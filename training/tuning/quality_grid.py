@@ -30,26 +30,25 @@ N_FOLDS = 5
 def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """Evaluate all grid points, and ranking by quality only: (topics, points + 1, MEASURES).
 
-    Args:
-        judged: Webis-ArgQuality-20, see `webis.read`.
-        quality: Quality scores (texts,), larger is better.
-
     Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of lower grades
     in its topic (0 for non-arguments); the ideal is the best order of the ranking. Relevance is -log(rank), as the rankings
     have no scores.
+
+    Args:
+        judged: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
+        quality: Quality scores (texts,), larger is better.
     """
     texts = judged.assign(quality=quality)
     for name in GAIN_COLUMNS:
         texts[name] = texts.groupby("qid")[name].transform(lambda grades: dense_ranks(grades.to_numpy()) - 1.0)
-    return np.stack(
-        [np.mean([_evaluate_ranking(group, model) for model in MODELS], axis=0) for _, group in texts.groupby("qid")]
-    )
+    groups = [group for _, group in texts.groupby("qid")]
+    return np.stack([np.mean([_evaluate_ranking(group, model) for model in MODELS], axis=0) for group in groups])
 
 
-def _evaluate_ranking(texts: pd.DataFrame, system: str) -> np.ndarray:
+def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
     """Evaluate all grid points on one retrieval model's ranking: (points + 1, MEASURES)."""
-    ranking = texts[texts[system].notna()].sort_values(system)
-    relevance, quality = -np.log(ranking[system].to_numpy()), ranking["quality"].to_numpy()
+    ranking = texts[texts[model].notna()].sort_values(model)
+    relevance, quality = -np.log(ranking[model].to_numpy()), ranking["quality"].to_numpy()
     scores = [*(point.score(relevance, quality[: point.depth]) for point in POINTS), quality]
     orders = np.argsort(-np.stack(scores), axis=1, kind="stable")
     return np.stack([_ndcg(ranking[gain].to_numpy()[orders], depth) for gain in GAIN_COLUMNS for depth in (5, 10)], axis=1)
@@ -59,12 +58,11 @@ def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
     """Compute nDCG (orders,) of several orders of a ranking from their gains (orders, documents)."""
     discounts = 1 / np.log2(np.arange(2, depth + 2))
     dcg, ideal = (ordered[:, :depth] @ discounts[: gains.shape[1]] for ordered in (gains, -np.sort(-gains, axis=1)))
-    ndcg: np.ndarray = dcg / ideal
-    return ndcg
+    return np.asarray(dcg / ideal)
 
 
 def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
-    """Select the point with the best mean quality among those that lose at most LOSS in each mean relevance (points,)."""
+    """Select the point with the best mean quality (points,) that loses at most MAX_RELEVANCE_LOSS in each mean relevance."""
     is_feasible = np.all([means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0)
     return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
 

@@ -1,3 +1,3 @@
-"""Readers of published data sets."""
+"""Read published data sets; files that are missing or malformed raise InputError."""
 
 from __future__ import annotations

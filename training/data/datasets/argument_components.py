@@ -23,17 +23,11 @@ DOWNLOAD_HINT = "TARGER's repository (uhh-lt/targer), data/"
 
 @dataclass(frozen=True)
 class ComponentDataset:
-    """A published data set of tagged documents.
-
-    Attributes:
-        file: file name.
-        kinds: component types.
-        about: credit line for the checkpoint card.
-    """
+    """A published data set of tagged documents."""
 
     file: str
     component_types: tuple[str, ...]
-    description: str
+    description: str  # credit line of the checkpoint card
 
 
 SOURCES = {
@@ -55,9 +49,6 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
 
     Tokens are split like input texts (see `submission.text`), so training and inference see the same tokens. All parts but
     the first of a split token get an I- tag.
-
-    Raises:
-        InputError: the file cannot be read or a line is malformed.
     """
     file = directory / source.file
     documents: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -73,9 +64,8 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
         elif fields:
             location = f"{file}, line {line_number}"
             if not started:
-                raise InputError(
-                    f"{location}: token before the first {DOCUMENT_START}; download the file again from {DOWNLOAD_HINT}"
-                )
+                cause = f"token before the first {DOCUMENT_START}"
+                raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
             if len(fields) != 2:
                 raise InputError(f"{location}: {len(fields)} fields ({abbreviate(line)}); expected a token and its tag")
             tag = _parse_tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
@@ -89,7 +79,7 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
 
 
 def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_tag: str) -> str:
-    """Convert a tag of the file (P-B) to BIO notation (B-P). Raises InputError if it cannot follow the previous tag."""
+    """Convert a tag of the file (P-B) to BIO notation (B-P), which must be able to follow the previous tag."""
     if raw_tag == OUTSIDE:
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")

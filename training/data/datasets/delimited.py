@@ -13,16 +13,13 @@ from submission.storage.atomic_files import read_regular
 
 
 def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, fields) of each row below the header; the last line's number if a row spans lines.
+    """Yield the line number and the fields of each row below the header; of the last line if a row spans several.
 
     Args:
         file: UTF-8 file, with or without a byte-order mark.
-        header: expected column names; spaces are ignored.
-        delimiter: field delimiter.
-        has_quotes: whether double quotes delimit fields.
-
-    Raises:
-        InputError: the file is unreadable, has other columns, a malformed row, or no rows.
+        header: Expected column names; spaces are ignored.
+        delimiter: Field delimiter.
+        has_quotes: Whether double quotes delimit fields.
     """
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
     text = StringIO(read_text(file).removeprefix("\ufeff"), newline="")
@@ -33,8 +30,8 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
             if row_index == 0 and _strip_spaces(fields) != _strip_spaces(header):
                 raise InputError(f"{file}, line 1: unexpected header; expected the columns {', '.join(header)}")
             if len(fields) != len(header):
-                counts = f"{len(fields)} fields; expected {len(header)}"
-                raise InputError(f"{file}, line {reader.line_num}: {counts}: {', '.join(header)}")
+                expected = f"expected {len(header)}: {', '.join(header)}"
+                raise InputError(f"{file}, line {reader.line_num}: {len(fields)} fields; {expected}")
             if row_index:
                 yield reader.line_num, fields
     except csv.Error as error:
@@ -43,8 +40,8 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
         raise InputError(f"{file}: no rows below the header; download the file again")
 
 
-def number(file: Path, line: int, name: str, text: str, low: float, high: float) -> float:
-    """Parse a number in [low, high]. Raises InputError if it is none."""
+def parse_number(file: Path, line: int, name: str, text: str, low: float, high: float) -> float:
+    """Parse a number in [low, high]."""
     try:
         value = float(text)
     except ValueError:
@@ -55,15 +52,15 @@ def number(file: Path, line: int, name: str, text: str, low: float, high: float)
 
 
 def parse_text(file: Path, line: int, text: str) -> str:
-    """Return a text with single spaces between its words. Raises InputError if it is empty."""
+    """Return a text with single spaces between its words; it must not be empty."""
     normalised = " ".join(text.split())
     if not normalised:
         raise InputError(f"{file}, line {line}: empty text; expected at least one word")
     return normalised
 
 
-def list_files(directory: Path, suffix: str) -> list[Path]:
-    """List the files with a suffix, sorted by name. Raises InputError if there are none."""
+def find_files(directory: Path, suffix: str) -> list[Path]:
+    """Return the files with a suffix, sorted by name; at least one must exist."""
     files = sorted(directory.glob(f"*.{suffix}"))
     if not files:
         raise InputError(f"{directory}: no .{suffix} files; expected the published data set")
@@ -71,7 +68,7 @@ def list_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def check_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
-    """Add a name to `seen` and return it. Raises InputError if it was there."""
+    """Return a name and add it to `seen`. Raises InputError if it is a duplicate."""
     if name in seen:
         raise InputError(f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again")
     seen.add(name)
@@ -79,7 +76,7 @@ def check_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
 
 
 def read_text(file: Path) -> str:
-    """Read a UTF-8 text file. Raises InputError."""
+    """Read a UTF-8 text file."""
     try:
         return read_regular(file).decode("utf-8")
     except OSError as error:

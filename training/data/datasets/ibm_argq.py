@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.datasets.delimited import check_unique, list_files, number, parse_text, read_rows
+from training.data.datasets.delimited import check_unique, find_files, parse_number, parse_text, read_rows
 
 FOLDER = "ibm-argq-5.3k"
 HEADER = ("id", "rank", "argument")
@@ -21,13 +21,13 @@ DEBATES = (  # keywords shared by the two statements of a debate
 )  # fmt: skip
 
 
-def files(directory: Path) -> list[Path]:
-    """List the data set's files. Raises InputError if there are none."""
-    return list_files(directory / FOLDER, "tsv")
+def list_files(directory: Path) -> list[Path]:
+    """List the files of the data set."""
+    return find_files(directory / FOLDER, "tsv")
 
 
 def read_list(file: Path) -> pd.DataFrame:
-    """Read a list: `debate topic docno premise score`. Raises InputError."""
+    """Read a list: `debate topic docno premise score`."""
     topic = " ".join(file.stem.replace("-", " ").split())
     debates = [debate for debate in DEBATES if debate in topic.lower()]
     if len(debates) != 1:
@@ -35,6 +35,6 @@ def read_list(file: Path) -> pd.DataFrame:
         raise InputError(f"{file}: cannot tell the debate; the file name must contain exactly one of: {keywords}")
     arguments, seen = [], set[str]()
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=True):
-        score = number(file, line, "rank", rank, 0, 1)
+        score = parse_number(file, line, "rank", rank, 0, 1)
         arguments.append((debates[0], topic, check_unique(file, line, docno, seen), parse_text(file, line, argument), score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from submission.errors import InputError, abbreviate
-from training.data.datasets.delimited import number, parse_text, read_rows
+from training.data.datasets.delimited import parse_number, parse_text, read_rows
 
 BWS_FILE = "bws/BWS_Argument_Similarity_Corpus.csv"
 MRPC_FILES = ("mrpc/msr_paraphrase_train.txt", "mrpc/msr_paraphrase_test.txt")
@@ -42,38 +43,28 @@ class PairDataset:
 
 
 def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
-    """Load BWS argument similarity, split by topic.
-
-    Raises:
-        InputError: If the data set is missing or malformed.
-    """
+    """Load BWS argument similarity, split by topic."""
     pairs = read_bws(directory / BWS_FILE)
     splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in CROSS_TOPIC_SPLITS]
     return PairDataset("bws_cross", False, *splits)
 
 
 def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
-    """Load BWS argument similarity, split at random within topics.
-
-    Raises:
-        InputError: If the data set is missing or malformed.
-    """
+    """Load BWS argument similarity, split at random within topics."""
     pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
     interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
-    ends = np.cumsum(_scaled_sizes(BWS_SPLIT_SIZES, len(pairs)))
-    return PairDataset("bws_in", False, *(split.reset_index(drop=True) for split in _split_at(interleaved, ends)))
+    ends = np.cumsum([0, *_scaled_sizes(BWS_SPLIT_SIZES, len(pairs))])
+    splits = [interleaved.iloc[start:end].reset_index(drop=True) for start, end in itertools.pairwise(ends)]
+    return PairDataset("bws_in", False, *splits)
 
 
 def load_mrpc(directory: Path, seed: int) -> PairDataset:
     """Load MRPC paraphrases; no sentence occurs in two splits.
 
-    The paper's split sizes differ from the two published files: its training split has 264 more pairs, and 267 published test
-    pairs share a sentence with a training pair. Pairs that share a sentence therefore stay in one split: with any published
-    training pair, in training; else dev or test at random. Surplus training pairs without shared sentences move to dev and
-    test.
-
-    Raises:
-        InputError: If the data set is missing or malformed.
+    The splits of Thakur et al. differ from the published files: their training split has 264 more pairs, and 267 published
+    test pairs share a sentence with a training pair. Pairs that share a sentence therefore stay in one split: with any
+    published training pair, in training; else dev or test at random. Surplus training pairs without shared sentences move to
+    dev and test.
     """
     files = [read_mrpc(directory / file) for file in MRPC_FILES]
     pairs = pd.concat(files, ignore_index=True)
@@ -93,36 +84,25 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     return PairDataset("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
 
 
-LOADERS: dict[str, Callable[[Path, int], PairDataset]] = {
-    "bws_cross": load_bws_cross_topic,
-    "bws_in": load_bws_in_topic,
-    "mrpc": load_mrpc,
-}
+Loader = Callable[[Path, int], PairDataset]  # from the data directory and a seed
+LOADERS: dict[str, Loader] = {"bws_cross": load_bws_cross_topic, "bws_in": load_bws_in_topic, "mrpc": load_mrpc}
 
 
 def read_bws(file: Path) -> pd.DataFrame:
-    """Read BWS argument pairs with a similarity in [0, 1].
-
-    Raises:
-        InputError: If the file is missing or a row is malformed.
-    """
+    """Read BWS argument pairs with a similarity in [0, 1]."""
     topics = [topic for split in CROSS_TOPIC_SPLITS for topic in split]
     pairs = []
     for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
         _, first, second, topic, score = row
         if topic not in topics:
             raise InputError(f"{file}, line {line}: topic '{abbreviate(topic)}'; expected one of {', '.join(topics)}")
-        label = number(file, line, "score", score, 0, 1)
+        label = parse_number(file, line, "score", score, 0, 1)
         pairs.append((parse_text(file, line, first), parse_text(file, line, second), label, topic))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
-    """Read MRPC sentence pairs with label 1 (paraphrase) or 0.
-
-    Raises:
-        InputError: If the file is missing or a row is malformed.
-    """
+    """Read MRPC sentence pairs with label 1 (paraphrase) or 0."""
     pairs = []
     for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
         quality, _, _, first, second = row
@@ -136,10 +116,6 @@ def _scaled_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
     """Scale the published split sizes to a number of pairs."""
     train, dev = (round(n_pairs * size / sum(published)) for size in published[:2])
     return [train, dev, n_pairs - train - dev]
-
-
-def _split_at(pairs: pd.DataFrame, ends: np.ndarray) -> list[pd.DataFrame]:
-    return [pairs.iloc[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def _connected_pairs(pairs: pd.DataFrame) -> np.ndarray:

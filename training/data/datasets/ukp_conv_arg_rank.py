@@ -10,19 +10,19 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.datasets.delimited import check_unique, list_files, number, parse_text, read_rows
+from training.data.datasets.delimited import check_unique, find_files, parse_number, parse_text, read_rows
 
 FOLDER = "ukp-conv-arg-rank"
 HEADER = ("#id", "rank", "argument")
 
 
-def files(directory: Path) -> list[Path]:
-    """List the data set's files. Raises InputError if there are none."""
-    return list_files(directory / FOLDER, "csv")
+def list_files(directory: Path) -> list[Path]:
+    """List the files of the data set."""
+    return find_files(directory / FOLDER, "csv")
 
 
 def read_list(file: Path) -> pd.DataFrame:
-    """Read a list: `debate topic docno premise score`; scores are negated ranks. Raises InputError."""
+    """Read a list: `debate topic docno premise score`; scores are negated ranks."""
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
         raise InputError(f"{file}: expected a file name <debate>_<stance>.csv")
@@ -30,6 +30,6 @@ def read_list(file: Path) -> pd.DataFrame:
     arguments = []
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=False):
         premise = parse_text(file, line, argument.replace("<br/>", " "))
-        score = -number(file, line, "rank", rank, 0, 1)
+        score = -parse_number(file, line, "rank", rank, 0, 1)
         arguments.append((debate, topic, check_unique(file, line, docno, seen), premise, score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError, abbreviate
-from training.data.datasets.delimited import check_unique, number, parse_text, read_rows
+from training.data.datasets.delimited import check_unique, parse_number, parse_text, read_rows
 
 FOLDER = "webis-argquality-20"
 TOPICS, ARGUMENTS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("topics", "arguments", "ranking"))
@@ -31,24 +31,18 @@ KEY = ["qid", "docno"]
 MAX_ABSOLUTE_VALUE = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-arguments
 
 
-def files(directory: Path) -> list[Path]:
-    """List the data set's files."""
+def list_files(directory: Path) -> list[Path]:
+    """List the files of the data set."""
     return [directory / FOLDER / name for name in (TOPICS, ARGUMENTS, RANKING)]
 
 
 def read_judgments(directory: Path) -> pd.DataFrame:
     """Read the judged texts with their scores and the ranks of MODELS.
 
-    Args:
-        directory: contains the data-set folders.
-
     Returns:
         `qid debate topic docno premise score relevance rhetorical logical dialectical argument` and MODELS, one row per
-        question and text. `topic` and `debate` are the question; `score` is the combined quality; `argument` tells arguments
-        from other texts; a model's column is the text's rank from 1, or NaN.
-
-    Raises:
-        InputError: a file is missing or has a malformed row.
+        question and text. `topic` and `debate` are the question; `score` is the combined quality; `argument` is whether the
+        text is an argument; a model's column is the text's rank from 1, or NaN.
     """
     queries = _read_queries(directory / FOLDER / TOPICS)
     file = directory / FOLDER / ARGUMENTS
@@ -59,7 +53,7 @@ def read_judgments(directory: Path) -> pd.DataFrame:
         check_unique(file, line, f"text {docno} of topic {qid}", seen)
         is_argument = _check_value(file, line, "Is Argument?", row["Is Argument?"], ("True", "False"))
         values = {
-            column: number(file, line, published, row[published], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
+            column: parse_number(file, line, published, row[published], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
             for column, published in COLUMN_NAMES.items()
         }
         texts.append({
@@ -71,15 +65,14 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
 
 def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
-    """Return ranks per model (rows TEXT, columns MODELS); repeated texts count once."""
+    """Return the ranks per model (index KEY, columns MODELS); repeated texts count once."""
     listed = []
     for line, (qid, name, rank, discussion, argument) in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
         model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
         if (qid, docno) not in judged:
-            raise InputError(
-                f"{file}, line {line}: text {abbreviate(docno)} of topic {abbreviate(qid)} is not judged in {ARGUMENTS}"
-            )
-        listed.append((model, qid, docno, number(file, line, "Rank", rank, 0, 1e6)))
+            text = f"text {abbreviate(docno)} of topic {abbreviate(qid)}"
+            raise InputError(f"{file}, line {line}: {text} is not judged in {ARGUMENTS}; download the file again")
+        listed.append((model, qid, docno, parse_number(file, line, "Rank", rank, 0, 1e6)))
     rankings = pd.DataFrame(listed, columns=["model", *KEY, "rank"]).sort_values(["model", "qid", "rank"])
     rankings = rankings.drop_duplicates(["model", *KEY])
     ranks = rankings.assign(rank=rankings.groupby(["model", "qid"]).cumcount() + 1.0)
@@ -87,7 +80,6 @@ def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
 
 
 def _read_queries(file: Path) -> dict[str, str]:
-    """Read the questions by qid."""
     seen: set[str] = set()
     topic_rows = read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
     return {check_unique(file, line, qid, seen): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}

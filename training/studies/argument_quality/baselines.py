@@ -22,11 +22,7 @@ RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # selected by leave
 
 
 def embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torch.device) -> np.ndarray:
-    """Embed texts with the pretrained encoder (texts, dimensions) float64.
-
-    Raises:
-        CheckpointError: If the encoder is missing.
-    """
+    """Embed texts with the pretrained encoder (texts, dimensions) float64."""
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
@@ -38,8 +34,7 @@ def ridge_scores(embeddings: np.ndarray, table: pd.DataFrame, train_mask: np.nda
 
     Ranks are divided by the topic's maximum, as topics differ in size.
     """
-    ranks = table.groupby(["data", "topic"])["score"].transform(
-        lambda grades: dense_ranks(grades.to_numpy()) / grades.nunique()
-    )
+    by_topic = table.groupby(["data", "topic"])["score"]
+    ranks = by_topic.transform(lambda grades: dense_ranks(grades.to_numpy()) / grades.nunique())
     scores: np.ndarray = RidgeCV(RIDGE_ALPHAS).fit(embeddings[train_mask], ranks.to_numpy()[train_mask]).predict(embeddings)
     return scores

@@ -25,37 +25,28 @@ from training.fitting.training_state import TrainingState
 from training.fitting.validation import evaluation_mode
 from training.tasks.quality import QualitySpec, QualityTask
 
-_FROZEN_LAYERS: dict[
-    tuple[EncoderSettings, str], FrozenLayerCache
-] = {}  # by encoder and device, shared by all networks of a process
+# by encoder and device, shared by all networks of a process
+_FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 
 
 def train_network(
     recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device
 ) -> TrainableNetwork[Ranker, Tokeniser]:
-    """Train a network and return the one with the best validation Spearman (unrounded).
+    """Train a network and return it with the weights of the best Spearman (unrounded) on the dev topics.
 
     Args:
         recipe: Listwise recipe; its data names are ignored.
-        train: Training topics, see `quality_table`.
+        train: Training topics, see `training.data.quality.load_table`.
         dev: Dev topics.
         device: Device of the network.
-
-    Raises:
-        InputError: If a dev topic has no two different grades.
-        TrainingError: If the loss is not finite or the network is dead.
-        CheckpointError: If the encoder or initial checkpoint is missing.
     """
     trainee = build_network(recipe, Path(), CHECKPOINT_DIR)  # without word vectors
     ranker = trainee.network.to(device)
     _share_frozen_layers(trainee, recipe, device)
     assert isinstance(recipe.task, QualitySpec)
     task = QualityTask(train, dev, recipe.task, trainee.reader, device)
-    schedule, state, optimiser = (
-        Schedule(recipe, task.train_size),
-        TrainingState(""),
-        trainee.build_optimiser(recipe.training, recipe.encoder),
-    )
+    optimiser = trainee.build_optimiser(recipe.training, recipe.encoder)
+    schedule, state = Schedule(recipe, task.train_size), TrainingState("")
     best = {}
     for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.total_steps)):
         if recipe.task.curve.select(state.log_rows) is row:
@@ -73,8 +64,8 @@ def score_arguments(trainee: TrainableNetwork[Ranker, Tokeniser], table: pd.Data
 def _share_frozen_layers(trainee: TrainableNetwork[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:
     """Speed up BERT training without changing results except for dropout draws.
 
-    Activations of frozen blocks are computed once per pair and shared by all folds, losses and seeds; the last block is
-    computed for [CLS] only.
+    Activations of frozen blocks are computed once per pair and shared by all folds, losses and seeds; the last block computes
+    [CLS] only.
     """
     frozen, network = recipe.encoder.frozen_layers, trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:

@@ -40,6 +40,11 @@ class Setting:
     single_seed: bool = False  # first seed only
     without_topic: bool = False  # also train a network without the topic
 
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """All data sets, training data first."""
+        return (*self.train_data, *self.test_data)
+
 
 SETTINGS = {
     "ukp": Setting(("ukp",), n_folds=4, all_losses=True),
@@ -53,7 +58,7 @@ SETTINGS = {
 
 
 class Cell(NamedTuple):
-    """One training: setting, seed, loss, input and fold."""
+    """One training."""
 
     setting: str
     seed: int
@@ -63,19 +68,19 @@ class Cell(NamedTuple):
 
     @property
     def network(self) -> str:
-        """Return the network's name, independent of fold and seed."""
+        """The network's name, independent of fold and seed."""
         return self.loss if self.uses_topic else f"{self.loss} (argument only)"
 
 
-def all_cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
+def all_cells(settings: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
     """List the cells of settings in training order, seed by seed."""
     assert isinstance(recipe.task, QualitySpec)
     return [
-        Cell(name, seed, loss, topic, fold)
+        Cell(name, seed, loss, uses_topic, fold)
         for seed in range(seeds)
-        for name in parts
+        for name in settings
         if not (seed and SETTINGS[name].single_seed)
-        for topic in ((True, False) if SETTINGS[name].without_topic else (True,))
+        for uses_topic in ((True, False) if SETTINGS[name].without_topic else (True,))
         for loss in (LOSSES if SETTINGS[name].all_losses else [recipe.task.loss])
         for fold in range(SETTINGS[name].n_folds)
     ]
@@ -84,21 +89,11 @@ def all_cells(parts: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
 class SettingRunner:
     """Trains and scores the networks of a setting."""
 
-    def __init__(self, part: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
-        """Split the data sets into folds without training.
-
-        Args:
-            part: Setting.
-            tables: Tables by data set.
-            recipe: Recipe; loss, seed and topic come from the cell.
-            device: Device to compute on.
-
-        Raises:
-            InputError: If there are too few debates.
-        """
-        self.table = pd.concat([tables[name] for name in (*part.train_data, *part.test_data)], ignore_index=True)
-        self.part, self._recipe, self._device = part, recipe, device
-        fold_splits = [_fold_splits(tables[name], name, part) for name in part.train_data]
+    def __init__(self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
+        """Split the data sets into folds; the cell replaces the recipe's loss, seed and topic."""
+        self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
+        self.setting, self._recipe, self._device = setting, recipe, device
+        fold_splits = [_fold_splits(tables[name], name, setting) for name in setting.train_data]
         self.folds = [
             Fold(*(frozenset[str]().union(*(getattr(fold, split) for fold in same)) for split in ("train", "dev", "test")))
             for same in zip(*fold_splits, strict=True)
@@ -106,22 +101,18 @@ class SettingRunner:
 
     def split_mask(self, fold: int, split: str) -> np.ndarray:
         """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments."""
-        in_split = self.table[self.part.group_by].isin(getattr(self.folds[fold], split))
-        is_training_data = self.table["data"].isin(self.part.train_data)
+        in_split = self.table[self.setting.group_by].isin(getattr(self.folds[fold], split))
+        is_training_data = self.table["data"].isin(self.setting.train_data)
         return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
     def scored_mask(self, fold: int) -> np.ndarray:
         """Return a mask (rows,) of the arguments that a fold's network scores: dev, test, and training if standardised."""
-        splits = ("train", "dev", "test") if self.part.all_losses else ("dev", "test")
+        splits = ("train", "dev", "test") if self.setting.all_losses else ("dev", "test")
         mask: np.ndarray = np.any([self.split_mask(fold, split) for split in splits], axis=0)
         return mask
 
     def train_and_score(self, cell: Cell) -> np.ndarray:
-        """Train a network and return its scores (rows,) float32; NaN for arguments that it does not score.
-
-        Raises:
-            TrainingError: If the network does not learn.
-        """
+        """Train a network and return its scores (rows,) float32; NaN outside `scored_mask`."""
         task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
         train, dev = (self.table.loc[self.split_mask(cell.fold, split), COLUMNS] for split in ("train", "dev"))
@@ -145,9 +136,9 @@ class SettingRunner:
         return combined
 
 
-def _fold_splits(table: pd.DataFrame, name: str, part: Setting) -> list[Fold]:
-    names = table[part.group_by].unique().tolist()
+def _fold_splits(table: pd.DataFrame, name: str, setting: Setting) -> list[Fold]:
+    names = table[setting.group_by].unique().tolist()
     try:
-        return split_folds(names, part.n_folds, N_DEV[name], SPLIT_SEED)
+        return split_folds(names, setting.n_folds, N_DEV[name], SPLIT_SEED)
     except ValueError as error:
-        raise InputError(f"{name}, split by {part.group_by}: {error}; use the full data set") from None
+        raise InputError(f"{name}, split by {setting.group_by}: {error}; use the full data set") from None

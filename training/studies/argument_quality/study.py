@@ -17,12 +17,12 @@ from submission.errors import UsageError, suggest
 from submission.inference.pretrained import PretrainedEncoder
 from submission.storage.code_fingerprint import code_fingerprint
 from training.data.quality import load_table, load_webis_judgments
+from training.evaluation.plots import LengthPanel, plot_scores_by_length
 from training.experiment import Experiment, run_experiment
 from training.fitting.recipe import Recipe
 from training.studies.argument_quality import table
 from training.studies.argument_quality.baselines import embed_arguments, ridge_scores
 from training.studies.argument_quality.metrics import word_counts
-from training.studies.argument_quality.pictures import Panel, plot_scores_by_length
 from training.studies.argument_quality.protocol import SETTINGS, Cell, Setting, SettingRunner, all_cells
 from training.tasks.quality import QualitySpec
 
@@ -57,24 +57,20 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
         return int(self.epochs * (2 * train + dev) + lengths[trial.scored_mask(cell.fold)].sum())
 
     def compute(self, cell: Cell) -> np.ndarray:
-        """Train a network and score the arguments.
-
-        Raises:
-            TrainingError: If the network does not learn.
-        """
+        """Train a network and score its arguments."""
         return self.trials[cell.setting].train_and_score(cell)
 
 
 def run_study(
     settings: Sequence[str], seeds: int, recipe: Recipe, work: Path, device: torch.device, processes: int
 ) -> tuple[pd.DataFrame, bytes]:
-    """Train and evaluate all networks; results are cached.
+    """Train and evaluate all networks.
 
     Args:
-        settings: Names of PARTS.
+        settings: Names of SETTINGS.
         seeds: Seeds per network.
         recipe: Training recipe.
-        work: Working directory prepared by `prepare lists`; also caches results.
+        work: Working directory prepared by `prepare lists`.
         device: Device to compute on.
         processes: Networks trained in parallel.
 
@@ -82,34 +78,24 @@ def run_study(
         The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by length. One row per network
         and measure: macro mean over topics, 95 % bootstrap interval, standard deviation over seeds, and the published value.
         For re-ranked lists, each measure also has its gain over the original order.
-
-    Raises:
-        UsageError: If a setting is unknown or the recipe is not listwise.
-        InputError: If tables are missing or have too few debates.
-        CheckpointError: If the encoder is missing.
-        TrainingError: If a network does not learn.
-        OutputError: If a file cannot be written.
     """
-    unknown = [part for part in settings if part not in SETTINGS]
-    if unknown:
+    if unknown := [name for name in settings if name not in SETTINGS]:
         raise UsageError(f"unknown setting '{unknown[0]}'; {suggest(unknown[0], SETTINGS)}")
     if not isinstance(recipe.task, QualitySpec):
         raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [quality] table; choose a tfr_bert recipe")
     tables = {name: load_table(work, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work)}
     trials = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
-    keys = {name: _cache_key(trial.part, tables, recipe, device) for name, trial in trials.items()}
-    scores = run_experiment(
-        QualityExperiment(trials, keys, recipe.training.epochs), all_cells(settings, recipe, seeds), work, processes
-    )
-    data_sets = {data: None for trial in trials.values() for data in (*trial.part.train_data, *trial.part.test_data)}
-    embeddings = {data: embed_arguments(tables[data]["premise"].tolist(), recipe.encoder, device) for data in data_sets}
-    rows: list[dict[str, object]] = []
-    panels: list[Panel] = []
+    keys = {name: _cache_key(trial.setting, tables, recipe, device) for name, trial in trials.items()}
+    experiment = QualityExperiment(trials, keys, recipe.training.epochs)
+    scores = run_experiment(experiment, all_cells(settings, recipe, seeds), work, processes)
+    data_sets = {name: None for trial in trials.values() for name in trial.setting.data_sets}
+    embeddings = {name: embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device) for name in data_sets}
+    rows: table.Rows = []
+    panels: list[LengthPanel] = []
     for name, trial in trials.items():
-        cell_scores, part = {cell: values for cell, values in scores.items() if cell.setting == name}, trial.part
-        networks = _collect_scores(
-            trial, cell_scores, np.concatenate([embeddings[data] for data in (*part.train_data, *part.test_data)])
-        )
+        cell_scores = {cell: values for cell, values in scores.items() if cell.setting == name}
+        setting_embeddings = np.concatenate([embeddings[data_set] for data_set in trial.setting.data_sets])
+        networks = _collect_scores(trial, cell_scores, setting_embeddings)
         rows += [*table.test_rows(name, trial, networks), *table.dev_rows(name, trial, cell_scores)]
         if name == RERANKING_SETTING:
             rows += table.reranking_rows(trial, networks)
@@ -118,42 +104,28 @@ def run_study(
 
 
 def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
-    names = (*setting.train_data, *setting.test_data)
-    data = [hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest() for name in names]
+    data = [hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest() for name in setting.data_sets]
     code = code_fingerprint(SettingRunner.__module__, recipe.task.resolve_network_class(recipe).__module__)
-    return _shared_recipe_settings(recipe), PretrainedEncoder(recipe.encoder.name).sha256, code, device.type, data
-
-
-def _shared_recipe_settings(recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe settings shared by all cells."""
     settings: dict[str, Any] = msgspec.to_builtins(recipe)
-    settings["network"].pop("topic", None)
-    for name in ("loss", "datasets"):
-        del settings["task"][name]
-    del settings["seed"]
-    return settings
+    settings["network"].pop("topic", None)  # cells determine topic, loss, data sets and seed
+    del settings["task"]["loss"], settings["task"]["datasets"], settings["seed"]
+    return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device.type, data
 
 
 def _collect_scores(
     trial: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
     """Collect test scores by network, one array per seed, including the baselines."""
-    folds = range(trial.part.n_folds)
-    networks: table.ScoresByNetwork = {
-        LENGTH: [word_counts(trial.table)],
-        UNTRAINED: [
-            trial.combine_test_scores(
-                [ridge_scores(embeddings, trial.table, trial.split_mask(fold, "train")) for fold in folds]
-            )
-        ],
-    }
+    train_masks = [trial.split_mask(fold, "train") for fold in range(trial.setting.n_folds)]
+    ridge = trial.combine_test_scores([ridge_scores(embeddings, trial.table, mask) for mask in train_masks])
+    networks: table.ScoresByNetwork = {LENGTH: [word_counts(trial.table)], UNTRAINED: [ridge]}
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
     for cell, scores in cell_scores.items():  # cells are ordered by fold
         by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
     for members in by_seed.values():
         for name, fold_scores in members.items():
             networks.setdefault(name, []).append(trial.combine_test_scores(fold_scores))
-        if trial.part.all_losses:
+        if trial.setting.all_losses:
             for name, standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
                 member_scores = [trial.combine_test_scores(fold_scores, standardised) for fold_scores in members.values()]
                 networks.setdefault(name, []).append(np.mean(member_scores, axis=0))

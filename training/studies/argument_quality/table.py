@@ -8,19 +8,15 @@ import numpy as np
 import pandas as pd
 
 from training.evaluation.correlation import correlations, topics_of
+from training.evaluation.plots import LengthPanel
 from training.evaluation.significance import bootstrap_intervals
 from training.studies.argument_quality.metrics import CORRELATIONS, evaluate_by_topic, word_counts
-from training.studies.argument_quality.pictures import Panel
 from training.studies.argument_quality.protocol import Cell, SettingRunner
 from training.studies.argument_quality.published import PUBLISHED
 from training.tuning import quality_grid
 
-QUALITY_DIMENSIONS = {
-    "combined": "score",
-    "rhetorical": "rhetorical",
-    "logical": "logical",
-    "dialectical": "dialectical",
-}  # Webis-ArgQuality-20: dimension, column
+# columns of the judged dimensions in Webis-ArgQuality-20
+QUALITY_DIMENSIONS = {"combined": "score", **{name: name for name in ("rhetorical", "logical", "dialectical")}}
 DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
 RERANKING = "webis_reranking"  # setting name of the re-ranking rows
 KEY_COLUMNS = ["setting", "test_set", "target", "network"]
@@ -46,15 +42,15 @@ def test_rows(part: str, trial: SettingRunner, networks: ScoresByNetwork) -> Row
     return rows
 
 
-def dev_rows(part: str, trial: SettingRunner, scored: Mapping[Cell, np.ndarray]) -> Rows:
+def dev_rows(part: str, trial: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:
     """Tabulate each network's mean dev correlation over folds."""
     by_network: dict[str, dict[int, list[float]]] = {}
-    for cell, cell_scores in scored.items():
+    for cell, cell_scores in scores_by_cell.items():
         mask = trial.split_mask(cell.fold, "dev")
         labels, scores = trial.table["score"].to_numpy()[mask], cell_scores[mask]
         values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in topics_of(trial.table[mask])]
         by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
-    data = " and ".join(trial.part.train_data)
+    data = " and ".join(trial.setting.train_data)
     return [
         row
         for network, seeds in by_network.items()
@@ -72,21 +68,19 @@ def reranking_rows(trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
         grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
         original = grids[0][:, quality_grid.RELEVANCE_ONLY]
         rows = rows or _measure_rows((RERANKING, "webis", "", "original order"), [pd.DataFrame(original, columns=names)])
-        quality_only, combined = (
-            [grid[:, quality_grid.QUALITY_ONLY] for grid in grids],
-            [quality_grid.cross_validate(grid) for grid in grids],
-        )
+        quality_only = [grid[:, quality_grid.QUALITY_ONLY] for grid in grids]
+        combined = [quality_grid.cross_validate(grid) for grid in grids]
         for variant, seeds in (("quality only", quality_only), ("relevance and quality", combined)):
             frames = [pd.DataFrame(np.hstack([values, values - original]), columns=columns) for values in seeds]
             rows += _measure_rows((RERANKING, "webis", variant, network), frames)
     return rows
 
 
-def length_panels(part: str, trial: SettingRunner, scores: np.ndarray) -> Iterator[Panel]:
+def length_panels(part: str, trial: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
     """Yield the plot panels of a setting from a network's scores (rows,)."""
     words, quality = word_counts(trial.table), trial.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
     for test_set, mask in _test_masks(trial).items():
-        yield Panel(part if test_set == part else f"{part}, {test_set}", words[mask], scores[mask], quality[mask])
+        yield LengthPanel(part if test_set == part else f"{part}, {test_set}", words[mask], scores[mask], quality[mask])
 
 
 def format_means(results: pd.DataFrame) -> str:
@@ -98,11 +92,10 @@ def format_means(results: pd.DataFrame) -> str:
 
 
 def _test_masks(trial: SettingRunner) -> dict[str, np.ndarray]:
-    """Return a mask (rows,) per test set; texts that are no arguments are excluded."""
+    """Return a mask (rows,) per test set; non-arguments are excluded."""
     arguments = trial.table["argument"].ne(False) if "argument" in trial.table else True  # only Webis labels non-arguments
-    return {
-        data: ((trial.table["data"] == data) & arguments).to_numpy() for data in trial.part.test_data or trial.part.train_data
-    }
+    data_sets = trial.setting.test_data or trial.setting.train_data
+    return {name: ((trial.table["data"] == name) & arguments).to_numpy() for name in data_sets}
 
 
 def _measure_rows(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:

@@ -14,11 +14,7 @@ SPEARMAN, F1 = "Spearman", "F1"
 
 
 def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
-    """Compute the dev metric of scores (dev pairs,).
-
-    Raises:
-        TrainingError: If all scores are equal or not finite.
-    """
+    """Compute the dev metric of scores (dev pairs,)."""
     if not np.ptp(scores) > 0:
         raise TrainingError(f"{gold.name}: all dev pairs have the score {scores[0]}; lower the learning rate")
     labels = gold.dev["label"].to_numpy()
@@ -26,11 +22,7 @@ def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
 
 
 def dev_and_test_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tuple[float, float]:
-    """Compute the dev and test metrics of scores (dev pairs,) and (test pairs,).
-
-    Raises:
-        TrainingError: If all dev scores are equal or not finite.
-    """
+    """Compute the dev and test metrics of scores (dev pairs,) and (test pairs,)."""
     dev_score, labels = dev_metric(gold, dev), gold.test["label"].to_numpy()
     if not gold.is_binary:
         return dev_score, _spearman(labels, test)

@@ -60,11 +60,13 @@ def random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> n
     for topic, group in enumerate(members):
         in_topic = topic_of == topic
         pairs[in_topic] = np.stack([group[lower[in_topic]], group[higher[in_topic]]], axis=1)
-    return _sort_pairs(pairs[~_isin(pairs, sentences.gold)][:n])
+    is_gold = np.isin(pairs @ [len(sentences.texts), 1], sentences.gold @ [len(sentences.texts), 1])
+    sample = pairs[~is_gold][:n]
+    return sample[np.lexsort((sample[:, 1], sample[:, 0]))]
 
 
 def bm25_pairs(sentences: SentencePool, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` others by BM25; ties by index; sentences without a common term are skipped."""
+    """Pair each sentence with its top `k` partners by BM25; ties by index; sentences without a common term are skipped."""
     docnos = [str(index) for index in range(len(sentences.texts))]
     index = ConclusionIndex.build(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
     text_index = np.empty(len(docnos), dtype=np.int64)  # index of each sentence's normalised text
@@ -74,13 +76,7 @@ def bm25_pairs(sentences: SentencePool, k: int) -> np.ndarray:
 
 
 def semantic_pairs(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` others by cosine similarity; ties by index.
-
-    Args:
-        sentences: Sentence pool.
-        vectors: Embeddings (sentences, dimensions) of a bi-encoder trained on gold.
-        k: Maximum partners per sentence.
-    """
+    """Pair each sentence with its top `k` partners by cosine similarity of their vectors (sentences, dims); ties by index."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     blocks = (unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS))
     return _top_k_pairs(sentences, (row for block in blocks for row in block), k, min_score=-np.inf)
@@ -99,17 +95,7 @@ def _top_k_pairs(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, 
     return np.unique(np.concatenate(samples), axis=0)
 
 
-def _pair_from_index(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pair_from_index(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Decode triangular indices: 0 → (1, 0), 1 → (2, 0), 2 → (2, 1), …"""
-    higher = ((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # exact for indices below 2**50
-    return higher, numbers - higher * (higher - 1) // 2
-
-
-def _isin(pairs: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Test which pairs occur in `others`."""
-    base = max(int(pairs.max(initial=0)), int(others.max(initial=0))) + 1
-    return np.isin(pairs @ [base, 1], others @ [base, 1])
-
-
-def _sort_pairs(pairs: np.ndarray) -> np.ndarray:
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    higher = ((1 + np.sqrt(1 + 8 * indices)) / 2).astype(np.int64)  # exact for indices below 2**50
+    return higher, indices - higher * (higher - 1) // 2

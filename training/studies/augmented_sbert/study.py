@@ -64,11 +64,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         work: CacheDirectory,
         device: torch.device,
     ) -> None:
-        """Create the trials of all tasks.
-
-        Raises:
-            OutputError: If the cache directory cannot be written.
-        """
+        """Create the trials of all tasks and repetitions."""
         code = code_fingerprint(Trial.__module__)
         self._settings = settings
         encoders = Encoders(teacher.folder, student.folder)
@@ -96,11 +92,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         return 1 + round(len(gold.train) * relative_costs.get(cell.network, 1.0 + factor * self._settings.silver_ratio))
 
     def compute(self, cell: Cell) -> Result:
-        """Train and evaluate a network.
-
-        Raises:
-            TrainingError: If all pairs get the same score.
-        """
+        """Train and evaluate a network."""
         trial, source = self._trials_of(cell)
         result = trial.evaluate(cell.network, source)
         log.info(
@@ -125,31 +117,24 @@ def run_study(
     device: torch.device,
     processes: int,
 ) -> pd.DataFrame:
-    """Train and evaluate all networks; results are cached.
+    """Train and evaluate all networks of the tasks, and those of source tasks of adaptations.
 
     Args:
-        directory: Published data sets, one directory each.
-        tasks: Task names. Source tasks of adaptations are trained too.
+        directory: Directory with one directory per published data set.
+        tasks: Task names.
         repetitions: Number of repetitions with different seeds.
         settings: Sizes and learning rates.
         teacher: Initial encoder of the teachers.
         student: Initial encoder of the students.
-        work: Working directory; caches results.
+        work: Working directory.
         device: Device to compute on.
         processes: Trials run in parallel; times are per process.
 
     Returns:
         One row per task and network: mean and standard deviation on test and dev (percent), mean silver pairs and seconds, and
         the published results.
-
-    Raises:
-        UsageError: If a task is unknown.
-        InputError: If data are missing or malformed.
-        TrainingError: If a network does not learn.
-        OutputError: If a file cannot be written.
     """
-    unknown = [task for task in tasks if task not in LOADERS]
-    if unknown:
+    if unknown := [task for task in tasks if task not in LOADERS]:
         raise UsageError(f"unknown task '{unknown[0]}'; {suggest(unknown[0], LOADERS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
@@ -157,23 +142,19 @@ def run_study(
     results: dict[Cell, Result] = {}
     for is_adapted in (False, True):  # adaptations last: they need the source task's networks
         batch = [cell for cell in cells if bool(cell.source_task) == is_adapted]
-        results |= run_experiment(
-            AugmentedSbertExperiment(gold, repetitions, settings, teacher, student, work, device),
-            batch,
-            work.directory,
-            processes,
-        )
+        experiment = AugmentedSbertExperiment(gold, repetitions, settings, teacher, student, work, device)
+        results |= run_experiment(experiment, batch, work.directory, processes)
     return _summarise(gold, {cell: results[cell] for cell in cells})
 
 
 def _all_cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
     """List the cells, repetition by repetition."""
-    cells = [Cell(task, 0, row) for task in tasks for row in UNSEEDED]
+    cells = [Cell(task, 0, network) for task in tasks for network in UNSEEDED]
     for repetition in range(repetitions):
-        cells += [Cell(task, repetition, row) for task in tasks for row in SEEDED]
+        cells += [Cell(task, repetition, network) for task in tasks for network in SEEDED]
         for source, target in ADAPTATIONS:
             if target in tasks:
-                cells += [Cell(target, repetition, row, source) for row in (UNADAPTED, ADAPTED)]
+                cells += [Cell(target, repetition, network, source) for network in (UNADAPTED, ADAPTED)]
     return cells
 
 

@@ -15,18 +15,9 @@ import torch
 from submission.storage.artifact_store import ArtifactStore
 from training.data.datasets.sentence_pairs import PairDataset
 from training.fitting.frozen_layer_cache import FrozenLayerCache
-from training.sbert.networks import (
-    Network,
-    TrainingConfig,
-    build_network,
-    encode_texts,
-    load_trainable_state,
-    predict_labels,
-    score_pairs,
-    shared_frozen_layers,
-    trainable_state,
-)
-from training.sbert.pairs import thinned
+from training.sbert import networks
+from training.sbert.networks import Network, TrainingConfig, score_pairs
+from training.sbert.pairs import subsample
 from training.sbert.trainer import TrainingRun
 from training.studies.augmented_sbert import kde, sampling
 from training.studies.augmented_sbert.metrics import baseline_metrics, dev_and_test_metrics, dev_metric
@@ -56,7 +47,7 @@ class Settings:
     teacher: TrainingConfig = TEACHER
     student: TrainingConfig = STUDENT
     seed: int = 0  # of splits and samples; first seed of the networks
-    n_seeds: int = 5  # seeds per network
+    n_seeds: int = 5  # per network
     seed_fraction: float = 0.2  # fraction of the steps before the best seed is selected
     k: int = 3  # neighbours per sentence (BM25, semantic)
     silver_ratio: float = 0.8  # maximum silver pairs per gold pair
@@ -80,7 +71,7 @@ class Result(msgspec.Struct):
 
     dev: float
     test: float
-    silver_pairs: int  # silver training pairs
+    silver_pairs: int  # number of silver training pairs
     seconds: float  # including dependencies trained in the same process
 
 
@@ -92,22 +83,13 @@ class Trial:
         gold: PairDataset,
         repetition: int,
         settings: Settings,
-        starts: Encoders,
-        kept: ArtifactStore,
+        encoders: Encoders,
+        cache: ArtifactStore,
         device: torch.device,
     ) -> None:
-        """Create a trial without training.
-
-        Args:
-            gold: Labelled pairs of the task.
-            repetition: Index; determines the seeds.
-            settings: Sizes and learning rates.
-            starts: Initial encoders.
-            kept: Cache of this trial only.
-            device: Device to compute on.
-        """
+        """Create a trial without training; `repetition` determines the seeds, and no other trial uses `cache`."""
         self.gold, self._repetition, self._settings = gold, repetition, settings
-        self._encoders, self._cache, self._device = starts, kept, device
+        self._encoders, self._cache, self._device = encoders, cache, device
         first = settings.seed + repetition * settings.n_seeds
         self._seeds = range(first, first + settings.n_seeds)
         self._sentences = sampling.SentencePool.from_pairs(gold.train)
@@ -115,41 +97,36 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Unique name: task, repetition and hash of settings and data."""
+        """The unique name: task, repetition and hash of settings and data."""
         return self._cache.directory.name
 
-    def evaluate(self, row: str, source: Trial | None = None) -> Result:
-        """Evaluate a network on dev and test; `source` is the source task of a domain adaptation.
-
-        Raises:
-            TrainingError: If all pairs get the same score.
-            OutputError: If a file cannot be written.
-        """
+    def evaluate(self, network: str, source: Trial | None = None) -> Result:
+        """Evaluate a network on dev and test; `source` is the source task of a domain adaptation."""
         start = time.monotonic()
-        dev, test, silver = self._evaluate_network(row, source)
-        shutil.rmtree(self._cache.directory / _name(row, source), ignore_errors=True)  # state files of the seeds
+        dev, test, silver = self._evaluate_network(network, source)
+        shutil.rmtree(self._cache.directory / _name(network, source), ignore_errors=True)  # state files of the seeds
         return Result(dev, test, silver, round(time.monotonic() - start, 1))
 
-    def _evaluate_network(self, row: str, source: Trial | None) -> tuple[float, float, int]:
+    def _evaluate_network(self, network: str, source: Trial | None) -> tuple[float, float, int]:
         """Return dev metric, test metric and number of silver pairs."""
-        if row == BASELINE:
+        if network == BASELINE:
             return *baseline_metrics(self.gold), 0
-        if row == UNTRAINED:
+        if network == UNTRAINED:
             return *self._dev_and_test_metrics(self._build(self._settings.student)), 0
-        if row == CROSS_ENCODER:
+        if network == CROSS_ENCODER:
             return *self._dev_and_test_metrics(self.load_teacher()), 0
-        if row == BI_ENCODER:
+        if network == BI_ENCODER:
             return *self._dev_and_test_metrics(self.load_student()), 0
-        if row in STRATEGIES:
-            silver = self.silver_pairs(row)
+        if network in STRATEGIES:
+            silver = self.silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
-            return *self._dev_and_test_metrics(self._train(row, self._settings.student, pairs)), len(silver)
+            return *self._dev_and_test_metrics(self._train(network, self._settings.student, pairs)), len(silver)
         if source is None:
-            raise ValueError(f"{row}: expected a source task")
-        if row == UNADAPTED:
+            raise ValueError(f"{network}: expected a source task")
+        if network == UNADAPTED:
             return *self._dev_and_test_metrics(source.load_student()), 0
         silver = self._adapted_pairs(source)
-        return *self._dev_and_test_metrics(self._train(_name(row, source), self._settings.student, silver)), len(silver)
+        return *self._dev_and_test_metrics(self._train(_name(network, source), self._settings.student, silver)), len(silver)
 
     def load_teacher(self) -> Network:
         """Load or train the cross-encoder on gold."""
@@ -161,10 +138,10 @@ class Trial:
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
         """Label pairs (pairs,) with the teacher."""
-        return predict_labels(self.load_teacher(), pairs, self._settings.teacher)
+        return networks.predict_labels(self.load_teacher(), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
-        """Return a strategy's silver pairs `first second label`, limited by `Settings.silver`; of BOTH, per strategy."""
+        """Return a strategy's silver pairs `first second label`, limited by `Settings.silver_ratio` (per sampling strategy)."""
         if strategy == BM25_SEMANTIC:
             union = pd.concat([self.silver_pairs(BM25), self.silver_pairs(SEMANTIC)], ignore_index=True)
             return union.drop_duplicates(["first", "second"], ignore_index=True)
@@ -184,7 +161,7 @@ class Trial:
                 return sampling.random_pairs(sentences, round(settings.random_ratio * len(self.gold.train)), self._rng(RANDOM))
             if strategy == BM25:
                 return self._subsample(sampling.bm25_pairs(sentences, settings.k), BM25)
-            embeddings = encode_texts(self.load_student(), sentences.texts)
+            embeddings = networks.encode_texts(self.load_student(), sentences.texts)
             return self._subsample(sampling.semantic_pairs(sentences, embeddings, settings.k), SEMANTIC)
 
         def label_sample() -> np.ndarray:
@@ -199,56 +176,52 @@ class Trial:
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
         """Subsample pairs to the allowed maximum."""
         maximum = round(self._settings.silver_ratio * len(self.gold.train))
-        return thinned(pairs, maximum, self._rng(f"thinned {strategy}"))
+        return subsample(pairs, maximum, self._rng(f"thinned {strategy}"))
 
     def _adapted_pairs(self, source: Trial) -> pd.DataFrame:
         """Label the training pairs with the source task's teacher."""
-        scores = self._cache.load_or_build_array(
-            f"{_name('labelled', source)}.npy", lambda: source.label_pairs(self.gold.train)
-        )
-        return self.gold.train.assign(label=scores)
+        name = f"{_name('labelled', source)}.npy"
+        return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
     def _load_or_train_on_gold(self, name: str, training: TrainingConfig) -> Network:
         """Load or train a network on gold; weights are cached, as other networks depend on it."""
 
         def train() -> bytes:
-            return trainable_state(self._train(name, training, self.gold.train))
+            return networks.trainable_state(self._train(name, training, self.gold.train))
 
         weights = self._cache.load_or_build(f"{name}.safetensors", train)
         shutil.rmtree(self._cache.directory / name, ignore_errors=True)  # state files of the seeds
         model = self._build(training)
-        load_trainable_state(model, weights)
+        networks.load_trainable_state(model, weights)
         return model
 
     def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
         """Train the best seed's network; seed states are in directory `name`."""
         run = TrainingRun(self._encoders.for_config(training), training, pairs, self._device, self._shared_layers(training))
 
-        def measure(model: Network) -> float:
+        def metric(model: Network) -> float:
             return dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
-        return train_best_seed(run, self._seeds, self._settings.seed_fraction, measure, self._cache.directory / name)
+        return train_best_seed(run, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
 
     def _build(self, training: TrainingConfig) -> Network:
-        return build_network(
-            self._encoders.for_config(training), training, self._seeds[0], self._device, self._shared_layers(training)
-        )
+        encoder, shared = self._encoders.for_config(training), self._shared_layers(training)
+        return networks.build_network(encoder, training, self._seeds[0], self._device, shared)
 
     def _shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
         """Return the frozen layers shared by students, which cache activations per sentence; None for teachers."""
         if training != self._settings.student or training.frozen_blocks <= 0:
             return None
-        self._frozen_layers = self._frozen_layers or shared_frozen_layers(
-            self._encoders.for_config(training), training, self._device
-        )
+        if not self._frozen_layers:
+            self._frozen_layers = networks.shared_frozen_layers(self._encoders.student, training, self._device)
         return self._frozen_layers
 
     def _dev_and_test_metrics(self, model: Network) -> tuple[float, float]:
         return dev_and_test_metrics(self.gold, score_pairs(model, self.gold.dev), score_pairs(model, self.gold.test))
 
-    def _rng(self, draw: str) -> np.random.Generator:
-        return np.random.default_rng([self._settings.seed, self._repetition, RNG_STREAMS.index(draw)])
+    def _rng(self, stream: str) -> np.random.Generator:
+        return np.random.default_rng([self._settings.seed, self._repetition, RNG_STREAMS.index(stream)])
 
 
-def _name(row: str, source: Trial | None) -> str:
-    return f"{row}-{source.name}" if source else row
+def _name(network: str, source: Trial | None) -> str:
+    return f"{network}-{source.name}" if source else network
