@@ -1,4 +1,4 @@
-"""DeepCT from passages to runs, with a tiny encoder."""
+"""End-to-end tests of DeepCT with a tiny encoder, from passages to runs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ pieces = 60
 [encoder]
 name = "tiny"
 learning_rate = 0.003
-[passages]
+[term_weighting]
 documents = "all"
 reference = "both"
 [training]
 epochs = 3
-validations = 2
+validations_per_epoch = 2
 learning_rate = 0.01
-global_batch_size = 16
+batch_size = 16
 micro_batch_size = 8
 """
 Run = Callable[..., int]
@@ -50,10 +50,11 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def discussions(corpus: Path, tmp_path: Path) -> Path:
-    """The corpus of the training tests, where some arguments' contexts say what they are about."""
+    """Add topics or discussion titles to some arguments of the corpus."""
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
-    for number, one in enumerate(arguments):
-        one["context"] = [{"discussionTitle": one["conclusion"]}, {"topic": "Fillera?", "discussionTitle": "x"}, {}][number % 3]
+    for index, record in enumerate(arguments):
+        titled = {"discussionTitle": record["conclusion"]}
+        record["context"] = [titled, {"topic": "Fillera?", "discussionTitle": "x"}, {}][index % 3]
     directory = tmp_path / "discussions"
     directory.mkdir()
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
@@ -61,14 +62,14 @@ def discussions(corpus: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def work(discussions: Path, tmp_path: Path) -> Path:
+def work_dir(discussions: Path, tmp_path: Path) -> Path:
     assert main(["prepare", "passages", "-i", str(discussions), "--work", str(tmp_path / "work")]) == 0
     return tmp_path / "work"
 
 
 @pytest.fixture
 def fit(work_dir: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Train by the recipe, changed; the checkpoint."""
+    """Train with a changed recipe and return the checkpoint."""
 
     def run(old: str = "", new: str = "", name: str = "mine") -> Path:
         (tmp_path / f"{name}.toml").write_text(RECIPE.replace(old, new))
@@ -78,7 +79,7 @@ def fit(work_dir: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
+def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
     arguments = [
         {**argument("a1", "Zoos are cruel", long), "context": {"topic": "Should cages exist?"}},
@@ -88,21 +89,21 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
     ]
     directory = make_input(arguments=arguments)
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
-    found = ["a3", *(f"elsewhere{number}" for number in range(2, 51)), "a1"]  # the 51st is no longer found
-    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(found, 1)))
+    pooled = ["a3", *(f"elsewhere{n}" for n in range(2, 51)), "a1"]  # a1 is below the pool depth
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1)))
     flags = ["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "work")]
     assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
     table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")
     assert table[["docno", "number"]].to_numpy().tolist() == [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
     assert [len(passage.split()) for passage in table["passage"]] == [217, 66, 217, 66, 18]
-    assert table["passage"][3].endswith("cruel!")  # an address is no word
+    assert table["passage"][3].endswith("cruel!")  # URLs are removed
     assert table["discussion"].tolist() == ["should cages exist?"] * 2 + ["golf"] * 3
     assert [sorted(words) for words in table["topic"]] == [["cages"]] * 2 + [[]] * 3
     assert [sorted(words) for words in table["conclusion"]] == [["zoo"], ["cruel", "zoo"], ["zoo"], ["cruel", "zoo"], []]
     assert table["judged"].tolist() == [False, False, True, True, False]
     assert table["found"].tolist() == [False] * 4 + [True]
-    said = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
-    assert said == [
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert rows == [
         ["all", "topic", "5", "60.0", "23.0"], ["all", "conclusion", "5", "20.0", "23.0"], ["all", "both", "5", "20.0", "22.7"],
         ["unjudged", "topic", "3", "33.3", "23.2"], ["unjudged", "conclusion", "3", "33.3", "23.2"],
         ["unjudged", "both", "3", "33.3", "22.8"],
@@ -116,10 +117,10 @@ def test_passages_and_their_words(make_input: Callable[..., Path], tmp_path: Pat
     assert file_contents(tmp_path / "again") == file_contents(tmp_path / "work")
 
 
-def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
+def test_fit_learns_term_weights(fit: Callable[..., Path]) -> None:
     checkpoint = fit()
     metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
-    assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # here it is the same words that matter everywhere
+    assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # the same words are relevant everywhere
     assert metrics["best constant"]["R²"] <= 0
     assert metrics["validation"]["MAP"] > 90
     assert (metrics["passages"], len(metrics["log"])) == (pytest.approx(24, abs=24), 6)
@@ -129,20 +130,20 @@ def test_it_learns_which_words_matter(fit: Callable[..., Path]) -> None:
     assert "The enricher `deepct`, trained with `python -m training fit mine`." in card
     assert "if it shares a stem with its topic or conclusion" in card
     assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
-    opened = load_enricher(checkpoint)
-    [passage] = opened.tokeniser.split("fillera topicab fillerb")
-    first, second, third = opened.enricher.annotate([passage])[0]
+    enricher = load_enricher(checkpoint)
+    [passage] = enricher.tokeniser.split("fillera topicab fillerb")
+    first, second, third = enricher.enricher.annotate([passage])[0]
     assert second.weight > max(first.weight, third.weight) + 0.3
 
 
-def test_a_training_on_a_part_of_the_passages_goes_on_where_it_was_stopped_and_is_reproduced(
+def test_fit_on_a_sample_resumes_and_is_reproduced(
     fit: Callable[..., Path], work_dir: Path, resumed: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    part = ("[training]\nepochs = 3", "most = 40\n[training]\nepochs = 1")
-    assert resumed(lambda: fit(*part), work_dir, "mine", 2) == 1
+    sample = ("[training]\nepochs = 3", "max_passages = 40\n[training]\nepochs = 1")
+    assert resumed(lambda: fit(*sample), work_dir, "mine", 2) == 1
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
-    assert metrics["log"][-1]["step"] == 3  # an epoch of 40 passages
+    assert metrics["log"][-1]["step"] == 3  # one epoch of 40 passages
     flags = ["-i", str(discussions), "--work", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
     capsys.readouterr()
     assert main(["reproduce", str(tmp_path / "mine.toml"), *flags, "--device", "cpu"]) == 0
@@ -151,7 +152,7 @@ def test_a_training_on_a_part_of_the_passages_goes_on_where_it_was_stopped_and_i
     assert [line.split()[-1] for line in out.splitlines()[1:4]] == ["OK"] * 3
 
 
-def test_sets_that_were_not_prepared(work_dir: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
+def test_fit_requires_the_document_set(work_dir: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
     command = ["fit", tmp_path / "mine.toml", "--work", work_dir, "--device", "cpu"]
     for documents in ("unjudged", "unpooled"):
         (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
@@ -160,22 +161,22 @@ def test_sets_that_were_not_prepared(work_dir: Path, encoder: Path, tmp_path: Pa
     refused(3, "no passages; run `python -m training prepare passages", *command)
 
 
-def test_nine_recipes_differ_in_two_keys() -> None:
+def test_recipes_differ_in_documents_and_reference_only() -> None:
     names = [file.stem for file in RECIPES.glob("deepct*.toml") if file.stem != "deepct_thesis"]
     recipes = {name: load_recipe(name) for name in names}
 
-    def rest(recipe: Recipe) -> dict[str, Any]:
-        return {**recipe.to_provenance(), "passages": None}
+    def shared_settings(recipe: Recipe) -> dict[str, Any]:
+        return {**recipe.to_provenance(), "term_weighting": None}
 
-    assert all(rest(recipe) == rest(recipes["deepct"]) for recipe in recipes.values())
-    passages = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, TermWeightingSpec)]
-    kinds = {(one.documents, one.reference) for one in passages}
-    assert (len(names), len(kinds), {one.max_passages for one in passages}) == (9, 9, {8000})
+    assert all(shared_settings(recipe) == shared_settings(recipes["deepct"]) for recipe in recipes.values())
+    tasks = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, TermWeightingSpec)]
+    variants = {(task.documents, task.reference) for task in tasks}
+    assert (len(names), len(variants), {task.max_passages for task in tasks}) == (9, 9, {8000})
     thesis = load_recipe("deepct_thesis")
     assert (thesis.encoder.name, thesis.network["pieces"], thesis.training.epochs) == ("bert-base-uncased", 510, 3)
 
 
-def test_an_argument_without_weights_stays_and_is_never_retrieved(
+def test_arguments_without_weights_are_never_retrieved(
     corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = corpus_with_topics / "args-me.json"
@@ -184,49 +185,41 @@ def test_an_argument_without_weights_stays_and_is_never_retrieved(
     file.write_text(json.dumps(content))
     frequencies = DeepCT.compute_term_frequencies
 
-    def none_of_zoos(self: DeepCT, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
+    def drop_zoo(self: DeepCT, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         return {word: count for word, count in frequencies(self, passages).items() if word != "zoo"}
 
-    monkeypatch.setattr(DeepCT, "compute_term_frequencies", none_of_zoos)
+    monkeypatch.setattr(DeepCT, "compute_term_frequencies", drop_zoo)
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
-    lists, index = execution.get_ranking(stage), stage.load_index(execution)
-    number = execution.documents.searchable_docnos.index("empty")
-    assert (len(index.lengths), index.lengths[number], index.get_document_terms(number)[0]) == (576, 0, [])
-    assert "empty" not in set(lists["docno"])
-    assert set(lists["qid"]) == {"1", "2", "3"}
+    rankings, index = execution.get_ranking(stage), stage.load_index(execution)
+    position = execution.documents.searchable_docnos.index("empty")
+    assert (len(index.lengths), index.lengths[position], index.get_document_terms(position)[0]) == (576, 0, [])
+    assert "empty" not in set(rankings["docno"])
+    assert set(rankings["qid"]) == {"1", "2", "3"}
     pairs = pd.DataFrame({"qid": ["1"], "docno": ["empty"]})
     assert stage.score(execution, pairs).tolist() == [0.0]
 
 
-def test_weights_are_explained_by_passage(
+def test_explain_lists_weights_by_passage(
     corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    flags = [
-        "-i",
-        str(corpus_with_topics),
-        "--checkpoints",
-        str(all_checkpoints_dir),
-        "--device",
-        "cpu",
-        "--system",
-        "deepct_dirichlet",
-    ]
-    assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0", "--work", str(tmp_path / "work")]) == 0
+    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--work", str(tmp_path / "work")]
+    flags = ["--device", "cpu", "--system", "deepct_dirichlet", "--topic", "1", "--document", "a0-0"]
+    assert submission(["explain", *paths, *flags]) == 0
     out = capsys.readouterr().out
     assert "weight of each word in passage 1\n" in out
     assert "weight of each word in passage 2\n" in out
     premise = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
-    opened = load_enricher(all_checkpoints_dir / "deepct")
-    for number, words in ((1, premise[:12]), (2, premise[12:])):
-        shown = out.split(f"passage {number}\n")[1].strip().split("\n\n")[0].splitlines()
-        [said] = opened.enricher.annotate(opened.tokeniser.split(" ".join(words)))
-        place, largest = max(enumerate(said, 1), key=lambda pair: abs(pair[1].weight))
-        assert shown[0].split() == [f"{largest.weight:+.6f}", largest.surface, "position", str(place)]
+    enricher = load_enricher(all_checkpoints_dir / "deepct")
+    for passage, words in ((1, premise[:12]), (2, premise[12:])):
+        lines = out.split(f"passage {passage}\n")[1].strip().split("\n\n")[0].splitlines()
+        [annotations] = enricher.enricher.annotate(enricher.tokeniser.split(" ".join(words)))
+        position, largest = max(enumerate(annotations, 1), key=lambda pair: abs(pair[1].weight))
+        assert lines[0].split() == [f"{largest.weight:+.6f}", largest.surface, "position", str(position)]
 
 
-def test_parameters_of_another_enrichment_are_refused(rank_all: RankAll, checkpoints_copy: Path, capsys: Any) -> None:
+def test_rank_rejects_parameters_of_another_enrichment(rank_all: RankAll, checkpoints_copy: Path, capsys: Any) -> None:
     write_lexical(checkpoints_copy, "deepct_dirichlet", Dirichlet())
     assert rank_all("out", "--system", "deepct_dirichlet") == 4
     assert "tuned for the original texts, expected the terms of deepct" in capsys.readouterr().err

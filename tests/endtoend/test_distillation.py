@@ -1,4 +1,4 @@
-"""From a corpus with titles of debates, and a teacher, to a network that agrees with it."""
+"""End-to-end tests of distillation: debate titles, teacher scores and the trained network."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from training.data.distillation import load_table
 RECIPE = """ranker = "knrm"
 [network]
 dimensions = 20
-[distilled]
-size = 4
+[distillation]
+list_size = 4
 [training]
 epochs = 12
-validations = 1
+validations_per_epoch = 1
 learning_rate = 0.02
-global_batch_size = 8
+batch_size = 8
 micro_batch_size = 8
 """
 SETTINGS = ["--titles", "60", "--documents", "8"]
@@ -36,26 +36,26 @@ SETTINGS = ["--titles", "60", "--documents", "8"]
 
 @pytest.fixture
 def titled(corpus_with_topics: Path) -> Path:
-    """The corpus of the training tests, with titles for its debates: conclusions, and words that tell them from the topics."""
+    """Add debate titles to the corpus: conclusions with further words, so that they do not paraphrase the topics."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
-    for one in arguments:
-        one["context"] = {"discussionTitle": f"{one['conclusion']}, as everybody believes who has ever lived anywhere"}
+    for record in arguments:
+        record["context"] = {"discussionTitle": f"{record['conclusion']}, as everybody believes who has ever lived anywhere"}
     (corpus_with_topics / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return corpus_with_topics
 
 
 @pytest.fixture
 def prepare(titled: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
-    """The command that makes the table."""
+    """Return the command that prepares the teacher's scores."""
 
     def run(*flags: str) -> list[str]:
-        places = ["-i", str(titled), "--work", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
-        return ["prepare", "distilled", *places, *SETTINGS, *flags]
+        paths = ["-i", str(titled), "--work", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+        return ["prepare", "distilled", *paths, *SETTINGS, *flags]
 
     return run
 
 
-def test_a_network_learns_what_the_fusion_says(
+def test_network_learns_the_scores_of_the_fusion(
     prepare: Command,
     titled: Path,
     work_dir: Path,
@@ -67,7 +67,7 @@ def test_a_network_learns_what_the_fusion_says(
     refused: Refused,
 ) -> None:
     assert main(prepare()) == 0
-    table, record = load_table(work_dir)
+    table, manifest = load_table(work_dir)
     by_title = table.groupby("topic")
     assert 40 < len(by_title) <= 60
     assert set(by_title.size()) == {8}
@@ -78,12 +78,12 @@ def test_a_network_learns_what_the_fusion_says(
     assert table["data"].unique().tolist() == ["fusion"]
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
-    assert {"topics.xml", "args-me.json", "titles"} <= set(record.inputs["input"])
-    first = file_contents(work_dir / "distilled")
+    assert {"topics.xml", "args-me.json", "titles"} <= set(manifest.inputs["input"])
+    before = file_contents(work_dir / "distilled")
     with monkeypatch.context() as patch:
         patch.setattr(LearnedFusionStage, "search", None)
-        assert main(prepare()) == 0  # what is finished is not made again
-    assert file_contents(work_dir / "distilled") == first
+        assert main(prepare()) == 0  # a complete table is skipped
+    assert file_contents(work_dir / "distilled") == before
     fit = ["fit", write_recipe(RECIPE), "--work", str(work_dir), "--device", "cpu"]
     assert main(fit) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
@@ -99,7 +99,7 @@ def test_a_network_learns_what_the_fusion_says(
     refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
 
 
-def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topics(
+def test_teacher_scores_are_those_of_its_rankings(
     prepare: Command,
     titled: Path,
     work_dir: Path,
@@ -108,7 +108,7 @@ def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topic
     tmp_path: Path,
     refused: Refused,
 ) -> None:
-    assert main(prepare("--system", "dirichlet")) == 0  # its lists are kept: they are of other titles
+    assert main(prepare("--system", "dirichlet")) == 0  # caches rankings of other titles
     flags = ["--system", "dirichlet", "--seed", "3"]
     assert main(prepare(*flags, "--overwrite")) == 0
     table, _ = load_table(work_dir)
@@ -116,37 +116,39 @@ def test_the_teachers_scores_are_those_of_its_lists_for_titles_that_are_no_topic
     titles = table["topic"].unique()
     alone = Path(shutil.copytree(titled, tmp_path / "alone"))
     (alone / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{titles[0]}</title></topic></topics>")
-    listed = make_execution(alone, checkpoints=all_checkpoints_dir).get_ranking(FUSION_CANDIDATES["dirichlet"])
-    own = table[table["topic"] == titles[0]]
-    assert own["docno"].tolist()[:4] == truncate_rankings(listed, 4)["docno"].tolist()  # half of them are the best
-    pd.testing.assert_series_equal(own["score"], own["docno"].map(listed.set_index("docno")["score"]), check_names=False)
+    ranking = make_execution(alone, checkpoints=all_checkpoints_dir).get_ranking(FUSION_CANDIDATES["dirichlet"])
+    rows = table[table["topic"] == titles[0]]
+    assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()  # half are the top ranks
+    pd.testing.assert_series_equal(rows["score"], rows["docno"].map(ranking.set_index("docno")["score"]), check_names=False)
 
-    other = titled / "others.xml"
-    words = [title.partition(",")[0] for title in titles[:-1]]
-    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(words, 1))
-    other.write_text(f"<topics>{body}</topics>")
-    refused(5, "use --overwrite", *prepare(*flags, "--topics", str(other)))
-    assert main(prepare(*flags, "--topics", str(other), "--overwrite")) == 0
+    excluded = titled / "excluded.xml"
+    conclusions = [title.partition(",")[0] for title in titles[:-1]]
+    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(conclusions, 1))
+    excluded.write_text(f"<topics>{body}</topics>")
+    refused(5, "use --overwrite", *prepare(*flags, "--topics", str(excluded)))
+    assert main(prepare(*flags, "--topics", str(excluded), "--overwrite")) == 0
     assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])
-    none = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
-    refused(3, none, *prepare(*flags, "--documents", "900", "--overwrite"))
-    assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])  # the table is what it was
-    other.write_text("<topics>")
-    refused(3, "others.xml", *prepare("--topics", str(other)))
+    message = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
+    refused(3, message, *prepare(*flags, "--documents", "900", "--overwrite"))
+    assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])  # the table is unchanged
+    excluded.write_text("<topics>")
+    refused(3, "excluded.xml", *prepare("--topics", str(excluded)))
     refused(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
     (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
     refused(3, "every debate title paraphrases a topic", *prepare(*flags))
 
 
-def test_a_title_whose_documents_are_all_alike_teaches_nothing(
+def test_titles_with_equal_scores_are_skipped(
     make_input: Callable[..., Path], all_checkpoints_dir: Path, tmp_path: Path
 ) -> None:
-    sides = [("Zoos", "Zoos are prisons")] * 4 + [(one, "Tennis or golf?") for one in ("Golf", "Tennis and golf") * 2]
+    debates = [("Zoos", "Zoos are prisons")] * 4 + [
+        (conclusion, "Tennis or golf?") for conclusion in ("Golf", "Tennis and golf") * 2
+    ]
     arguments = [
-        argument(f"a{number}", conclusion) | {"context": {"discussionTitle": title}}
-        for number, (conclusion, title) in enumerate(sides)
+        argument(f"a{index}", conclusion) | {"context": {"discussionTitle": title}}
+        for index, (conclusion, title) in enumerate(debates)
     ]
     directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
-    places = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints_dir)]
-    assert main(["prepare", "distilled", *places, "--system", "bm25", "--documents", "4"]) == 0
+    paths = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints_dir)]
+    assert main(["prepare", "distilled", *paths, "--system", "bm25", "--documents", "4"]) == 0
     assert set(load_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

@@ -1,4 +1,4 @@
-"""Enrichments: made again where a run was killed; in tuning: a grid over their words, the table of enrichers × models."""
+"""End-to-end tests of enrichments: resumption, tuning on enriched documents, and the study."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ fields = "premise"
 name = "dirichlet"
 mu = [1, 200, 5000]
 """
-OTHER = """
+OTHER_GRID = """
 [index]
 [model]
 name = "bm25"
@@ -47,7 +47,7 @@ terms = 2
 @pytest.fixture
 def grids(tmp_path: Path) -> list[Path]:
     files = [tmp_path / "mine.toml", tmp_path / "other.toml"]
-    for file, text in zip(files, (GRID, OTHER), strict=True):
+    for file, text in zip(files, (GRID, OTHER_GRID), strict=True):
         file.write_text(text)
     return files
 
@@ -61,24 +61,16 @@ def checkpoints(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compare(corpus_with_topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
-    """The command that makes the table."""
+    """Return the command of the study."""
     qrels = [flag for file in judged for flag in ("--qrels", str(file))]
     models = [flag for file in grids for flag in ("--grid", str(file))]
-    places = [
-        "-i",
-        str(corpus_with_topics),
-        "-o",
-        str(tmp_path / "table.csv"),
-        "--work",
-        str(tmp_path / "comparing"),
-        "--device",
-        "cpu",
-    ]
-    return ["study", "enrichments", "one", "two", *qrels, *models, *places, "--checkpoints", str(checkpoints)]
+    paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "table.csv"), "--work", str(tmp_path / "study")]
+    flags = ["--checkpoints", str(checkpoints), "--device", "cpu"]
+    return ["study", "enrichments", "one", "two", *qrels, *models, *paths, *flags]
 
 
 @pytest.mark.parametrize("name", ["deepct", "targer"])
-def test_killed_three_times_while_enriching_a_run_has_the_same_bytes(
+def test_interrupted_enrichment_resumes_to_the_same_bytes(
     name: str, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     def rank(output: str) -> int:
@@ -86,69 +78,58 @@ def test_killed_three_times_while_enriching_a_run_has_the_same_bytes(
 
     monkeypatch.setattr(enrichment_module, "TOGETHER", 64)
     with caplog.at_level(logging.INFO):
-        assert rank("whole") == 0
+        assert rank("complete") == 0
     assert f"{name}: 575 documents to enrich, about" in caplog.text
-    each, made = enrichment_module.enrich_texts, []
+    enrich_texts, batch_sizes = enrichment_module.enrich_texts, []
 
-    def stops(texts: Sequence[str], *rest: Any) -> list[WordFrequencies]:
+    def interrupt(texts: Sequence[str], *args: Any) -> list[WordFrequencies]:
         if len(texts) > enrichment_module.MIN_SAMPLE_SIZE:
-            made.append(len(texts))
-            if len(made) in (3, 5, 8):
+            batch_sizes.append(len(texts))
+            if len(batch_sizes) in (3, 5, 8):
                 raise KeyboardInterrupt
-        return each(texts, *rest)
+        return enrich_texts(texts, *args)
 
-    monkeypatch.setattr(enrichment_module, "enrich_texts", stops)
+    monkeypatch.setattr(enrichment_module, "enrich_texts", interrupt)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
-            rank("killed")
-    assert rank("killed") == 0
-    assert len(made) == 3 + 9
-    assert (tmp_path / "killed" / "run.txt").read_bytes() == (tmp_path / "whole" / "run.txt").read_bytes()
-    assert file_contents(tmp_path / "killed-work") == file_contents(tmp_path / "whole-work")
-    assert len(read_run(tmp_path / "whole" / "run.txt")) > 20
+            rank("interrupted")
+    assert rank("interrupted") == 0
+    assert len(batch_sizes) == 3 + 9
+    assert (tmp_path / "interrupted" / "run.txt").read_bytes() == (tmp_path / "complete" / "run.txt").read_bytes()
+    assert file_contents(tmp_path / "interrupted-work") == file_contents(tmp_path / "complete-work")
+    assert len(read_run(tmp_path / "complete" / "run.txt")) > 20
 
 
-def test_a_grid_over_the_words_of_an_enrichment(
+def test_tune_on_enriched_documents(
     corpus_with_topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, refused: Refused
 ) -> None:
     qrels = [flag for file in judged for flag in ("--qrels", str(file))]
-    places = [
-        "-i",
-        str(corpus_with_topics),
-        "--work",
-        str(tmp_path / "tuning"),
-        "--checkpoints",
-        str(checkpoints),
-        "--device",
-        "cpu",
-    ]
+    paths = ["-i", str(corpus_with_topics), "--work", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints)]
     tables = {}
 
-    def tuned(name: str, enrichment: str) -> list[str]:
-        """The command that tunes over an enrichment's words."""
+    def tune(name: str, enrichment: str) -> list[str]:
+        """Return the command that tunes on the documents of an enrichment."""
         (tmp_path / f"{name}.toml").write_text(f"{enrichment}\n{GRID}")
-        return ["tune", str(tmp_path / f"{name}.toml"), *qrels, *places, "-o", str(tmp_path / name)]
+        return ["tune", str(tmp_path / f"{name}.toml"), *qrels, *paths, "--device", "cpu", "-o", str(tmp_path / name)]
 
     for name in ("plain", "one", "two"):
-        assert main(tuned(name, "" if name == "plain" else f'enrichment = "{name}"')) == 0
+        assert main(tune(name, "" if name == "plain" else f'enrichment = "{name}"')) == 0
         tables[name] = (tmp_path / name / "grid.csv").read_text()
-        enrichment, provenance = (
-            read_config(tmp_path / name, LexicalParameters).enrichment,
-            read_json(tmp_path / name / PROVENANCE),
-        )
+        enrichment = read_config(tmp_path / name, LexicalParameters).enrichment
+        provenance = read_json(tmp_path / name / PROVENANCE)
         assert enrichment == (None if name == "plain" else name)
         if enrichment:
             assert provenance["enrichment"] == {name: load_enricher(checkpoints / name).fingerprint}
             assert f"; terms of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
-    write_deepct(checkpoints, "one", 5)  # trained anew: what was kept is not used
-    assert main(tuned("one", 'enrichment = "one"')) == 0
+    write_deepct(checkpoints, "one", 5)  # retrained: cached results are not used
+    assert main(tune("one", 'enrichment = "one"')) == 0
     assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
-    refused(4, "checkpoint not found; available: one, two", *tuned("three", 'enrichment = "three"'))
-    refused(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tuned("four", "enrichment = 4"))
+    refused(4, "checkpoint not found; available: one, two", *tune("three", 'enrichment = "three"'))
+    refused(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tune("four", "enrichment = 4"))
 
 
-def test_the_grids_of_the_systems() -> None:
+def test_deepct_grids_match_the_plain_grids() -> None:
     for name, points in (("deepct_dirichlet", 40), ("deepct_dirichlet_rm3", 140), ("deepct_bm25_rm3", 280)):
         grid, plain = grid_search.load_grid(name), grid_search.load_grid(name.removeprefix("deepct_"))
         assert (len(grid.points), grid.axes) == (points, plain.axes)
@@ -158,70 +139,73 @@ def test_the_grids_of_the_systems() -> None:
     assert {point.enrichment for point in grid_search.load_grid("dirichlet").points} == {None}
 
 
-def test_a_table_of_enrichments_and_models_is_what_tuning_says_of_other_folds(
+def test_study_tabulates_cross_validated_means(
     compare: list[str], checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(checkpoints / "two")
     write_targer(checkpoints, "two")
-    asked, measured, values_of = {}, {}, enrichments.evaluate_grid
+    indexes, measured, evaluate_grid = {}, {}, grid_search.evaluate_grid
 
-    def told(name: str, grid: grid_search.Grid, *rest: Any) -> np.ndarray:
-        asked[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
-        measured[name] = values_of(name, grid, *rest)
+    def record(name: str, grid: grid_search.Grid, *args: Any) -> np.ndarray:
+        indexes[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
+        measured[name] = evaluate_grid(name, grid, *args)
         return measured[name]
 
-    monkeypatch.setattr(enrichments, "evaluate_grid", told)
+    monkeypatch.setattr(grid_search, "evaluate_grid", record)
     assert main(compare) == 0
-    whole = "conclusion premise"
-    assert asked["none-mine"] == {(whole, "porter", None)}
-    assert asked["none (premise)-mine"] == {("premise", "porter", None)}
-    assert asked["one-mine"] == {("premise", "porter", "one")}
-    assert asked["two-mine"] == {(whole, "porter", "two")}
+    both_fields = "conclusion premise"
+    assert indexes["none-mine"] == {(both_fields, "porter", None)}
+    assert indexes["none (premise)-mine"] == {("premise", "porter", None)}
+    assert indexes["one-mine"] == {("premise", "porter", "one")}
+    assert indexes["two-mine"] == {(both_fields, "porter", "two")}
     table = pd.read_csv(tmp_path / "table.csv")
     names = [(enrichment, model) for enrichment in ("none", "none (premise)", "one", "two") for model in ("mine", "other")]
     assert list(dict.fromkeys(zip(table["enrichment"], table["retrieval_model"], strict=True))) == names
     assert len(table) == 8 * len(enrichments.MEASURES)
-    plain, rest = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
+    plain, enriched = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
     assert plain[["difference", "p_t", "p_randomisation_holm"]].isna().all(axis=None)
     of_plain = plain.set_index(["retrieval_model", "measure"])["mean"]
-    for row in rest.itertuples():
+    for row in enriched.itertuples():
         assert row.difference == pytest.approx(row.mean - of_plain[row.retrieval_model, row.measure], abs=2e-6)
         assert row.difference_low <= row.difference <= row.difference_high or (
             row.difference == 0 and np.isnan([row.difference_low, row.difference_high]).all()
         )
         assert row.ci_low <= row.mean <= row.ci_high
-    part = rest["enrichment"] == "none (premise)"
-    assert rest.loc[part, ["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
+    is_control = enriched["enrichment"] == "none (premise)"
+    assert enriched.loc[is_control, ["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
     for test in ("p_t", "p_randomisation"):
-        for _, group in rest[~part].groupby("measure"):  # of two enrichments and two models together
+        for _, group in enriched[~is_control].groupby("measure"):  # two enrichments and two models
             assert len(group) == 4
             assert group[f"{test}_holm"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
-    assert rest["difference"].nunique() > 5
-    found = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
+    assert enriched["difference"].nunique() > 5
+    means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
     values = measured["one-mine"]
     assert values.shape == (3, 3, len(grid_search.STORED_MEASURES))
-    decisive = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
-    # Topic 1 is a fold, 2 and 3 are the other: each is measured at the point that is best on the other.
+    selection_columns = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
+    # folds: topic 1; topics 2 and 3. Each is evaluated at the best point of the other fold.
     first, second = (
-        max(range(3), key=lambda point: tuple(values[point][rows][:, decisive].mean(axis=0).round(9))) for rows in ([1, 2], [0])
+        max(range(3), key=lambda point: tuple(values[point][rows][:, selection_columns].mean(axis=0).round(9)))
+        for rows in ([1, 2], [0])
     )
     expected = (values[first][0] + values[second][1] + values[second][2]) / 3
-    for place, measure in enumerate(grid_search.STORED_MEASURES):
+    for column, measure in enumerate(grid_search.STORED_MEASURES):
         if measure in enrichments.MEASURES:
-            assert found["one", "mine", measure] == pytest.approx(expected[place], abs=1e-6)
+            assert means["one", "mine", measure] == pytest.approx(expected[column], abs=1e-6)
 
 
-def test_parts_of_texts_as_they_are_count_in_no_correction() -> None:
+def test_holm_correction_excludes_control_rows() -> None:
     rows = [("none", np.nan), ("none (premise)", 0.01), ("one", 0.02), ("two", 0.03)]
     table = pd.DataFrame(rows, columns=["enrichment", "p_t"]).assign(measure="nDCG@5 all")
-    found = enrichments.add_holm_correction(table.assign(p_randomisation=table["p_t"] / 2), ["one", "two"])
-    assert found["p_t_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
-    assert found["p_randomisation_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
+    corrected = enrichments.add_holm_correction(table.assign(p_randomisation=table["p_t"] / 2), ["one", "two"])
+    assert corrected["p_t_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
+    assert corrected["p_randomisation_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
 
 
-def test_what_cannot_be_compared(compare: list[str], grids: list[Path], checkpoints: Path, refused: Refused) -> None:
+def test_study_rejects_unsuitable_grids_and_checkpoints(
+    compare: list[str], grids: list[Path], checkpoints: Path, refused: Refused
+) -> None:
     grids[1].write_text(GRID.replace('"premise"', '["premise", "conclusion premise"]'))
     refused(2, "the grid varies index settings, which must be identical for all enrichments", *compare)
     probe = json.loads((checkpoints / "two" / "probe.json").read_text())
     (checkpoints / "two" / "probe.json").write_text(json.dumps(probe))
-    refused(4, "probe.json: damaged", *compare)  # before anything is enriched
+    refused(4, "probe.json: damaged", *compare)  # before any document is enriched

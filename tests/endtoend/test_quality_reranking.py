@@ -1,4 +1,4 @@
-"""Quality from tables of arguments to a run: a network trained on lists, and a system that orders its first documents by it."""
+"""End-to-end tests of argument quality: training, reproduction and quality re-ranking."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ query = 20
 premise = 30
 [encoder]
 name = "tiny"
-frozen = 1
+frozen_layers = 1
 learning_rate = 0.001
-[lists]
-data = ["ukp", "ibm"]
-size = 4
+[quality]
+datasets = ["ukp", "ibm"]
+list_size = 4
 loss = "list_mle"
 [training]
 epochs = 4
-validations = 1
+validations_per_epoch = 1
 learning_rate = 0.005
-global_batch_size = 6
+batch_size = 6
 micro_batch_size = 2
 """
 STAGE = SYSTEMS["tfr_bert"].stage
@@ -51,24 +51,26 @@ DIRICHLET = STAGE.relevance
 
 
 def publish(directory: Path) -> None:
-    """Two data sets in the forms in which they are published."""
-    for number, (topic, own) in enumerate(arguments("ukp").groupby("topic")):
-        rows = [f"{row.docno}\t{(8 - row.score) / 10}\t{row.premise}\n" for row in own.itertuples()]
-        write(directory / ukp_conv_arg_rank.FOLDER / f"debate-{number // 2}_{topic[-1]}.csv", ["#id\trank\targument\n", *rows])
-    for number, (topic, own) in enumerate(arguments("ibm", 5).groupby("topic")):
-        rows = [f"{row.docno}\t{row.score / 10}\t{row.premise}\n" for row in own.itertuples()]
-        name = f"{topic} {ibm_argq.DEBATES[number // 2]}".replace(" ", "-")
-        write(directory / ibm_argq.FOLDER / f"{name}.tsv", ["id\trank\targument\n", *rows])
+    """Write two data sets in their published formats."""
+    for index, (topic, rows) in enumerate(arguments("ukp").groupby("topic")):
+        lines = [f"{row.docno}\t{(8 - row.score) / 10}\t{row.premise}\n" for row in rows.itertuples()]
+        write_lines(
+            directory / ukp_conv_arg_rank.FOLDER / f"debate-{index // 2}_{topic[-1]}.csv", ["#id\trank\targument\n", *lines]
+        )
+    for index, (topic, rows) in enumerate(arguments("ibm", 5).groupby("topic")):
+        lines = [f"{row.docno}\t{row.score / 10}\t{row.premise}\n" for row in rows.itertuples()]
+        name = f"{topic} {ibm_argq.DEBATES[index // 2]}".replace(" ", "-")
+        write_lines(directory / ibm_argq.FOLDER / f"{name}.tsv", ["id\trank\targument\n", *lines])
 
 
-def write(file: Path, lines: list[str]) -> None:
+def write_lines(file: Path, lines: list[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(lines))
 
 
 @pytest.fixture
 def tables(encoder: Path, tmp_path: Path) -> Path:
-    """A working directory with two data sets, beside an encoder of two blocks."""
+    """Prepare two data sets in a working directory, next to the recipe."""
     publish(tmp_path / "published")
     prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "lists")
     (tmp_path / "order.toml").write_text(RECIPE)
@@ -79,22 +81,20 @@ def fit(work: Path) -> list[str]:
     return ["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"]
 
 
-def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_same_tables(
-    tables: Path, resumed: Callable[..., int], refused: Refused
-) -> None:
+def test_fit_on_lists_resumes_on_the_same_tables_only(tables: Path, resumed: Callable[..., int], refused: Refused) -> None:
     assert resumed(lambda: main(fit(tables)), tables, "order", 14) == 2  # of 24 steps
     checkpoint = tables / "checkpoints" / "order"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
-    assert metrics["topics"] == 4  # of a debate of each data set
+    assert metrics["topics"] == 4  # one debate per data set
     assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4]
     assert metrics["validation"]["Spearman"] == pytest.approx(max(row["Spearman"] for row in metrics["log"]), abs=2)
     assert metrics["validation"]["Spearman"] > 60
-    assert abs(metrics["length in words"]["Spearman"]) < 1e-9  # all have eight
+    assert abs(metrics["length in words"]["Spearman"]) < 1e-9  # all arguments have eight words
     sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
     assert f"Trained on {sources}. Source files" in card
-    assert "- lists.loss: list_mle" in card
+    assert "- quality.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    files = [*ukp_conv_arg_rank.files(tables.parent / "published"), *ibm_argq.list_files(tables.parent / "published")]
+    files = [*ukp_conv_arg_rank.list_files(tables.parent / "published"), *ibm_argq.list_files(tables.parent / "published")]
     assert provenance["training_data"] == {
         "input": {file.name: sha256_file(file) for file in files},
         "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
@@ -109,7 +109,7 @@ def test_a_network_is_trained_on_lists_and_goes_on_where_it_was_stopped_on_the_s
     refused(3, "ibm.parquet: not found; run `python -m training prepare lists", *fit(tables))
 
 
-def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:
+def test_fit_on_one_data_set_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:
     recipe, data = tables.parent / "order.toml", tables.parent / "published"
     recipe.write_text(RECIPE.replace('["ukp", "ibm"]', '["ukp"]'))
     table_path(tables, "ibm").unlink()
@@ -124,10 +124,10 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     new, flags = tables.parent / "new", ["--checkpoints", str(tables / "checkpoints"), "--device", "cpu"]
     command = ["reproduce", str(recipe), "-i", str(data), "--work", str(new), *flags]
     assert main(command) == 0
-    said = capsys.readouterr()
-    assert [line.split()[0] for line in said.out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
-    assert said.out.count("OK") == 3
-    assert "weights: identical" in said.out
+    captured = capsys.readouterr()
+    assert [line.split()[0] for line in captured.out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
+    assert captured.out.count("OK") == 3
+    assert "weights: identical" in captured.out
     assert "changed since" not in caplog.text
     assert "Training data differ" not in caplog.text
     assert file_contents(new / "checkpoints" / "order") == file_contents(checkpoint)
@@ -147,25 +147,25 @@ def test_of_one_data_set_it_names_and_needs_that_alone_and_is_reproduced(tables:
     assert f"{ukp_conv_arg_rank.FOLDER}: no .csv files" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not (CHECKPOINT_DIR / "tfr_bert").is_dir(), reason="no weights of tfr_bert are here yet")
-def test_the_weights_that_are_passed_on_are_of_one_data_set() -> None:
+@pytest.mark.skipif(not (CHECKPOINT_DIR / "tfr_bert").is_dir(), reason="the checkpoint of tfr_bert is missing")
+def test_shipped_checkpoint_is_trained_on_ukp_only() -> None:
     source = read_provenance(CHECKPOINT_DIR / "tfr_bert").training_data
     assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
 
 
-def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
+def test_reranking_reorders_only_the_top_documents(
     make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path
 ) -> None:
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     before, after = execution.get_ranking(DIRICHLET), execution.get_ranking(STAGE)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
-    quality = pd.Series(STAGE.quality.scores(execution, pairs).astype(float), index=pairs.index)
+    quality = pd.Series(STAGE.quality.score(execution, pairs).astype(float), index=pairs.index)
     assert set(after["qid"]) == {"1", "2", "3"}
     for qid, old in before.groupby("qid"):
         new, first = after[after["qid"] == qid].reset_index(drop=True), old.head(7)
         assert len(old) > 14
-        own, extra = (values - values.mean() for values in (first["score"], quality[first.index]))
-        expected = own / own.std(ddof=0) + 2 * extra / extra.std(ddof=0)
+        relevance, quality_values = (values - values.mean() for values in (first["score"], quality[first.index]))
+        expected = relevance / relevance.std(ddof=0) + 2 * quality_values / quality_values.std(ddof=0)
         expected.index = first["docno"]
         assert new["docno"][:7].tolist() == expected.sort_values(ascending=False).index.tolist()
         np.testing.assert_allclose(new["score"][:7], expected.sort_values(ascending=False))
@@ -186,7 +186,7 @@ def test_only_the_first_documents_are_ordered_anew_and_without_weight_none(
     pd.testing.assert_frame_equal(execution.get_ranking(STAGE)[columns], execution.get_ranking(DIRICHLET)[columns])
 
 
-def test_it_ranks_and_says_what_it_is(
+def test_system_is_listed_and_explained(
     checkpoints_copy: Path, rank_all: RankAll, tmp_path: Path, corpus_with_topics: Path, capsys: Capture
 ) -> None:
     assert rank_all("out", "--system", "tfr_bert", "--depth", "1000") == 0
@@ -194,23 +194,23 @@ def test_it_ranks_and_says_what_it_is(
     assert submission(["systems", "--checkpoints", str(checkpoints_copy)]) == 0
     assert "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic" in capsys.readouterr().out
     first = ("relevance  z-score of", "quality    z-score of", "[CLS]", "score change when one token")
-    for rank, words in ((2, first), (9, ("below the re-ranked documents",))):
+    for rank, messages in ((2, first), (9, ("below the re-ranked documents",))):
         row = run[run["qid"] == "1"].iloc[rank]
-        asked = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]
-        assert submission(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *asked]) == 0
-        told = capsys.readouterr().out
-        [line] = [line for line in told.splitlines() if line.startswith("score ")]
+        flags = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]
+        assert submission(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *flags]) == 0
+        out = capsys.readouterr().out
+        [line] = [line for line in out.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
-        assert all(word in told for word in words)
+        assert all(message in out for message in messages)
 
 
-def test_a_list_that_was_handed_over_is_ordered_likewise(
+def test_supplied_rankings_are_reranked(
     make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     docnos = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).documents.searchable_docnos[3:40:3]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))
-    given = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=checkpoints_copy)
-    before, after = given.get_ranking(DIRICHLET), given.get_ranking(STAGE)
+    execution = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=checkpoints_copy)
+    before, after = execution.get_ranking(DIRICHLET), execution.get_ranking(STAGE)
     assert sorted(after["docno"]) == sorted(docnos)
     assert set(after["docno"][:7]) == set(before["docno"][:7])
     assert after["docno"][7:].tolist() == before["docno"][7:].tolist()

@@ -43,9 +43,8 @@ def compare_enrichments(
     Returns:
         One row per enrichment, model and measure: `mean ci_low ci_high` over topics, each topic scored at the grid point
         selected on the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected over all
-        enrichments and models. An enricher that reads one field only also gets control rows:
-        unenriched documents restricted to that field.
-        Control rows are excluded from the correction.
+        enrichments and models. Control rows, excluded from the correction: unenriched documents restricted to the field of an
+        enricher that reads one field only.
     """
     # fails before hours of tuning if a checkpoint is damaged
     fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).enricher.input_fields for name in enrichments}

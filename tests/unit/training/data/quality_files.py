@@ -1,4 +1,4 @@
-"""Lists of arguments by quality, written by us, in the forms in which the data sets are published."""
+"""Write small argument-quality data sets in the published formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tests.unit.training.conftest import PLACES
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 
-GOOD = "because"  # the more often an argument says it, the better it is
+GOOD = "because"  # its frequency in an argument is the quality
 
 
 def argument(rng: np.random.Generator, quality: int) -> str:
@@ -18,29 +18,27 @@ def argument(rng: np.random.Generator, quality: int) -> str:
 
 
 def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
-    """Two lists a debate; a low rank is good, quotation marks are characters, a line break is a tag."""
+    """Write two lists per debate: low ranks are good, quotation marks are characters, line breaks are tags."""
     rng, folder = np.random.default_rng(3), directory / ukp_conv_arg_rank.FOLDER
     folder.mkdir(parents=True)
     for debate in range(debates):
         for stance in ("yes-", "no"):
             qualities = rng.permutation(arguments)
-            rows = [
-                f'a{place}\t{0.9 - quality / 10}\t"So <br/> {argument(rng, quality)}' for place, quality in enumerate(qualities)
-            ]
+            rows = [f'a{n}\t{0.9 - quality / 10}\t"So <br/> {argument(rng, quality)}' for n, quality in enumerate(qualities)]
             file = folder / f"is-{PLACES[debate % 12]}-{debate}-good-_{stance}.csv"
             file.write_text("\n".join(["#id\trank\targument", *rows, ""]), encoding="utf-8")
     return folder
 
 
 def write_ibm(directory: Path, arguments: int = 4) -> Path:
-    """Two lists a debate; a high rank is good, a field with quotation marks in it stands in such."""
+    """Write two lists per debate: high ranks are good, fields that contain quotation marks are quoted."""
     rng, folder = np.random.default_rng(4), directory / ibm_argq.FOLDER
     folder.mkdir(parents=True)
     for debate in ibm_argq.DEBATES:
         for stance in ("PRO", "CON"):
             rows = [
-                f'{place}\t{quality / arguments}\t"{argument(rng, quality)} ""so"""'
-                for place, quality in enumerate(rng.permutation(arguments))
+                f'{n}\t{quality / arguments}\t"{argument(rng, quality)} ""so"""'
+                for n, quality in enumerate(rng.permutation(arguments))
             ]
             file = folder / f"We-say-{stance.lower()}-of-{debate.replace(' ', '-')}-({stance}).tsv"
             file.write_text("\r\n".join(["id\trank\targument", *rows, ""]), encoding="utf-8", newline="")
@@ -48,14 +46,11 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
 
 
 def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
-    """So many judged texts a topic, the first of them no argument; of three models a list each, of all of them, one twice."""
+    """Write judged texts per topic, the first a non-argument, and three rankings of all of them with one duplicate."""
     rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)
-    questions, texts, ranking = (
-        [webis_argquality.TOPIC_HEADER],
-        [webis_argquality.ARGUMENT_HEADER],
-        [webis_argquality.RANKING_HEADER],
-    )
+    questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]
+    ranking = [webis_argquality.RANKING_HEADER]
     for topic in range(1, topics + 1):
         questions.append((str(topic), "Places", f"Is {PLACES[topic]}  good?", PLACES[topic]))
         for text in range(arguments):
@@ -73,7 +68,7 @@ def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
 
 
 def write_quality(directory: Path, debates: int = 16) -> Path:
-    """All three, so many debates of UKP's."""
+    """Write all three data sets."""
     write_ukp(directory, debates)
     write_ibm(directory)
     write_webis(directory)

@@ -1,4 +1,4 @@
-"""Tagged documents, written by us, in the form in which TARGER's are published."""
+"""Write small tagged documents in the format of TARGER's authors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Zoos C-B
 
 
 def write_tagged(directory: Path, documents: int = 40) -> Path:
-    """So many documents of each data set. A premise goes from `because` to the next mark, a claim from `so`; both are short."""
+    """Write both data sets; a premise extends from `because` to the next full stop, a claim from `so`."""
     rng = np.random.default_rng(6)
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("es", "wd"):
@@ -69,7 +69,7 @@ def write_tagged(directory: Path, documents: int = 40) -> Path:
                 lines += [f"{word} O" for word in rng.choice(PLACES, rng.integers(0, 3))]
                 opening, kind = [("because", "P"), ("so", "C")][rng.integers(2)]
                 words = [opening, *rng.choice(PLACES, rng.integers(1, 4))]
-                lines += [f"{word} {kind}-{'I' if place else 'B'}" for place, word in enumerate(words)]
+                lines += [f"{word} {kind}-{'I' if index else 'B'}" for index, word in enumerate(words)]
                 lines += [". O", ""]
         (directory / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return directory

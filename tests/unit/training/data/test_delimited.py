@@ -1,4 +1,4 @@
-"""What is wrong with a row of a published table is named by file and line, by every reader."""
+"""Tests of the readers of delimited files: errors by file and line."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from submission.errors import InputError
 from training.data.datasets import ukp_conv_arg_rank
 from training.data.datasets.sentence_pairs import read_bws, read_mrpc
 
-READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], str]] = {  # by file, each with a header and a good row
-    "ants_yes.csv": (ukp_conv_arg_rank.read, "#id\trank\targument\na9\t0.5\tFor\n"),
+READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], str]] = {  # reader, header and a valid row by file
+    "ants_yes.csv": (ukp_conv_arg_rank.read_list, "#id\trank\targument\na9\t0.5\tFor\n"),
     "bws.csv": (read_bws, "id,argument1,argument2,topic,score\n1,one,two,Abortion,0.5\n"),
-    "mrpc.txt": (read_mrpc, "Quality\t#1ID\t#2ID\t#1String\t#2String\n0\t1\t1\tone\ttwo\n"),  # a header without blanks does too
+    "mrpc.txt": (
+        read_mrpc,
+        "Quality\t#1ID\t#2ID\t#1String\t#2String\n0\t1\t1\tone\ttwo\n",
+    ),  # spaces in the header are optional
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "words"),
+    ("name", "text", "message"),
     [
         ("ants_yes.csv", "#id\tscore\targument\n", "line 1: unexpected header; expected the columns #id, rank, argument"),
         ("ants_yes.csv", "{}a8\t0.5\n", "line 3: 2 fields; expected 3"),
@@ -41,10 +44,10 @@ READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], str]] = {  # by file, e
         ("mrpc.txt", "{}1\t1\t1\t\ttwo\n", "line 3: empty text"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path: Path, name: str, text: str, words: str) -> None:
-    read, good = READERS[name]
-    (tmp_path / name).write_text(text.format(good), errors="surrogateescape")
+def test_readers_report_file_and_line_of_bad_rows(tmp_path: Path, name: str, text: str, message: str) -> None:
+    read, valid = READERS[name]
+    (tmp_path / name).write_text(text.format(valid), errors="surrogateescape")
     with pytest.raises(InputError) as raised:
         read(tmp_path / name)
-    assert words in str(raised.value)
+    assert message in str(raised.value)
     assert str(tmp_path / name) in str(raised.value)

@@ -1,4 +1,4 @@
-"""Split and distant labels: the rule of the design, on arguments whose right answers are known."""
+"""Tests of the split and of distant supervision on arguments with known negatives."""
 
 from __future__ import annotations
 
@@ -17,27 +17,23 @@ from training.data.split import split_by_conclusion
 
 
 def arguments(**sizes: int) -> pd.DataFrame:
-    """Arguments sorted by conclusion: so many for each normalised conclusion (underscores are blanks)."""
-    rows = [(f"{name}-{number}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for number in range(size)]
+    """Return arguments sorted by conclusion, from the number of premises per conclusion (underscores are spaces)."""
+    rows = [(f"{name}-{n}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for n in range(size)]
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 
 
-MANY = arguments(
-    death_penalty=7,
-    death_penalty_allowed=6,
-    gay_marriage=3,
-    **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)},
-)
+ZOO_SIZES = {f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)}
+MANY = arguments(death_penalty=7, death_penalty_allowed=6, gay_marriage=3, **ZOO_SIZES)
 
 
-def test_split_takes_at_most_4885_arguments_of_conclusions_with_exactly_five_premises() -> None:
+def test_split_validates_on_conclusions_with_five_premises() -> None:
     train, validation = split_by_conclusion(arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
     with pytest.raises(InputError, match=r"exactly 5 premises .*\(maximum: 4\).*use a larger corpus"):
         split_by_conclusion(arguments(a=4, b=2), seed=0)
 
-    frame = arguments(**{f"c{number:04}": 5 for number in range(1000)}).sample(frac=1, random_state=0)
+    frame = arguments(**{f"c{n:04}": 5 for n in range(1000)}).sample(frac=1, random_state=0)
     first = split_by_conclusion(frame, seed=0)[1]
     assert len(first) == 4885
     assert first.equals(split_by_conclusion(frame, seed=0)[1])
@@ -45,28 +41,28 @@ def test_split_takes_at_most_4885_arguments_of_conclusions_with_exactly_five_pre
 
 
 @pytest.mark.parametrize("each", [1, 2])
-def test_never_of_the_same_conclusion_and_distinct_within_one(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_negatives_are_distinct_and_of_other_conclusions(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = sample_negatives(MANY, each, seed=0)
     assert rows.shape == (len(MANY), each)
     conclusions = MANY["normalised_conclusion"].to_numpy()
     assert (conclusions[rows] != conclusions[:, None]).all()
     for _, group in MANY.groupby("normalised_conclusion"):
-        used = rows[group.index].ravel()
-        assert len(set(used)) == len(used)
+        negatives = rows[group.index].ravel()
+        assert len(set(negatives)) == len(negatives)
     assert (sample_negatives(MANY, each, seed=1) != rows).any()
     monkeypatch.setattr(distant_supervision, "COMPARISONS_PER_CHUNK", 50)
     assert (sample_negatives(MANY, each, seed=0) == rows).all()
 
 
-def test_the_least_similar_of_twenty_times_as_many_are_dealt_out_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    # So few arguments that the sample of a conclusion is everything else.
+def test_negatives_are_the_least_similar_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    # so few arguments that the sample contains all other conclusions
     few = arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
     rows = sample_negatives(few, 1, seed=0)
     conclusions = few["normalised_conclusion"].to_numpy()
     for conclusion, group in few.groupby("normalised_conclusion"):
-        others = [fuzz.ratio(str(conclusion), other) for other in conclusions if other != conclusion]
-        kept = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
-        assert kept == pytest.approx(sorted(others)[: len(group)])  # the first argument gets the least similar
+        ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in conclusions if candidate != conclusion]
+        selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
+        assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar
     with pytest.raises(InputError, match="the most frequent conclusion needs 100 negatives"):
         sample_negatives(arguments(a=5, b=5), 20, seed=0)
 
@@ -83,7 +79,7 @@ def test_the_least_similar_of_twenty_times_as_many_are_dealt_out_in_turn(monkeyp
     assert (len(MANY) - 3, 60, False) in sizes
 
 
-ZOOS = pd.DataFrame(  # what has words of which conclusion is plain to see
+ZOOS = pd.DataFrame(  # premises with words of other conclusions
     [
         ("a1", "Zoos are cruel", "zoos cruel", "nothing to be said here"),
         ("a2", "Zoos are cruel", "zoos cruel", "zoos zoos zoos"),
@@ -99,20 +95,20 @@ ZOOS = pd.DataFrame(  # what has words of which conclusion is plain to see
 LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
 
 
-def found(arguments: pd.DataFrame, place: Path, seed: int = 0) -> dict[str, str]:
-    rows = mine_hard_negatives(arguments, LEAST_SIMILAR, seed, ArtifactStore(place, {}))
+def hard_negatives(arguments: pd.DataFrame, index_dir: Path, seed: int = 0) -> dict[str, str]:
+    rows = mine_hard_negatives(arguments, LEAST_SIMILAR, seed, ArtifactStore(index_dir, {}))
     return dict(zip(arguments["docno"], arguments["docno"].to_numpy()[rows], strict=True))
 
 
-def test_what_a_search_finds_is_dealt_out_the_first_hundred_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dealt = found(ZOOS, tmp_path / "index")
-    assert {dealt[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two are found for three: one of them twice
-    assert dealt["b1"] in ("d1", "e1")
-    assert (dealt["d1"], dealt["e1"]) == ("f1", "d1")  # no other has `taxes`: what the least similar conclusions gave stays
-    assert dealt["f1"] == "b1"
-    assert found(ZOOS, tmp_path / "index") == dealt
-    assert len({tuple(found(ZOOS, tmp_path / "index", seed).items()) for seed in range(8)}) > 2
+def test_hard_negatives_are_the_top_hundred_retrieved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    negatives = hard_negatives(ZOOS, tmp_path / "index")
+    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two for three arguments: one occurs twice
+    assert negatives["b1"] in ("d1", "e1")
+    assert (negatives["d1"], negatives["e1"]) == ("f1", "d1")  # no premise contains `taxes`: the fallback
+    assert negatives["f1"] == "b1"
+    assert hard_negatives(ZOOS, tmp_path / "index") == negatives
+    assert len({tuple(hard_negatives(ZOOS, tmp_path / "index", seed).items()) for seed in range(8)}) > 2
     assert distant_supervision.RETRIEVAL_DEPTH == 100
     monkeypatch.setattr(distant_supervision, "RETRIEVAL_DEPTH", 1)
-    dealt = found(ZOOS, tmp_path / "index")
-    assert {dealt[name] for name in ("a1", "a2", "a3")} == {"c1"}  # both words, one of them twice
+    negatives = hard_negatives(ZOOS, tmp_path / "index")
+    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"c1"}  # both words, one twice

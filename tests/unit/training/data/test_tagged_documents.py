@@ -1,4 +1,4 @@
-"""Tagged documents: how they are read, refused, kept as tables, and split."""
+"""Tests of tagged documents: reader, errors, tables and split."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from training.data.tagged_documents import load_documents, split_documents
 PUBLISHED = REAL_DATA / "tagger" / "targer"
 
 
-def given(directory: Path, essays: str = ESSAYS) -> list[TaggedDocument]:
+def read_essays(directory: Path, essays: str = ESSAYS) -> list[TaggedDocument]:
     (directory / "es.txt").write_text(essays, encoding="utf-8", errors="surrogateescape")
     return read_documents(directory, SOURCES["essays"])
 
 
-def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> None:
-    first, second = given(tmp_path)
+def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path) -> None:
+    first, second = read_essays(tmp_path)
     rows = zip(first.tokens, first.tags, strict=True)
     assert " ".join(f"{word}/{tag}" for word, tag in rows) == (
         "Should/O zoos/O close/O ?/O Zoos/B-MC are/I-MC cruel/I-MC ./O They/O are/B-C small/I-C because/O there/B-P "
         '\'/I-P s/I-P single/I-P -/I-P room/I-P housing/I-P !/O "/O ?/O "/O'
     )
     assert second == TaggedDocument(("Golf", "ends", ".", "Taxes", "rise"), ("B-P", "I-P", "O", "B-C", "I-C"))
-    [again] = given(tmp_path, "-DOCSTART-\ne-Golf P-B\nends P-I\n")
+    [again] = read_essays(tmp_path, "-DOCSTART-\ne-Golf P-B\nends P-I\n")
     assert (again.tokens[:3], again.tags[:3]) == (("e", "-", "Golf"), ("B-P", "I-P", "I-P"))
     (tmp_path / "wd.txt").write_text(WEBD, encoding="utf-8")
-    first, second = read_documents(tmp_path, SOURCES["webd"])  # components go on over sentences, empty documents are none
+    first, second = read_documents(tmp_path, SOURCES["webd"])  # components span sentences; empty documents are skipped
     assert first.tags == ("B-B", "B-R", "I-R", "I-R", "B-F", "O")
     assert second.tokens == ("Fine", ",", "Zoos")
-    twice = ESSAYS + ESSAYS.replace("Golf P-B\nends P-I", "Golf O\nends O")
-    assert given(tmp_path, twice) == given(tmp_path)
+    duplicated = ESSAYS + ESSAYS.replace("Golf P-B\nends P-I", "Golf O\nends O")
+    assert read_essays(tmp_path, duplicated) == read_essays(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_words_are_cut_as_texts_are_and_a_text_is_taken_once(tmp_path: Path) -> 
         (lambda text: text + "caf\udce9 O\n", r"es\.txt, line 29: not valid UTF-8"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
     with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
         read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
-        given(tmp_path, change(ESSAYS))
+        read_essays(tmp_path, change(ESSAYS))
 
 
-def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_tags_writes_tables_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
     for name, source in SOURCES.items():
@@ -82,34 +82,35 @@ def test_tables_are_written_once_and_tags_of_several_are_there_once(tmp_path: Pa
         load_documents(work, "essays")
     with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work .*none`"):
         load_documents(tmp_path / "none", "essays")
+
+
+def test_tag_set_merges_the_tags_of_data_sets() -> None:
     assert tag_set(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
     assert tag_set(("essays", "webd")) == (*tag_set(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
 
 
-def test_a_document_is_in_one_part_of_a_split() -> None:
-    documents = [TaggedDocument((str(number),), ("O",)) for number in range(50)]
-    found = split_documents(documents, 0)
-    parts = [{document.tokens[0] for document in part} for part in (found.train, found.test_size)]
+def test_split_keeps_train_and_test_documents_apart() -> None:
+    documents = [TaggedDocument((str(n),), ("O",)) for n in range(50)]
+    split = split_documents(documents, 0)
+    parts = [{document.tokens[0] for document in part} for part in (split.train, split.test)]
     assert [len(part) for part in parts] == [40, 10]
     assert len(set().union(*parts)) == 50
-    assert split_documents(documents, 0) == found
-    assert split_documents(documents, 1).test_size != found.test_size
+    assert split_documents(documents, 0) == split
+    assert split_documents(documents, 1).test != split.test
     smallest = split_documents(documents[:2], 0)
-    assert [len(part) for part in (smallest.train, smallest.test_size)] == [1, 1]
-    both = found + smallest
-    assert [len(part) for part in (both.train, both.test_size)] == [41, 11]
+    assert [len(part) for part in (smallest.train, smallest.test)] == [1, 1]
+    merged = split + smallest
+    assert [len(part) for part in (merged.train, merged.test)] == [41, 11]
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="TARGER's published files are not here")
-def test_the_published_files_are_read() -> None:
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are missing")
+def test_reader_counts_match_the_published_files() -> None:
     counts = {}
     for name, source in SOURCES.items():
         documents = read_documents(PUBLISHED, source)
         spans = [tag for document in documents for tag in document.tags if tag.startswith("B-")]
-        counts[name] = {
-            "documents": len(documents),
-            **{f"B-{kind}": spans.count(f"B-{kind}") for kind in source.component_types},
-        }
-    # Three essays are there twice or three times.
+        component_counts = {f"B-{component}": spans.count(f"B-{component}") for component in source.component_types}
+        counts[name] = {"documents": len(documents), **component_counts}
+    # three essays are duplicates
     assert counts["essays"]["documents"] == 399
     assert counts["webd"] == {"documents": 340, "B-P": 538, "B-C": 195, "B-B": 224, "B-R": 68, "B-F": 26}

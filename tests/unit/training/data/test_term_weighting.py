@@ -1,4 +1,4 @@
-"""What arguments are about, which words matter, which passages a recipe takes, and how weights are measured."""
+"""Tests of DeepCT's labels, document sets, targets and metrics, and of the reader of topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_
 from training.tasks.term_weighting import TrainingPassages, piece_targets, word_labels
 
 CPU = torch.device("cpu")
-# Hollatz 2022, table 3.3, which has 180 words of an argument on this conclusion; here words of ours with those that matter.
+# The conclusion of Hollatz 2022, table 3.3, with a passage that has the same relevant words.
 REFERENCE = "Domestic Violence Awareness should be increased"
 PASSAGE = (
     "Awareness of domestic violence is low. To increase it is a duty: shelters report an increasing number of calls, and "
@@ -27,58 +27,58 @@ PASSAGE = (
 )
 
 
-def test_the_labels_of_the_thesis_and_words_that_do_not_matter() -> None:
+def test_stem_matcher_matches_the_example_of_hollatz() -> None:
     assert StemMatcher().matching_words(PASSAGE, REFERENCE) == ["awareness", "domestic", "increase", "increasing", "violence"]
-    labels = StemMatcher()
-    assert labels.matching_words("the should be", "The should be") == []  # stop words, of both
-    assert labels.matching_words(PASSAGE, "") == []
-    assert labels.matching_words("women's rights, women-only", "Women’s right") == ["rights", "women"]
-    assert labels.matching_words("naïve 東京 x1", "Naïve, 東京: X1") == ["naïve", "x1", "東京"]
+    matcher = StemMatcher()
+    assert matcher.matching_words("the should be", "The should be") == []  # stop words in both
+    assert matcher.matching_words(PASSAGE, "") == []
+    assert matcher.matching_words("women's rights, women-only", "Women’s right") == ["rights", "women"]
+    assert matcher.matching_words("naïve 東京 x1", "Naïve, 東京: X1") == ["naïve", "x1", "東京"]
 
 
-def test_which_documents_and_words_a_set_takes() -> None:
+def test_document_sets_exclude_judged_and_pooled_arguments() -> None:
     sets = {(False, False): {"all", "unjudged", "unpooled"}, (True, False): {"all"}, (False, True): {"all", "unjudged"}}
-    for (judged, found), expected in sets.items():
-        row = {"judged": judged, "found": found}
+    for (judged, pooled), expected in sets.items():
+        row = {"judged": judged, "found": pooled}
         assert {name for name in ("all", "unjudged", "unpooled") if is_in_document_set(row, name)} == expected
     row = {"topic": ["a", "b"], "conclusion": ["b", "c"]}
     assert [reference_words(row, name) for name in ("topic", "conclusion", "both")] == [{"a", "b"}, {"b", "c"}, {"a", "b", "c"}]
 
 
-def test_targets_are_on_first_pieces() -> None:
+def test_targets_are_on_the_first_word_pieces() -> None:
     passage = PassageReader(tiny_tokenizer(), 100, 9).encode("topic abc filler ab abcdef")
     labelled = word_labels(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
     assert labelled.labels.tolist() == [0, 1, 0, 0, 1]
     targets = piece_targets(passage, labelled)
     assert targets.tolist() == [0, 1, -1, -1, 0, 0, -1, 1, -1]
-    learned = TrainingPassages.of(
+    passages = TrainingPassages.of(
         [(np.array(passage.piece_ids, np.int32), targets), (np.array([4], np.int32), np.array([1.0]))]
     )
-    ids, mask, found = learned.take(np.array([1, 0]), CPU)
-    assert ids.shape == mask.shape == found.shape == (2, 9)
-    assert (found[0].tolist(), found[1].tolist()) == ([1] + [-1] * 8, targets.tolist())
-    assert learned.take(np.array([1]), CPU)[2].tolist() == [[1]]
+    ids, mask, labels = passages.take(np.array([1, 0]), CPU)
+    assert ids.shape == mask.shape == labels.shape == (2, 9)
+    assert (labels[0].tolist(), labels[1].tolist()) == ([1] + [-1] * 8, targets.tolist())
+    assert passages.take(np.array([1]), CPU)[2].tolist() == [[1]]
 
 
-def test_measures_by_hand() -> None:
+def test_metrics_match_hand_computed_values() -> None:
     passages = [
         LabelledWords(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0])),
         LabelledWords(["d", "e"], np.array([0.0, 0])),
         LabelledWords(["f", "g", "h"], np.array([1.0, 0, 1])),
     ]
     weights = [np.array([0.0, 0.5, 0.5, 0.1]), np.array([0.0, 0.0]), np.array([0.9, 0.95, 0.2])]
-    # The first: a (its heaviest) ties with b, which comes second: 1. The third: g f h, precision 1/2 and 2/3.
-    found = term_weighting_metrics(passages, weights)
-    assert found["MAP"] == pytest.approx(100 * (1 + (1 / 2 + 2 / 3) / 2) / 2, abs=0.01)
-    assert found["Rprec"] == pytest.approx(100 * (1 + 1 / 2) / 2)
+    # First passage: a ties with b and precedes it: 1. Third: g f h, precision 1/2 and 2/3.
+    values = term_weighting_metrics(passages, weights)
+    assert values["MAP"] == pytest.approx(100 * (1 + (1 / 2 + 2 / 3) / 2) / 2, abs=0.01)
+    assert values["Rprec"] == pytest.approx(100 * (1 + 1 / 2) / 2)
     squares = 1 + 0.25 + 0.25 + 0.01 + 0.01 + 0.9025 + 0.64
-    assert found["R²"] == pytest.approx(100 * (1 - squares / (9 * (4 / 9) * (5 / 9))), abs=0.01)
+    assert values["R²"] == pytest.approx(100 * (1 - squares / (9 * (4 / 9) * (5 / 9))), abs=0.01)
     assert term_weighting_metrics(passages, [passage.labels for passage in passages]) == {"R²": 100, "MAP": 100, "Rprec": 100}
     with pytest.raises(InputError, match="all words of the 1 validation passages have the same label"):
         term_weighting_metrics(passages[1:2], weights[1:2])
 
 
-def test_untrained() -> None:
+def test_idf_baseline_fits_a_constant_and_a_line() -> None:
     statistics = IdfBaseline()
     for text, labels in (("a the a the", [1.0, 0, 1, 0]), ("b the the", [1.0, 0, 0]), ("c the", [0.0, 0])):
         statistics.add(LabelledWords(text.split(), np.array(labels)))
@@ -92,21 +92,21 @@ def test_untrained() -> None:
     assert line == pytest.approx(intercept + slope * idf)
 
 
-def write(directory: Path, name: str, contexts: list[Any]) -> Path:
-    arguments = [{"id": f"{name}{number}", **context} for number, context in enumerate(contexts)]
+def write_arguments(directory: Path, name: str, contexts: list[Any]) -> Path:
+    arguments = [{"id": f"{name}{index}", **context} for index, context in enumerate(contexts)]
     (directory / name).write_text(json.dumps({"arguments": arguments}), encoding="utf-8-sig")
     return directory / name
 
 
-def test_the_topic_else_the_title_of_the_discussion(tmp_path: Path) -> None:
+def test_read_topics_falls_back_to_the_discussion_title(tmp_path: Path) -> None:
     both = {"context": {"topic": "Tenure", "discussionTitle": "Teachers"}}
     titled = {"context": {"topic": "", "discussionTitle": "Teachers", "sourceId": "S1"}}
     none = [{"context": {"topic": None}}, {"context": {}}, {"context": None}, {}]
-    files = [write(tmp_path, "a", [both, titled]), write(tmp_path, "b", none)]
+    files = [write_arguments(tmp_path, "a", [both, titled]), write_arguments(tmp_path, "b", none)]
     assert read_topics(files) == {"a0": "Tenure", "a1": "Teachers", "b0": "", "b1": "", "b2": "", "b3": ""}
-    for context, said in (({"topic": 3}, "Expected `str | null`, got `int`"), ("x", "got `str`")):
+    for context, message in (({"topic": 3}, "Expected `str | null`, got `int`"), ("x", "got `str`")):
         with pytest.raises(InputError) as raised:
-            read_topics([write(tmp_path, "c", [{}, {"context": context}])])
+            read_topics([write_arguments(tmp_path, "c", [{}, {"context": context}])])
         assert str(raised.value).startswith(f"{tmp_path / 'c'}: ")
-        assert said in str(raised.value)
+        assert message in str(raised.value)
         assert "$.arguments[1].context" in str(raised.value)

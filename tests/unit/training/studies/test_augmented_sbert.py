@@ -1,4 +1,4 @@
-"""The whole table on small data: by command, its rows of other tasks; and what it is made of."""
+"""Tests of the Augmented SBERT study on small data: table, trials and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from submission.storage.artifact_store import ArtifactStore
 from tests.unit.training.conftest import write_bws, write_mrpc
 from training.__main__ import main
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
-from training.sbert.networks import TrainingConfig, get_encoder
+from training.sbert.networks import TrainingConfig, get_encoder, score_pairs
 from training.studies.augmented_sbert import metrics, trial
 from training.studies.augmented_sbert.published import PUBLISHED
 from training.studies.augmented_sbert.study import Cell, _summarise
@@ -42,59 +42,59 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """The command with small networks, a seed each, and the two tasks that are adapted to each other."""
+    """Return the study's command with small networks, one seed, and two tasks that are adapted to each other."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
     monkeypatch.setattr(trial, "TEACHER", TEACHER)
-    small = partialmethod(Settings.__init__, student=STUDENT, seeds=1, silver=1.0)
-    monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings go to processes
+    small = partialmethod(Settings.__init__, student=STUDENT, n_seeds=1, silver_ratio=1.0)
+    monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings are pickled
 
     def augment(name: str, *flags: str, processes: int = 1) -> int:
-        places = ["-i", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
+        paths = ["-i", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
         tasks = [flag for task in BOTH_WAYS for flag in ("--task", task)]
         counts = ["--repetitions", "1", "--processes", str(processes)]
-        return main(["study", "augmented-sbert", *places, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), *counts])
+        return main(["study", "augmented-sbert", *paths, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), *counts])
 
     return augment
 
 
-def test_the_table_and_the_rows_of_other_tasks(
+def test_study_tabulates_tasks_and_keeps_other_rows(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run("two", processes=2) == 0
-    shown = capfd.readouterr()
-    assert "bm25_semantic" in shown.out
-    assert not re.search("it/s|Writing|Loading|train_runtime|widget", shown.err)
-    assert len(re.findall("bws_cross, repetition 1, .*: test ", shown.err)) == len(NETWORKS) + 2
-    found = pd.read_csv(tmp_path / "two.csv")
-    for task, other in BOTH_WAYS.items():
-        own = found[found["task"] == task].set_index("network")
-        assert own.index.tolist() == [*NETWORKS, f"trained on {other}", f"adapted from {other}"]
-        assert (own["repetitions"] == 1).all()
-        assert own["test deviation"].isna().all()
-        assert own["measure"].unique().tolist() == ["F1" if task == "mrpc" else "Spearman"]
-        assert own.loc["bm25", "published_test"] == PUBLISHED[task]["bm25"].test
-        assert own.loc[f"adapted from {other}", ["published_test", "published_silver_pairs"]].isna().all()
+    captured = capfd.readouterr()
+    assert "bm25_semantic" in captured.out
+    assert not re.search("it/s|Writing|Loading|train_runtime|widget", captured.err)
+    assert len(re.findall("bws_cross, repetition 1, .*: test ", captured.err)) == len(NETWORKS) + 2
+    table = pd.read_csv(tmp_path / "two.csv")
+    for task, source in BOTH_WAYS.items():
+        rows = table[table["task"] == task].set_index("network")
+        assert rows.index.tolist() == [*NETWORKS, f"trained on {source}", f"adapted from {source}"]
+        assert (rows["repetitions"] == 1).all()
+        assert rows["test_sd"].isna().all()
+        assert rows["measure"].unique().tolist() == ["F1" if task == "mrpc" else "Spearman"]
+        assert rows.loc["bm25", "published_test"] == PUBLISHED[task]["bm25"].test
+        assert rows.loc[f"adapted from {source}", ["published_test", "published_silver_pairs"]].isna().all()
         gold = 67 if task == "mrpc" else 50
-        assert own.loc["random", "silver_pairs"] == gold
-        assert own.loc[f"adapted from {other}", "silver_pairs"] == gold
-        assert own.loc["bi_encoder", "silver_pairs"] == 0
-        assert own.loc["bm25", "silver_pairs"] <= own.loc["bm25_semantic", "silver_pairs"] <= 2 * gold
-        assert own["test"].between(0 if task == "mrpc" else -100, 100).all()
-        assert own["test"].nunique() > 5 or task == "mrpc"
+        assert rows.loc["random", "silver_pairs"] == gold
+        assert rows.loc[f"adapted from {source}", "silver_pairs"] == gold
+        assert rows.loc["bi_encoder", "silver_pairs"] == 0
+        assert rows.loc["bm25", "silver_pairs"] <= rows.loc["bm25_semantic", "silver_pairs"] <= 2 * gold
+        assert rows["test"].between(0 if task == "mrpc" else -100, 100).all()
+        assert rows["test"].nunique() > 5 or task == "mrpc"
 
-    assert not list((tmp_path / "two").rglob("seed-*"))  # the states of seeds are gone
+    assert not list((tmp_path / "two").rglob("seed-*"))  # states are removed
 
-    monkeypatch.setattr(Trial, "_evaluate_network", None)  # from here on everything is kept
+    monkeypatch.setattr(Trial, "_evaluate_network", None)  # all results are cached
     before = (tmp_path / "two.csv").read_bytes()
     assert run("two") == 0
     assert (tmp_path / "two.csv").read_bytes() == before
     lines = before.splitlines(keepends=True)
     (tmp_path / "two.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"task,", b"bws_cross,"))))
     assert run("two", "--task", "mrpc") == 0
-    assert (tmp_path / "two.csv").read_bytes() == before  # of the other task the rows that were there
+    assert (tmp_path / "two.csv").read_bytes() == before  # rows of the other task are kept
 
 
-def test_what_is_refused_before_anything_is_trained(
+def test_study_rejects_bad_arguments_before_training(
     run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "none.csv").write_text("loss,pairs\n")
@@ -110,83 +110,83 @@ def test_what_is_refused_before_anything_is_trained(
 
 
 @pytest.fixture
-def trial_of(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[[str], Trial]:
+def make_trial(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[[str], Trial]:
     def make(task: str) -> Trial:
-        kept = ArtifactStore(tmp_path / task, {}, overwrite=True)
+        cache = ArtifactStore(tmp_path / task, {}, overwrite=True)
         settings = Settings(TEACHER, STUDENT, n_seeds=1, silver_ratio=1.0)
-        return Trial(LOADERS[task](similarity, 0), 0, settings, Encoders(encoder, encoder), kept, torch.device("cpu"))
+        return Trial(LOADERS[task](similarity, 0), 0, settings, Encoders(encoder, encoder), cache, torch.device("cpu"))
 
     return make
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_silver_pairs_are_new_and_labelled_by_the_teacher(trial_of: Callable[[str], Trial], strategy: str) -> None:
-    tried = trial_of("bws_cross")
-    silver = tried.silver_pairs(strategy)
-    gold = {frozenset(pair) for pair in zip(tried.gold.train["first"], tried.gold.train["second"], strict=True)}
+def test_silver_pairs_are_new_and_labelled_by_the_teacher(make_trial: Callable[[str], Trial], strategy: str) -> None:
+    bws = make_trial("bws_cross")
+    silver = bws.silver_pairs(strategy)
+    gold = {frozenset(pair) for pair in zip(bws.gold.train["first"], bws.gold.train["second"], strict=True)}
     pairs = [frozenset(pair) for pair in zip(silver["first"], silver["second"], strict=True)]
     assert len({*pairs}) == len(pairs) > 0
     assert len(pairs) <= 50 * (2 if strategy == BM25_SEMANTIC else 1)
     assert not gold & {*pairs}
     assert {len(pair) for pair in pairs} == {2}
-    known = {*tried.gold.train["first"], *tried.gold.train["second"]}
+    known = {*bws.gold.train["first"], *bws.gold.train["second"]}
     assert {sentence for pair in pairs for sentence in pair} <= known
-    assert silver["label"].to_numpy() == pytest.approx(trial.score_pairs(tried.load_teacher(), silver), abs=1e-6)
-    assert tried.silver_pairs(strategy).equals(silver)
-    if strategy in ("random", "kde"):  # which thin what was drawn
-        drawn = tried._labelled_pairs("random")
-        assert len(drawn) == 150
-        everything = tried._sentences.to_frame(np.stack([drawn["first"], drawn["second"]], axis=1))
-        assert {*zip(silver["first"], silver["second"], strict=True)} < {*everything.itertuples(index=False, name=None)}
+    assert silver["label"].to_numpy() == pytest.approx(score_pairs(bws.load_teacher(), silver), abs=1e-6)
+    assert bws.silver_pairs(strategy).equals(silver)
+    if strategy in ("random", "kde"):  # subsets of the random pairs
+        sample = bws._labelled_pairs("random")
+        assert len(sample) == 150
+        all_pairs = bws._sentences.to_frame(np.stack([sample["first"], sample["second"]], axis=1))
+        assert {*zip(silver["first"], silver["second"], strict=True)} < {*all_pairs.itertuples(index=False, name=None)}
 
 
-def test_networks_start_where_they_are_told_and_the_other_task_s_teacher_labels_adapted_pairs(
-    trial_of: Callable[[str], Trial], encoder: Path, another: Path
+def test_adapted_pairs_are_labelled_by_the_source_teacher(
+    make_trial: Callable[[str], Trial], encoder: Path, another: Path
 ) -> None:
-    tried, target = trial_of("bws_cross"), trial_of("mrpc")
-    adapted = target._adapted_pairs(tried)
-    assert adapted["label"].to_numpy() == pytest.approx(trial.score_pairs(tried.load_teacher(), target.gold.train), abs=1e-6)
+    source, target = make_trial("bws_cross"), make_trial("mrpc")
+    adapted = target._adapted_pairs(source)
+    assert adapted["label"].to_numpy() == pytest.approx(score_pairs(source.load_teacher(), target.gold.train), abs=1e-6)
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
-    tried._encoders = Encoders(another, encoder)
-    for training, start in ((TEACHER, another), (STUDENT, encoder)):
-        weights = safetensors.torch.load_file(start / "model.safetensors")
-        last = get_encoder(tried._build(training)).encoder.layer[-1]
+    source._encoders = Encoders(another, encoder)
+    for training, initial in ((TEACHER, another), (STUDENT, encoder)):
+        weights = safetensors.torch.load_file(initial / "model.safetensors")
+        last = get_encoder(source._build(training)).encoder.layer[-1]
         assert torch.equal(last.output.dense.weight, weights["encoder.layer.3.output.dense.weight"])
 
 
-def test_the_command_starts_teachers_where_it_is_told(run: Callable[..., int], another: Path, tmp_path: Path) -> None:
-    found = {}
-    for name, flags in {"own": [], "other": ["--teacher", str(another)]}.items():
+def test_study_initialises_teachers_from_another_encoder(run: Callable[..., int], another: Path, tmp_path: Path) -> None:
+    results = {}
+    for name, flags in {"same": [], "another": ["--teacher", str(another)]}.items():
         assert run(name, "--task", "bws_in", *flags) == 0
-        found[name] = pd.read_csv(tmp_path / f"{name}.csv").set_index("network")["test"]
-    same = ["baseline", "untrained", "bi_encoder"]  # no teacher is asked
-    assert found["own"][same].tolist() == found["other"][same].tolist()
-    assert found["own"]["cross_encoder"] != found["other"]["cross_encoder"]
+        results[name] = pd.read_csv(tmp_path / f"{name}.csv").set_index("network")["test"]
+    without_teacher = ["baseline", "untrained", "bi_encoder"]
+    assert results["same"][without_teacher].tolist() == results["another"][without_teacher].tolist()
+    assert results["same"]["cross_encoder"] != results["another"]["cross_encoder"]
 
 
-def test_means_and_deviations_over_repetitions_beside_the_paper_s() -> None:
+def test_summary_averages_repetitions_next_to_published() -> None:
     results = {
         Cell("mrpc", 0, "untrained"): Result(80.0, 81.0, 0, 1.0),
         Cell("mrpc", 0, "bm25"): Result(84.0, 82.0, 100, 20.0),
         Cell("mrpc", 1, "bm25"): Result(86.0, 83.0, 104, 30.0),
     }
-    found = _summarise({"mrpc": made_up(classes=True)}, results).set_index("network")
-    assert found.loc["bm25", ["test", "dev", "silver", "seconds", "repetitions"]].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
-    assert found.loc["bm25", ["test deviation", "dev deviation"]].tolist() == pytest.approx([0.5**0.5, 2**0.5])
-    columns = [f"paper {what}" for what in ("test", "test deviation", "dev", "dev deviation", "silver")]
-    assert found.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
-    assert found.loc["untrained", [*columns, "test deviation"]].isna().all()
+    table = _summarise({"mrpc": synthetic_pairs(is_binary=True)}, results).set_index("network")
+    assert table.loc["bm25", ["test", "dev", "silver_pairs", "seconds", "repetitions"]].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
+    assert table.loc["bm25", ["test_sd", "dev_sd"]].tolist() == pytest.approx([0.5**0.5, 2**0.5])
+    columns = [f"published_{column}" for column in ("test", "test_sd", "dev", "dev_sd", "silver_pairs")]
+    assert table.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
+    assert table.loc["untrained", [*columns, "test_sd"]].isna().all()
     assert {task: {*rows} for task, rows in PUBLISHED.items()} == {task: {*NETWORKS} - {"untrained"} for task in LOADERS}
 
 
-def made_up(classes: bool) -> PairDataset:
-    labels = [1.0, 0.0, 1.0, 1.0, 0.0] if classes else [0.2, 0.4, 0.6, 0.8, 1.0]
-    part = pd.DataFrame({"first": ["a b"] * 5, "second": ["a b", "a c", "d e", "b A", "a"], "label": labels, "topic": ""})
-    return PairDataset("made up", classes, part, part, part.iloc[::-1])
+def synthetic_pairs(is_binary: bool) -> PairDataset:
+    labels = [1.0, 0.0, 1.0, 1.0, 0.0] if is_binary else [0.2, 0.4, 0.6, 0.8, 1.0]
+    pairs = pd.DataFrame({"first": ["a b"] * 5, "second": ["a b", "a c", "d e", "b A", "a"], "label": labels, "topic": ""})
+    return PairDataset("synthetic", is_binary, pairs, pairs, pairs.iloc[::-1])
 
 
-def test_degrees_and_classes_are_measured_and_one_score_for_everything_is_a_dead_network() -> None:
-    gold = made_up(classes=False)  # by Spearman
+def test_metrics_match_hand_computed_values() -> None:
+    gold = synthetic_pairs(is_binary=False)  # by Spearman
     scores = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
     assert metrics.dev_metric(gold, scores) == pytest.approx(90)
     assert metrics.dev_and_test_metrics(gold, scores, scores) == pytest.approx((90, -90))
@@ -195,9 +195,9 @@ def test_degrees_and_classes_are_measured_and_one_score_for_everything_is_a_dead
         with pytest.raises(TrainingError, match="lower the learning rate"):
             metrics.dev_metric(gold, np.full(5, value))
 
-    gold = made_up(classes=True)  # by F1 with dev's threshold
+    gold = synthetic_pairs(is_binary=True)  # by F1 with dev's threshold
     scores = np.array([0.9, 0.3, 0.8, 0.5, 0.6])
-    assert metrics.dev_metric(gold, scores) == pytest.approx(100 * 6 / 7)  # from 0.5 on, or from 0.3: three right, one wrong
+    assert metrics.dev_metric(gold, scores) == pytest.approx(100 * 6 / 7)  # threshold 0.5 or 0.3: three correct, one wrong
     dev, test = metrics.dev_and_test_metrics(gold, scores, np.array([0.3, 0.9, 0.1, 0.1, 0.9]))  # labels 0, 1, 1, 0, 1
     assert (dev, test) == pytest.approx((100 * 6 / 7, 80))
     assert metrics.baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
