@@ -8,6 +8,5 @@ TRAINING = PROJECT_DIR / "training"
 RECIPES = TRAINING / "configs" / "recipes"
 GRIDS = TRAINING / "configs" / "grids"
 FUSIONS = TRAINING / "configs" / "fusions"
-RESULTS = TRAINING / "results"
-SYSTEM_MEANS = RESULTS / "means.csv"  # source of the generated README tables, written by `evaluate -o`
+MEASURED = TRAINING / "results" / "means.csv"  # source of the generated README tables, written by `evaluate -o`
 REPORT_TEMPLATE = TRAINING / "report" / "report.html.jinja"
