@@ -1,4 +1,4 @@
-"""The part that the container runs: topics and corpus in, one TREC run per system out."""
+"""Rank the topics of an input and write TREC runs: the code in the container image."""
 
 from __future__ import annotations
 

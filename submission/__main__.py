@@ -8,96 +8,95 @@ if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a
     install_handlers()
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from submission import cli
-from submission.cli import (
-    Commands,
-    add_cache_dir,
-    add_checkpoints,
-    add_device,
-    add_engine,
-    add_input,
-    add_input_run,
-    add_precision,
-    integer_between,
-    path_argument,
-    path_from_environment,
-)
 from submission.timing import gc_paused
 
+PROGRAM_VARIABLE = "ARAGORN_PROGRAM"  # name in usage lines, set by run.sh
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit code."""
-    return cli.run_command(_build_parser(), arguments)
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a verb and return its exit code."""
+    return cli.run_command(_build_parser(), argv)
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    verbs = Commands.of("submission", __doc__)
-
-    verb = verbs.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
-    add_input(verb)
-    add_input_run(verb)
-    output = path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
-    help_text = "output directory for runs and metadata"
-    verb.add_argument("-o", "--output", dest="output_dir", type=path_argument, default=output, metavar="DIR", help=help_text)
-    help_text = "system to run; repeatable. The first is also written as run.txt (default: all available, run.txt = fusion)"
-    verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=help_text)
-    verb.add_argument("--team", default="aragorn", metavar="TEAM", help="run tag prefix; files and tags are TEAM-SYSTEM")
-    help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
-    verb.add_argument("--depth", type=integer_between(1, 1000), metavar="N", help=help_text)
-    add_device(verb)
-    add_precision(verb)
-    add_engine(verb)
-    add_checkpoints(verb)
-    help_text = "cache for indexes, rankings and scores; an interrupted run resumes from it (default: temporary directory)"
-    verb.add_argument("--work", dest="cache_dir", type=path_argument, metavar="DIR", help=help_text)
-    verb.add_argument("--overwrite", action="store_true", help="overwrite runs made from other inputs, settings or code")
-
-    verb = verbs.add("check", _check, "validate input, checkpoints and runs; report all errors; no ranking")
-    add_input(verb)
-    add_checkpoints(verb)
-    help_text = "TREC run for this input to validate; repeatable"
-    verb.add_argument("--run", action="append", type=path_argument, default=[], metavar="FILE", dest="runs", help=help_text)
-    verb.add_argument(
-        "--differing",
-        type=path_argument,
-        metavar="FILE",
-        help="write the ids of documents whose text differs from args.me 2020-04-01",
-    )
-
-    verb = verbs.add("explain", _explain, "decompose a document's score for a topic")
-    add_input(verb)
-    add_input_run(verb)
-    verb.add_argument("--system", required=True, metavar="NAME", help="system to explain")
-    verb.add_argument("--topic", required=True, metavar="QID", help="topic id")
-    verb.add_argument("--document", required=True, metavar="DOCNO", help="document id")
-    add_cache_dir(verb)
-    add_device(verb)
-    add_precision(verb)
-    add_checkpoints(verb)
-
-    verb = verbs.add("search", _search, "search with one query, at a prompt, or in a web page")
-    verb.add_argument("question", nargs="?", help="query text (default: read queries from a prompt; Ctrl-D ends)")
-    add_input(verb)
-    help_text = "system to search with; repeatable, results side by side (default: fusion on a GPU, else dirichlet)"
-    verb.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=help_text)
-    help_text = "number of results per system, 1 to 100"
-    verb.add_argument("--depth", type=integer_between(1, 100), default=5, metavar="N", help=help_text)
-    verb.add_argument("--explain", action="store_true", help="print the largest score contributions of each result")
-    verb.add_argument("--json", action="store_true", help="print one JSON object per query")
-    help_text = "start a local web page (default port: 8040; 0: any free port)"
-    verb.add_argument("--serve", type=integer_between(0, 65535), nargs="?", const=8040, metavar="PORT", help=help_text)
-    help_text = "cache directory, shared with rank (default: temporary directory)"
-    verb.add_argument("--work", dest="cache_dir", type=path_argument, metavar="DIR", help=help_text)
-    add_device(verb)
-    add_precision(verb)
-    add_checkpoints(verb)
-
-    verb = verbs.add("systems", _systems, "list systems with description and availability")
-    add_checkpoints(verb)
+    verbs = cli.Commands.of(os.environ.get(PROGRAM_VARIABLE, "python -m submission"), __doc__)
+    _add_rank(verbs)
+    _add_check(verbs)
+    _add_explain(verbs)
+    _add_search(verbs)
+    cli.add_checkpoints(verbs.add("systems", _systems, "list systems with description and availability"))
     return verbs.parser
+
+
+def _add_rank(verbs: cli.Commands) -> None:
+    parser = verbs.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
+    parser.epilog = f"other verbs: check, explain, search, systems; {parser.epilog}"  # run.sh --help shows this parser's help
+    cli.add_input(parser)
+    cli.add_input_run(parser)
+    default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
+    help_text = "output directory for runs and metadata"
+    cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
+    _add_systems(parser, "run", "The first is also written as run.txt (default: all available, run.txt = fusion)")
+    parser.add_argument("--team", default="aragorn", metavar="TAG", help="run tag prefix; files and tags are TAG-SYSTEM")
+    help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
+    parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
+    _add_computation(parser)
+    cli.add_engine(parser)
+    cli.add_cache_dir(parser, "cache for indexes, rankings and scores; an interrupted run resumes from it")
+    parser.add_argument("--overwrite", action="store_true", help="overwrite runs made from other inputs, settings or code")
+
+
+def _add_check(verbs: cli.Commands) -> None:
+    parser = verbs.add("check", _check, "validate input, checkpoints and runs; report all errors; no ranking")
+    cli.add_input(parser)
+    cli.add_checkpoints(parser)
+    help_text = "TREC run for this input to validate; repeatable"
+    cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
+    help_text = "write the ids of documents whose text differs from args.me 2020-04-01"
+    cli.add_path(parser, "--mismatched-ids", "--differing", metavar="FILE", help=help_text)
+
+
+def _add_explain(verbs: cli.Commands) -> None:
+    parser = verbs.add("explain", _explain, "decompose a document's score for a topic")
+    cli.add_input(parser)
+    cli.add_input_run(parser)
+    parser.add_argument("--system", required=True, metavar="NAME", help="system to explain")
+    parser.add_argument("--qid", "--topic", required=True, metavar="QID", help="topic id")
+    parser.add_argument("--docno", "--document", required=True, metavar="DOCNO", help="document id")
+    cli.add_cache_dir(parser)
+    _add_computation(parser)
+
+
+def _add_search(verbs: cli.Commands) -> None:
+    parser = verbs.add("search", _search, "search with one query, at a prompt, or in a web page")
+    help_text = "query text (default: read queries from a prompt; Ctrl-D ends)"
+    parser.add_argument("query", nargs="?", metavar="QUERY", help=help_text)
+    cli.add_input(parser)
+    _add_systems(parser, "search with", "Results are side by side (default: fusion on a GPU, else dirichlet)")
+    help_text = "number of results per system, 1 to 100"
+    parser.add_argument("--depth", type=cli.integer_between(1, 100), default=5, metavar="N", help=help_text)
+    parser.add_argument("--explain", action="store_true", help="print the largest score contributions of each result")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per query")
+    help_text = "start a local web page (default port: 8040; 0: any free port)"
+    parser.add_argument("--serve", type=cli.integer_between(0, 65535), nargs="?", const=8040, metavar="PORT", help=help_text)
+    cli.add_cache_dir(parser, "cache directory, shared with rank")
+    _add_computation(parser)
+
+
+def _add_systems(parser: argparse.ArgumentParser, purpose: str, note: str) -> None:
+    help_text = f"system to {purpose}; repeatable. {note}"
+    parser.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=help_text)
+
+
+def _add_computation(parser: argparse.ArgumentParser) -> None:
+    cli.add_device(parser)
+    cli.add_precision(parser)
+    cli.add_checkpoints(parser)
 
 
 # Handlers import what they need: torch alone takes 2 s, and --help needs none of it.
@@ -112,7 +111,7 @@ def _rank(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     from submission.check import check
 
-    report = check(args.input_dir, args.runs, args.checkpoint_dir, args.differing)
+    report = check(args.input_dir, args.runs, args.checkpoint_dir, args.mismatched_ids)
     print("\n".join(report.lines))
     report.raise_if_errors()
 
@@ -128,10 +127,9 @@ def _explain(args: argparse.Namespace) -> None:
 
     system, device = get_system(args.system), choose_device(args.device)
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
-    dataset = Dataset(args.input_dir, args.input_run, args.topic, args.order)
-    with CacheDirectory(args.cache_dir, Path()) as work:
-        execution = Execution(dataset, checkpoints, device, work)
-        print(explain(system, args.document, execution, sys.stdout.isatty()), end="")
+    dataset = Dataset(args.input_dir, args.input_run, args.qid, args.order)
+    with CacheDirectory(args.cache_dir, Path()) as cache:
+        print(explain(system, args.docno, Execution(dataset, checkpoints, device, cache), sys.stdout.isatty()), end="")
 
 
 def _search(args: argparse.Namespace) -> None:

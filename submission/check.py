@@ -30,91 +30,76 @@ class Report:
     exit_code: int = 0
     error_count: int = 0
 
-    def add_ok(self, text: str) -> None:
-        """Add a line for a passed check."""
-        self.lines.append(f"OK     {text}")
-
-    def add_note(self, what: str) -> None:
+    def add_note(self, note: str) -> None:
         """Add a line of information."""
-        self.lines.append(f"NOTE   {what}")
+        self.lines.append(f"NOTE   {note}")
 
-    def raise_if_errors(self) -> None:
-        """Raise FaultsError with the exit code of the first error, if there are errors."""
-        if self.error_count:
-            raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
-
-    def add_issues(self, issues: list[str], exit_code: int, count: int | None = None) -> None:
-        """Add error lines, at most FAULTS_SHOWN.
+    def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
+        """Add the errors of a check, at most `MAX_ISSUES_SHOWN` lines, or a line for a passed check.
 
         Args:
-            issues: Messages.
-            exit_code: Exit code of the errors.
-            count: Number of errors, if a line stands for several.
+            label: Object of the check.
+            issues: Error messages.
+            exit_code: Exit code of these errors.
+            count: Number of errors, if a message represents several.
         """
+        if not issues:
+            self.lines.append(f"OK     {label}")
+            return
         self.lines += [f"ERROR  {issue}" for issue in issues[:MAX_ISSUES_SHOWN]]
         if len(issues) > MAX_ISSUES_SHOWN:
             self.lines.append(f"ERROR  … and {len(issues) - MAX_ISSUES_SHOWN} more")
-        if issues:
-            self.exit_code = self.exit_code or exit_code
-            self.error_count += len(issues) if count is None else count
+        self.exit_code = self.exit_code or exit_code
+        self.error_count += len(issues) if count is None else count
+
+    def raise_if_errors(self) -> None:
+        """Raise CheckFailedError with the exit code of the first error, if there are errors."""
+        if self.error_count:
+            raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
 
 
 def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
-    """Validate an input directory, all checkpoints present and run files.
+    """Validate an input directory, all checkpoints present and runs for this input.
 
-    Args:
-        input_dir: Input directory.
-        runs: Runs for this input.
-        checkpoint_dir: Checkpoint directory.
-        mismatched_ids_file: Output file for the ids of documents that differ from args.me 2020-04-01, one per line.
+    If a file is given, writes the ids of documents that differ from args.me 2020-04-01 to it, one per line.
 
     Raises:
-        OutputError: If differing_file is not writable.
+        OutputError: If the file is not writable.
     """
     report = Report()
     topics, documents = _check_input(input_dir, mismatched_ids_file, report)
     _check_checkpoints(CheckpointStore(checkpoint_dir), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
-        _check_run(run, topics, docnos, report)
+        issues = find_run_issues(run, topics, docnos)
+        if issues:
+            tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
+            stricter = pluralise(len(issues) - tira_count, "stricter check")
+            report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {stricter}, by kind:")
+        report.add(str(run), summarise_issues(run, issues) if issues else [], InputError.exit_code, len(issues))
     return report
 
 
-def _check_run(run: Path, topics: list[str] | None, docnos: set[str] | None, report: Report) -> None:
-    issues = find_run_issues(run, topics, docnos)
-    if issues:
-        tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
-        stricter_count = len(issues) - tira_count
-        report.add_note(
-            f"{run}: {pluralise(tira_count, 'TIRA error')}, {pluralise(stricter_count, 'stricter check')}, by kind:"
-        )
-        report.add_issues(summarise_issues(run, issues), InputError.exit_code, count=len(issues))
-    else:
-        report.add_ok(f"{run}")
-
-
-def _check_input(directory: Path, differing_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
+def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
     """Return topic ids and documents, each None if it has errors; uses the same readers as `rank`."""
     try:
-        source = Dataset(directory)
+        dataset = Dataset(directory)
     except InputError as error:
-        report.add_issues([str(error)], InputError.exit_code)
+        report.add("input", [str(error)], InputError.exit_code)
         return None, None
-    report.add_note(source.description)
-    form = source.reader
-    topics, faults = form.read_topics()
-    _report(report, f"{len(topics)} topics", faults, InputError.exit_code)
-    documents, more = form.read_documents()
-    if not more and not source.ranking_file:
-        more = _collection_issues(documents, form.min_premise_words, report)
-    _report(report, f"{len(documents)} documents in {len(form.corpus_files)} files", more, InputError.exit_code)
-    if not faults and not more:
-        _report(
-            report, "supplied ranking", _ranking_issues(source, documents), InputError.exit_code
-        ) if source.ranking_file else None
-    if not more and isinstance(form, ArgsMeReader):
-        _check_ids(documents, differing_file, report)
-    return None if faults else topics["qid"].tolist(), None if more else documents
+    report.add_note(dataset.description)
+    reader = dataset.reader
+    topics, topic_issues = reader.read_topics()
+    report.add(f"{len(topics)} topics", topic_issues, InputError.exit_code)
+    documents, document_issues = reader.read_documents()
+    if not document_issues and not dataset.ranking_file:
+        document_issues = _collection_issues(documents, reader.min_premise_words, report)
+    report.add(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
+    if dataset.ranking_file and not topic_issues and not document_issues:
+        report.add("supplied ranking", _ranking_issues(dataset, documents), InputError.exit_code)
+    if not document_issues and isinstance(reader, ArgsMeReader):
+        _check_ids(documents, ids_file, report)
+    return None if topic_issues else topics["qid"].tolist(), None if document_issues else documents
 
 
 def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
@@ -150,7 +135,7 @@ def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> No
             f"judgments refer to other text: {examples}"
         )
     else:
-        report.add_ok(f"{hashed_count} document texts match their ids")
+        report.add(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
         write_atomic(file, "".join(f"{docno}\n" for docno in mismatched))
 
@@ -160,16 +145,9 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
     present = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
     for name, stage in track(list(present.items()), "checkpoints", "checkpoints"):
+        issues = []
         try:
             stage.load_checkpoint(checkpoints)
         except CheckpointError as error:
-            report.add_issues([f"checkpoint {name}: {error}"], CheckpointError.exit_code)
-        else:
-            report.add_ok(f"checkpoint {name}")
-
-
-def _report(report: Report, what: str, found: list[str], exit_code: int) -> None:
-    if found:
-        report.add_issues(found, exit_code)
-    else:
-        report.add_ok(what)
+            issues.append(f"checkpoint {name}: {error}")
+        report.add(f"checkpoint {name}", issues, CheckpointError.exit_code)

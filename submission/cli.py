@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from submission.data.ranking_order import ORDERS, RULE
-from submission.errors import EXIT_CODE_HELP, SubmissionError, abbreviate, escape_unprintable
+from submission.errors import EXIT_CODES, SubmissionError, abbreviate, escape_unprintable
 from submission.logging_setup import configure_logging
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 T = TypeVar("T")
 
 
-def run_command(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
-    """Parse the arguments, call the command's handler and return the exit code."""
-    options = parser.parse_args(arguments)
-    options.argv = (sys.argv[1:] if arguments is None else arguments)[1:]
+def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
+    """Parse the arguments, call the verb's handler and return the exit code."""
+    args = parser.parse_args(argv)
+    args.argv = (sys.argv[1:] if argv is None else argv)[1:]
     configure_logging()
     try:
-        options.handler(options)
+        args.handler(args)
         sys.stdout.flush()
     except SubmissionError as error:
         print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
@@ -35,17 +36,23 @@ def run_command(parser: argparse.ArgumentParser, arguments: list[str] | None) ->
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Help formatter that appends defaults."""
+    """Help formatter that appends defaults and hides the aliases of long options."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        default = action.default
-        hide_default = default is None or default is False or default in ([], argparse.SUPPRESS) or not action.option_strings
-        return text if hide_default or "(default" in text else f"{text} (default: %(default)s)"
+        text, default = action.help or "", action.default
+        is_hidden = default is None or default is False or default in ([], argparse.SUPPRESS) or not action.option_strings
+        return text if is_hidden or "(default" in text else f"{text} (default: %(default)s)"
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        names = action.option_strings
+        long_names = [name for name in names if name.startswith("--")]
+        action = copy.copy(action)
+        action.option_strings = [name for name in names if name not in long_names[1:]]
+        return super()._format_action_invocation(action)
 
 
 class Commands:
-    """Parser with subcommands."""
+    """Parser with verbs."""
 
     def __init__(self, parser: argparse.ArgumentParser, metavar: str = "VERB") -> None:
         """Add subparsers to a parser."""
@@ -53,92 +60,91 @@ class Commands:
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     @classmethod
-    def of(cls, name: str, description: str) -> Commands:
+    def of(cls, program: str, description: str, exit_codes: str = EXIT_CODES) -> Commands:
         """Create the parser of a program."""
-        return cls(argparse.ArgumentParser(prog=name, description=description, epilog=EXIT_CODE_HELP))
+        return cls(argparse.ArgumentParser(prog=program, description=description, epilog=exit_codes))
 
-    def group(self, name: str, what: str, metavar: str) -> Commands:
-        """Add a command that has subcommands."""
-        return Commands(self._subparsers.add_parser(name, help=what, description=what, epilog=EXIT_CODE_HELP), metavar)
+    def group(self, name: str, description: str, metavar: str) -> Commands:
+        """Add a verb that has verbs of its own."""
+        return Commands(self._add_parser(name, description), metavar)
 
-    def add(self, name: str, run: Callable[[argparse.Namespace], None], what: str) -> argparse.ArgumentParser:
-        """Add a command with its handler and return its parser."""
+    def add(
+        self, name: str, handler: Callable[[argparse.Namespace], None], description: str, aliases: Sequence[str] = ()
+    ) -> argparse.ArgumentParser:
+        """Add a verb with its handler and return its parser."""
+        parser = self._add_parser(name, description, aliases)
+        parser.set_defaults(handler=handler)
+        return parser
+
+    def _add_parser(self, name: str, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = self._subparsers.add_parser(
-            name, help=what, description=what, epilog=EXIT_CODE_HELP, formatter_class=_HelpFormatter
-        )
-        parser.set_defaults(handler=run)
+            name, aliases=aliases, help=description, description=description, epilog=self.parser.epilog,
+            formatter_class=_HelpFormatter,
+        )  # fmt: skip
         return parser
 
 
-def add_input(verb: argparse.ArgumentParser) -> None:
+def add_path(parser: argparse.ArgumentParser, *names: str, metavar: str = "DIR", **settings: Any) -> None:
+    """Add an option whose value is a path."""
+    parser.add_argument(*names, type=path_argument, metavar=metavar, **settings)
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
     """Add the option --input."""
     default = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
     help_text = "input directory: topics*.xml and args.me JSON, or a TIREx data set"
-    verb.add_argument("-i", "--input", dest="input_dir", type=path_argument, default=default, metavar="DIR", help=help_text)
+    add_path(parser, "-i", "--input", dest="input_dir", default=default, help=help_text)
 
 
-def add_input_run(verb: argparse.ArgumentParser) -> None:
-    """Add the option --input-run."""
+def add_input_run(parser: argparse.ArgumentParser) -> None:
+    """Add the options --input-run and --order."""
     default = path_from_environment(["inputRun"], None)
     help_text = "re-rank the documents of this TREC run (file, or directory with run.txt) instead of retrieving"
-    verb.add_argument("--input-run", type=path_argument, default=default, metavar="PATH", help=help_text)
-    add_order(verb)
+    add_path(parser, "--input-run", default=default, metavar="PATH", help=help_text)
+    add_order(parser)
 
 
-def add_order(verb: argparse.ArgumentParser) -> None:
+def add_order(parser: argparse.ArgumentParser) -> None:
     """Add the option --order."""
     help_text = f"order of documents in supplied rankings; auto: {RULE}"
-    verb.add_argument("--order", choices=ORDERS, default=ORDERS[0], help=help_text)
+    parser.add_argument("--order", choices=ORDERS, default=ORDERS[0], help=help_text)
 
 
-def add_checkpoints(verb: argparse.ArgumentParser) -> None:
+def add_checkpoints(parser: argparse.ArgumentParser) -> None:
     """Add the option --checkpoints."""
-    verb.add_argument(
-        "--checkpoints",
-        dest="checkpoint_dir",
-        type=path_argument,
-        default=CHECKPOINT_DIR,
-        metavar="DIR",
-        help="checkpoint directory",
-    )
+    add_path(parser, "--checkpoints", dest="checkpoint_dir", default=CHECKPOINT_DIR, help="checkpoint directory")
 
 
-def add_device(verb: argparse.ArgumentParser) -> None:
+def add_device(parser: argparse.ArgumentParser) -> None:
     """Add the option --device."""
     help_text = "computing device; auto: GPU if available"
-    verb.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help=help_text)
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help=help_text)
 
 
-def add_precision(verb: argparse.ArgumentParser) -> None:
+def add_precision(parser: argparse.ArgumentParser) -> None:
     """Add the option --precision."""
     help_text = "arithmetic of BERT encoders on CPU; bfloat16 needs AVX-512 BF16 or AMX and changes scores slightly"
-    verb.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help=help_text)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help=help_text)
 
 
-def add_processes(verb: argparse.ArgumentParser) -> None:
-    """Add the option --processes."""
-    help_text = "number of networks trained in parallel, one thread each (default: number of cores; 1 on a GPU)"
-    verb.add_argument("--processes", type=integer_between(1, 1024), metavar="N", help=help_text)
+def add_cache_dir(parser: argparse.ArgumentParser, help_text: str = "reuse the cache of rank") -> None:
+    """Add the option --cache-dir."""
+    add_path(parser, "--cache-dir", "--work", dest="cache_dir", help=f"{help_text} (default: temporary directory)")
 
 
-def add_cache_dir(verb: argparse.ArgumentParser) -> None:
-    """Add the option --work of a command that reads the cache of `rank`."""
-    help_text = "reuse the cache of rank (default: temporary directory)"
-    verb.add_argument("--work", dest="cache_dir", type=path_argument, metavar="DIR", help=help_text)
-
-
-def add_engine(verb: argparse.ArgumentParser) -> None:
-    """Add the option --engine."""
-    help_text = "ray: Ray on this machine; ray://HOST:PORT: Ray on that cluster (default: this process)"
-    verb.add_argument("--engine", type=ray_address, metavar="ray[://HOST:PORT]", help=help_text)
-    help_text = "with Ray: all nodes mount the --work directory at the same path"
-    verb.add_argument("--shared-work", dest="shared_cache", action="store_true", help=help_text)
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add the options --engine, --ray-address and --shared-cache."""
+    help_text = "local: this process; ray: Ray on this machine, or on the cluster at --ray-address"
+    parser.add_argument("--engine", choices=["local", "ray"], default="local", help=help_text)
+    parser.add_argument("--ray-address", type=ray_address, metavar="HOST:PORT", help="address of a Ray cluster")
+    help_text = "with Ray: all nodes mount --cache-dir at the same path"
+    parser.add_argument("--shared-cache", "--shared-work", action="store_true", help=help_text)
 
 
 def ray_address(text: str) -> str:
-    """Parse the name of an engine: `ray` or `ray://HOST:PORT`."""
-    if not re.fullmatch(r"ray(://[^\s/:]+:[0-9]+)?", text):
-        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected ray or ray://HOST:PORT")
+    """Parse the address of a Ray cluster."""
+    if not re.fullmatch(r"[^\s/:]+:[0-9]+", text):
+        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected HOST:PORT")
     return text
 
 

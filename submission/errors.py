@@ -8,9 +8,8 @@ from rapidfuzz import process
 
 MAX_NAMES_LISTED = 60  # names listed in a message
 
-EXIT_CODE_HELP = """exit codes: 0 done; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output;
-6 some systems failed, the others are written; 7 training: a network that does not learn or diverges;
-8 training: a checkpoint that is not reproduced"""
+EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
+the others were written; 130 and 143 interrupted by Ctrl-C or SIGTERM"""
 
 
 class SubmissionError(Exception):

@@ -17,17 +17,10 @@ WHITESPACE = re.compile(r"\s+")
 
 
 def explain(system: System, docno: str, execution: Execution, use_colour: bool = False) -> str:
-    """Explain a document's score for the execution's only topic.
-
-    Args:
-        system: System to explain.
-        docno: Document of the input, ranked or not.
-        execution: Execution with one topic.
-        use_colour: Colour argument components instead of naming them.
+    """Explain the score of a document, ranked or not, for the execution's only topic; colour or name argument components.
 
     Raises:
         UsageError: If the topic or document is unknown, or the scores come from a supplied ranking.
-        CheckpointError: If the system's checkpoint cannot be loaded.
     """
     [(qid, query)] = execution.topics.to_numpy()
     if execution.documents.find_unknown({docno}):
@@ -69,9 +62,9 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
 def _format_rows(rows: list[ExplanationRow]) -> list[str]:
     """Format the rows with the largest absolute values, then the sum of the rest."""
     ordered = sorted(rows, key=lambda row: -abs(row.value))
-    top, rest = ordered[:MAX_ROWS], ordered[MAX_ROWS:]
+    top, remaining = ordered[:MAX_ROWS], ordered[MAX_ROWS:]
     width = max((len(row.label) for row in top), default=0)
     lines = [f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip() for row in top]
-    if rest:
-        lines.append(f"{sum(row.value for row in rest):+12.6f}  {len(rest)} more")
+    if remaining:
+        lines.append(f"{sum(row.value for row in remaining):+12.6f}  {len(remaining)} more")
     return lines

@@ -17,14 +17,7 @@ LOG_INTERVAL_SECONDS = 30.0
 
 
 def track(items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
-    """Iterate over items and report progress, rate and remaining time.
-
-    Args:
-        items: Items to iterate over.
-        description: Name of the task.
-        unit: What is counted, in the plural.
-        weights: Units per item (default: 1 each).
-    """
+    """Iterate over items and report progress, rate and remaining time; `unit` is a plural, `weights` are units per item."""
     sizes = weights or [1] * len(items)
     return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
 

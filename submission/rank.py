@@ -37,11 +37,12 @@ class RankOptions:
     output_dir: Path
     systems: list[str]
     team: str
-    depth: int | None  # None: depth of the supplied ranking, else DEPTH
+    depth: int | None  # None: depth of the supplied ranking, else DEFAULT_DEPTH
     order: Order
     device: str
     precision: str
-    engine: str | None
+    engine: str
+    ray_address: str | None
     shared_cache: bool
     checkpoint_dir: Path
     cache_dir: Path | None
@@ -60,10 +61,14 @@ def rank(options: RankOptions) -> None:
     """
     check_tag(options.team)
     if options.cache_dir and options.cache_dir.resolve() == options.output_dir.resolve():
-        raise UsageError(f"--work {options.cache_dir}: must differ from --output; choose another directory")
-    if options.shared_cache and not (options.engine and options.cache_dir):
-        raise UsageError("--shared-work requires --engine ray and --work; give all three, or omit it")
-    with open_engine(options.engine, options.shared_cache) as engine:
+        raise UsageError(f"--cache-dir {options.cache_dir}: must differ from --output; choose another directory")
+    use_ray = options.engine == "ray"
+    if options.ray_address and not use_ray:
+        raise UsageError("--ray-address requires --engine ray; give both, or omit it")
+    if options.shared_cache and not (use_ray and options.cache_dir):
+        raise UsageError("--shared-cache requires --engine ray and --cache-dir; give all three, or omit it")
+    address = f"://{options.ray_address}" if options.ray_address else ""
+    with open_engine(f"ray{address}" if use_ray else None, options.shared_cache) as engine:
         _rank_all(options, engine)
 
 

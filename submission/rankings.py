@@ -44,12 +44,7 @@ def sort_by_topic(frame: pd.DataFrame, topics: pd.DataFrame, columns: list[str],
 
 
 def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str]) -> None:
-    """Validate the rankings returned by a stage.
-
-    Args:
-        rankings: Rankings of a stage.
-        topics: Topics of the input.
-        unknown_docnos: Docnos of the rankings that the input lacks.
+    """Validate the rankings returned by a stage; `unknown_docnos` are those that the input lacks.
 
     Raises:
         ValueError: If columns, topic order or ranks (1..n) are wrong, a topic or document is unknown, a document is repeated,
@@ -76,20 +71,12 @@ def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docn
 
 def encode_rankings(rankings: pd.DataFrame) -> bytes:
     """Serialise rankings."""
-    return msgspec.msgpack.encode(
-        (
-            rankings["qid"].tolist(), rankings["docno"].tolist(),
-            rankings["rank"].to_numpy(np.int64).tobytes(), rankings["score"].to_numpy(np.float64).tobytes(),
-        )
-    )  # fmt: skip
+    ranks, scores = rankings["rank"].to_numpy(np.int64), rankings["score"].to_numpy(np.float64)
+    return msgspec.msgpack.encode((rankings["qid"].tolist(), rankings["docno"].tolist(), ranks.tobytes(), scores.tobytes()))
 
 
 def decode_rankings(data: bytes) -> pd.DataFrame:
-    """Deserialise rankings.
-
-    Raises:
-        msgspec.MsgspecError, ValueError: If the bytes are damaged.
-    """
+    """Deserialise rankings; damaged bytes raise msgspec.MsgspecError or ValueError."""
     qids, docnos, ranks, scores = msgspec.msgpack.decode(data, type=tuple[list[str], list[str], bytes, bytes])
     return _frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 
@@ -109,10 +96,8 @@ def rankings_from_rows(rows: list[RankingRow]) -> pd.DataFrame:
 
 
 def _add_ranks(ordered: pd.DataFrame) -> pd.DataFrame:
-    ranks = ordered.groupby("qid", sort=False).cumcount() + 1
-    return _frame(
-        ordered["qid"].tolist(), ordered["docno"].tolist(), ranks.to_numpy(np.int64), ordered["score"].to_numpy(np.float64)
-    )
+    ranks = (ordered.groupby("qid", sort=False).cumcount() + 1).to_numpy(np.int64)
+    return _frame(ordered["qid"].tolist(), ordered["docno"].tolist(), ranks, ordered["score"].to_numpy(np.float64))
 
 
 def _frame(qids: list[str], docnos: list[str], ranks: np.ndarray, scores: np.ndarray) -> pd.DataFrame:

@@ -19,27 +19,15 @@ def module_names(package_path: Iterable[str], exclude: Collection[str] = ()) -> 
 
 
 def find_class(package: str, names: Collection[str], name: str, base: type[T], kind: str) -> type[T]:
-    """Return the subclass of `base` in the module `name`.
-
-    Raises:
-        UsageError: If `names` lacks it.
-    """
+    """Return the subclass of `base` in the module `name`; raise UsageError if `names` lacks it."""
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")
     return load_class(package, name, base)
 
 
 def load_class(package: str, module_name: str, base: type[T]) -> type[T]:
-    """Return the only subclass of `base` that a module defines.
-
-    Raises:
-        ModuleNotFoundError: If the module does not exist.
-        ValueError: If it defines none or several.
-    """
+    """Return the only subclass of `base` that a module defines."""
     module = import_module(f"{package}.{module_name}")
-    (cls,) = (
-        member
-        for member in vars(module).values()
-        if inspect.isclass(member) and issubclass(member, base) and member.__module__ == module.__name__
-    )
+    classes = [member for member in vars(module).values() if inspect.isclass(member) and issubclass(member, base)]
+    (cls,) = (member for member in classes if member.__module__ == module.__name__)
     return cls

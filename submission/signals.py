@@ -38,10 +38,10 @@ def on_interrupt(callback: Callable[[], object]) -> Iterator[None]:
         _callbacks.remove(callback)
 
 
-def _handle_signal(descriptor: int, frame: FrameType | None) -> NoReturn:
+def _handle_signal(signum: int, frame: FrameType | None) -> NoReturn:
     # No exception: inside an import or a callback it could be lost or print a traceback.
     with suppress(OSError):
         os.write(2, MESSAGE)
     for callback in _callbacks:
         callback()
-    os._exit(SIGNAL_EXIT_CODES[signal.Signals(descriptor)])
+    os._exit(SIGNAL_EXIT_CODES[signal.Signals(signum)])

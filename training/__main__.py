@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before the slow imports, so that Ctrl-C during them exits cleanly
+if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
     from submission.signals import install_handlers
 
     install_handlers()
@@ -11,18 +11,20 @@ import argparse
 import sys
 
 from submission import cli
-from submission.cli import Commands
-from training.cli import evaluate, fit, judged, prepare, study
+from submission.errors import EXIT_CODES
+from training.cli import evaluate, fit, fuse, prepare, study, tune
+
+TRAINING_EXIT_CODES = "7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse the arguments, run the verb and return its exit code."""
+    """Run a verb and return its exit code."""
     return cli.run_command(_build_parser(), argv)
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    commands = Commands.of("training", __doc__)
-    for module in (prepare, fit, judged, study, evaluate):
+    commands = cli.Commands.of("python -m training", __doc__, f"{EXIT_CODES}; {TRAINING_EXIT_CODES}")
+    for module in (prepare, fit, tune, fuse, study, evaluate):
         module.add_parsers(commands)
     return commands.parser
 

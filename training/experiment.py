@@ -57,18 +57,16 @@ def run_experiment(
 ) -> dict[Cell, Result]:
     """Compute all cells without a cached result, most expensive groups first.
 
+    Errors of `compute` propagate; finished results stay cached.
+
     Args:
         experiment: Experiment to run.
         cells: Distinct cells.
         cache_dir: Parent of the cache directory.
-        processes: Number of groups computed in parallel, one thread each. None: one cell at a time, on all threads of this
-            process.
+        processes: Number of groups computed in parallel, one thread each. None: one cell at a time, on all threads.
 
     Returns:
         Results by cell, in the order of `cells`.
-
-    Raises:
-        OutputError: If a result cannot be written. Errors of `compute` propagate; finished results stay cached.
     """
     cache = ArtifactStore(cache_dir / f"{experiment.name}-results", {})
     remove_stale_files(cache.directory)

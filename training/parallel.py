@@ -22,13 +22,8 @@ Result = TypeVar("Result")
 def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_processes: int) -> Iterator[tuple[Task, Result]]:
     """Yield (task, result) in order of completion; tasks start in order. The number of processes does not change results.
 
-    Args:
-        function: Module-level function, pickled with tasks and results if there is more than one process.
-        tasks: Independent tasks.
-        n_processes: Number of parallel processes with one thread each; 1: this process.
-
-    Raises:
-        Errors of the function propagate after running tasks have finished; pending tasks are cancelled.
+    Each process has one thread; a single one is this process. With several, the module-level function, tasks and results are
+    pickled. Errors of the function propagate after running tasks have finished; pending tasks are cancelled.
     """
     if n_processes == 1:
         threads = torch.get_num_threads()

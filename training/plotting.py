@@ -15,8 +15,8 @@ def new_figure(width: float, height: float) -> Figure:
     return fig
 
 
-def to_png(drawn: Figure) -> bytes:
+def to_png(fig: Figure) -> bytes:
     """Render a figure as PNG."""
     buffer = io.BytesIO()
-    drawn.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()

@@ -42,14 +42,14 @@ def load_recipes_in_order() -> dict[str, Recipe]:
     return {name: loaded[name] for name in TopologicalSorter(dependencies).static_order()}
 
 
-def missing_inputs(recipe: Recipe, work: Path, vectors: Path | None) -> str:
+def missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | None) -> str:
     """Return which prepared data or vectors are missing and the command that creates them; empty if none."""
     try:
-        recipe.task.check_prepared(work)
+        recipe.task.check_prepared(work_dir)
         if not issubclass(recipe.network_class, BERTNetwork):
             method = recipe.task.surface_vectors
             dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-            check_vectors(vectors or work / default_folder(method), work, method, dimensions)
+            check_vectors(vectors_dir or work_dir / default_folder(method), work_dir, method, dimensions)
     except InputError as error:
         return str(error)
     return ""
@@ -61,14 +61,14 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
     Recipes with missing inputs or a failed initial checkpoint are skipped; missing inputs are reported first.
 
     Args:
-        recipes: recipes by name, in dependency order.
-        flags: further flags of `fit`.
-        work_dir: working directory.
-        vectors_dir: word vectors; None: the default of `prepare vectors`.
-        n_gpus: number of GPUs; one process runs on each.
+        recipes: Recipes by name, in dependency order.
+        flags: Further flags of `fit`.
+        work_dir: Working directory.
+        vectors_dir: Word vectors; None: the default of `prepare vectors`.
+        n_gpus: Number of GPUs; one process runs on each.
 
     Raises:
-        SystemsFailedError: a recipe failed or was skipped; all others have finished.
+        SystemsFailedError: If a recipe failed or was skipped; all others have finished.
     """
     unprepared = {name: cause for name, recipe in recipes.items() if (cause := missing_inputs(recipe, work_dir, vectors_dir))}
     for name, cause in unprepared.items():
@@ -78,7 +78,6 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
     running: set[subprocess.Popen[bytes]] = set()
 
     def run_fit(name: str) -> int:
-        """Return the exit code."""
         initial, log_path = recipes[name].initial_checkpoint, work_dir / "fit" / f"{name}.log"
         if name in unprepared:
             return InputError.exit_code
@@ -87,7 +86,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
             return code
         gpu_env = free_gpus.get()
         try:
-            return _run(name, ["--work", str(work_dir), *flags], gpu_env, log_path, running)
+            return _run(name, ["--work-dir", str(work_dir), *flags], gpu_env, log_path, running)
         except OSError as error:  # the remaining recipes still run
             log.error("%s: cannot be started (%s)", name, error)
             return OutputError.exit_code
@@ -108,7 +107,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
 
 
 def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
-    """Return a queue of environments, each of which assigns a GPU to a process; without GPUs of one empty environment."""
+    """Return a queue of environments, each with one GPU; without GPUs, a single empty one."""
     free_gpus: SimpleQueue[dict[str, str]] = SimpleQueue()
     visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
     for gpu_env in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in visible_gpus[:count]] or [{}]:
@@ -117,7 +116,7 @@ def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
 
 
 def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
-    """Run `fit` in a process, listed in `running` meanwhile, and return its exit code. Raises OSError: it cannot be started."""
+    """Run `fit` in a process, which is in `running` meanwhile, and return its exit code."""
     started = time.monotonic()
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:

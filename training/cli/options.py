@@ -8,27 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submission.cli import integer_between, path_argument
+from submission.cli import add_path, integer_between, path_argument
 from submission.errors import UsageError, abbreviate
 
 if TYPE_CHECKING:
     from submission.systems.execution import Execution
 
-# measures that can select a grid point; the first is the default
-SELECTION_MEASURES = ("nDCG@5 all", "nDCG@5 (Touché)", "nDCG@5 condensed", "MAP all")
+# Measures that can select a grid point: name in ir_measures → column of the tables.
+SELECTION_MEASURES = {
+    "nDCG@5": "nDCG@5 all", "nDCG@5-touche": "nDCG@5 (Touché)", "nDCG(judged_only=True)@5": "nDCG@5 condensed", "AP": "MAP all",
+}  # fmt: skip
 QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
 seed = integer_between(0, 2**32 - 1)
 positive_int = integer_between(1, 2**31)
 
 
-def add_data_argument(parser: argparse.ArgumentParser, help_text: str) -> None:
+def add_data(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
     """Add --input."""
-    parser.add_argument("-i", "--input", dest="input_dir", type=path_argument, required=True, metavar="DIR", help=help_text)
+    add_path(parser, "-i", "--input", dest="input_dir", required=required, help=help_text)
 
 
-def add_work_argument(verb: argparse.ArgumentParser, what: str) -> None:
-    """Add the required --work."""
-    verb.add_argument("--work", dest="work_dir", type=path_argument, required=True, metavar="WORK", help=what)
+def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
+    """Add --work-dir."""
+    add_path(parser, "--work-dir", "--work", required=required, metavar="WORK_DIR", help=help_text)
 
 
 def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +39,28 @@ def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
 
 
-def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "DIR", default: Path | None = None) -> None:
+def add_measure(parser: argparse.ArgumentParser) -> None:
+    """Add --measure."""
+    help_text = f"measure to optimise (mean over topics): {', '.join(SELECTION_MEASURES)}"
+    parser.add_argument("--measure", type=selection_measure, default="nDCG@5", metavar="MEASURE", help=help_text)
+
+
+def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "DIR") -> None:
     """Add --output."""
-    parser.add_argument("-o", "--output", type=path_argument, default=default, metavar=metavar, help=help_text)
+    add_path(parser, "-o", "--output", metavar=metavar, help=help_text)
+
+
+def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") -> None:
+    """Add --seed."""
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help=help_text)
+
+
+def selection_measure(text: str) -> str:
+    """Parse a measure's name in ir_measures, or its column."""
+    column = SELECTION_MEASURES.get(text, text)
+    if column not in SELECTION_MEASURES.values():
+        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected one of {', '.join(SELECTION_MEASURES)}")
+    return column
 
 
 def named_path(text: str) -> tuple[str, Path]:
@@ -57,19 +78,31 @@ def named_path(text: str) -> tuple[str, Path]:
 
 
 def unique_names(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
-    """Map names to files.
-
-    Raises:
-        UsageError: If two files have the same name.
-    """
+    """Map names to files; raise UsageError if two files have the same name."""
     names = [name for name, _ in named_paths]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
         files = " and ".join(str(file) for name, file in named_paths if name == duplicate)
-        raise UsageError(
-            f"{files}: the same name {abbreviate(duplicate)!r} for several {kind}; give each a name with NAME=FILE"
-        )
+        cause = f"{files}: the same name {abbreviate(duplicate)!r} for several {kind}"
+        raise UsageError(f"{cause}; give each a name with NAME=FILE")
     return dict(named_paths)
+
+
+def output_path(args: argparse.Namespace, *default: str) -> Path:
+    """Return --output, else a path below --work-dir; nothing is written over the shipped checkpoints and tables by default."""
+    if args.output is None and args.work_dir is None:
+        raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
+    output: Path = args.output or args.work_dir.joinpath(*default)
+    return output
+
+
+def result_file(args: argparse.Namespace, name: str) -> Path:
+    """Return --output, else the file in WORK_DIR/results, and create its directory."""
+    from submission.storage.atomic_files import create_directory
+
+    file = output_path(args, "results", name)
+    create_directory(file.parent)
+    return file
 
 
 @contextmanager
@@ -84,15 +117,15 @@ def locked_work_dir(work_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_execution(options: argparse.Namespace, output: Path) -> Iterator[Execution]:
-    """Open an execution from the arguments; temporary files go next to `output`."""
+def open_execution(args: argparse.Namespace, cache_dir: Path | None, output_dir: Path) -> Iterator[Execution]:
+    """Open an execution on the input; without a cache directory, temporary files go next to the output."""
     from submission.data.dataset import Dataset
     from submission.inference.device import choose_device
     from submission.storage.cache_directory import CacheDirectory
     from submission.systems.checkpoint_store import CheckpointStore
     from submission.systems.execution import Execution
 
-    source = Dataset(options.input_dir, getattr(options, "input_run", None), order=getattr(options, "order", "auto"))
-    checkpoints = CheckpointStore(options.checkpoint_dir)
-    with CacheDirectory(options.work_dir, output) as work:
-        yield Execution(source, checkpoints, choose_device(options.device), work)
+    dataset = Dataset(args.input_dir, getattr(args, "input_run", None), order=getattr(args, "order", "auto"))
+    checkpoints = CheckpointStore(args.checkpoint_dir)
+    with CacheDirectory(cache_dir, output_dir) as cache:
+        yield Execution(dataset, checkpoints, choose_device(args.device), cache)

@@ -47,13 +47,10 @@ def reproduce_checkpoint(
         device: Device to compute on.
 
     Returns:
-        One row per metric: `stored reproduced difference verdict` (OK: within 0.1 points; near: within 2; else FAIL), and a
-        line that compares the weights.
+        The table of `compare_metrics`, and a line that compares the weights.
 
     Raises:
-        CheckpointError: If the stored checkpoint is missing or damaged.
         ReproductionError: If a metric differs by more than 2 points.
-        InputError: If the data are missing or malformed.
     """
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
@@ -94,9 +91,8 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
 
 
 def _verdict(distance: float) -> str:
-    return (
-        "OK" if distance <= OK_TOLERANCE else "near" if distance <= NEAR_TOLERANCE else "FAIL"
-    )  # NaN (a metric missing in one of them) is a FAIL
+    # NaN, a metric that one of the checkpoints lacks, is a FAIL
+    return "OK" if distance <= OK_TOLERANCE else "near" if distance <= NEAR_TOLERANCE else "FAIL"
 
 
 def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:

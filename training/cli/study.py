@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from submission.cli import Commands, add_checkpoints, add_device, add_input, add_processes
-from training.cli.options import (
-    SELECTION_MEASURES,
-    add_data_argument,
-    add_fold_qrels,
-    add_output,
-    add_work_argument,
-    open_execution,
-    positive_int,
-    seed,
-    unique_names,
-)
-from training.paths import RESULTS
+from submission.cli import Commands, add_checkpoints, add_device, integer_between
+from training.cli import options
 
-AUGMENTED, STUDENTS, QUALITY, ENRICHMENTS, LENGTHS = (
-    RESULTS / f"{name}.csv"
-    for name in ("augmented_sbert", "augmented_sbert_students", "argument_quality", "enrichment", "tagged_document_lengths")
-)
-WORK = "working directory; caches finished results"
+if TYPE_CHECKING:
+    import pandas as pd
+
+CACHE = "working directory; caches finished results"
+SBERT_PARTS = ("bws_cross", "bws_in", "mrpc")
+QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_to_others", "ibm_to_others", "both_to_webis")
 
 
 def add_parsers(commands: Commands) -> None:
@@ -38,163 +30,159 @@ def add_parsers(commands: Commands) -> None:
 def _add_enrichments(studies: Commands) -> None:
     parser = studies.add("enrichments", _enrichments, "compare enrichers with unmodified text across retrieval models")
     parser.add_argument("enrichments", nargs="+", metavar="NAME", help="enricher checkpoint")
-    add_fold_qrels(parser)
-    add_input(parser)
-    parser.add_argument(
-        "--measure", choices=SELECTION_MEASURES, default=SELECTION_MEASURES[0], help="measure to optimise (mean over topics)"
-    )
+    options.add_fold_qrels(parser)
+    options.add_measure(parser)
     help_text = "grid to tune, of one retrieval model; repeatable (default: the four full-text systems)"
     parser.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=help_text)
-    add_work_argument(parser, WORK)
-    add_checkpoints(parser)
-    add_device(parser)
-    add_output(parser, "result CSV", "FILE", ENRICHMENTS)
+    _add_input_and_output(parser, "enrichments")
 
 
 def _add_lengths(studies: Commands) -> None:
     parser = studies.add("lengths", _lengths, "document lengths after TARGER filtering")
     parser.add_argument("taggers", nargs="+", metavar="NAME", help="tagger checkpoint")
-    add_input(parser)
-    add_work_argument(parser, WORK)
-    add_checkpoints(parser)
-    add_device(parser)
-    add_output(parser, "result CSV", "FILE", LENGTHS)
+    _add_input_and_output(parser, "lengths")
 
 
 def _add_augmented_sbert(studies: Commands) -> None:
     parser = studies.add("augmented-sbert", _augmented_sbert, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
-    add_data_argument(parser, "directory with bws/ and mrpc/, as published")
-    add_work_argument(parser, WORK)
-    parser.add_argument(
-        "--repetitions", type=positive_int, default=3, metavar="N", help="number of repetitions with different seeds"
-    )
-    parser.add_argument("--task", action="append", metavar="NAME", help="run only this task; repeatable (default: all)")
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help="initial bi-encoder; name or directory")
-    help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: the same as --encoder)"
+    options.add_data(parser, "directory with bws/ and mrpc/, as published")
+    options.add_work_dir(parser, CACHE)
+    _add_parts(parser, SBERT_PARTS)
+    help_text = "number of repetitions with different seeds"
+    parser.add_argument("--repetitions", type=options.positive_int, default=3, metavar="N", help=help_text)
+    help_text = "initial bi-encoder; name or directory"
+    parser.add_argument("--student", "--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help=help_text)
+    help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: the same as --student)"
     parser.add_argument("--teacher", metavar="NAME", help=help_text)
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed of splits, samples and networks")
-    add_device(parser)
-    add_processes(parser)
-    help_text = "result CSV; rows of other tasks are kept (default: augmented_sbert[_TEACHER].csv in training/results)"
-    add_output(parser, help_text, "FILE")
+    options.add_seed(parser, "random seed of splits, samples and networks")
+    _add_computation(parser)
+    help_text = "result CSV; rows of other parts are kept (default: WORK_DIR/results/augmented.csv or augmented_TEACHER.csv)"
+    options.add_output(parser, help_text, "FILE")
 
 
 def _add_students(studies: Commands) -> None:
     parser = studies.add("students", _students, "Augmented SBERT on args.me: losses × training pairs")
-    add_work_argument(parser, "working directory prepared by `prepare pairs`; caches finished results")
+    options.add_work_dir(parser, "working directory prepared by `prepare pairs`; caches finished results")
     help_text = "recipe with [augmented_sbert]; loss and training pairs are varied"
     parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
     add_device(parser)
-    add_output(parser, "result CSV", "FILE", STUDENTS)
+    options.add_output(parser, "result CSV (default: WORK_DIR/results/students.csv)", "FILE")
 
 
 def _add_argument_quality(studies: Commands) -> None:
     parser = studies.add("argument-quality", _argument_quality, "cross-validated and cross-data-set evaluation of TFR-BERT")
-    add_work_argument(parser, "working directory prepared by `prepare lists`; caches finished results")
-    parser.add_argument(
-        "--recipe", default="tfr_bert", metavar="RECIPE", help="recipe name in training/configs/recipes, or .toml file"
-    )
-    parser.add_argument(
-        "--seeds", type=positive_int, default=3, metavar="N", help="number of networks per cell, with different seeds"
-    )
-    parser.add_argument("--part", action="append", metavar="NAME", help="run only this part; repeatable (default: all)")
-    add_device(parser)
-    add_processes(parser)
+    options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
+    help_text = "recipe name in training/configs/recipes, or .toml file"
+    parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help=help_text)
+    _add_parts(parser, QUALITY_PARTS)
+    help_text = "number of networks per cell, with different seeds"
+    parser.add_argument("--repetitions", "--seeds", type=options.positive_int, default=3, metavar="N", help=help_text)
+    _add_computation(parser)
     help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
-    add_output(parser, help_text, "FILE", QUALITY)
+    options.add_output(parser, f"{help_text} (default: WORK_DIR/results/quality.csv)", "FILE")
 
 
-def _enrichments(options: argparse.Namespace) -> None:
-    from submission.storage.atomic_files import create_directory
-    from training.evaluation.tables import write_csv
+def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
+    options.add_data(parser, "topics and corpus")
+    options.add_work_dir(parser, CACHE)
+    add_checkpoints(parser)
+    add_device(parser)
+    options.add_output(parser, f"result CSV (default: WORK_DIR/results/{name}.csv)", "FILE")
+
+
+def _add_parts(parser: argparse.ArgumentParser, parts: tuple[str, ...]) -> None:
+    help_text = "run only this part; repeatable (default: all)"
+    parser.add_argument("--part", "--task", action="append", choices=parts, dest="parts", help=help_text)
+
+
+def _add_computation(parser: argparse.ArgumentParser) -> None:
+    add_device(parser)
+    help_text = "number of networks trained in parallel, one thread each (default: number of cores; 1 on a GPU)"
+    parser.add_argument("--processes", type=integer_between(1, 1024), metavar="N", help=help_text)
+
+
+def _enrichments(args: argparse.Namespace) -> None:
     from training.studies.enrichments import MODEL_GRIDS, compare_enrichments
 
-    qrels = unique_names(options.qrels, "qrels")
-    create_directory(options.output.parent)
-    with open_execution(options, options.output.parent) as execution:
-        table = compare_enrichments(options.enrichments, options.grids or MODEL_GRIDS, qrels, execution, options.measure)
-    write_csv(options.output, table, 6)
-    print(table.to_string(index=False, float_format="%.4f", na_rep=""))
+    qrels, output = options.unique_names(args.qrels, "qrels"), options.result_file(args, "enrichments.csv")
+    with options.open_execution(args, args.work_dir, output.parent) as execution:
+        table = compare_enrichments(args.enrichments, args.grids or MODEL_GRIDS, qrels, execution, args.measure)
+    _write(output, table, 6, "%.4f")
 
 
-def _lengths(options: argparse.Namespace) -> None:
-    from submission.storage.atomic_files import create_directory
-    from training.evaluation.tables import write_csv
+def _lengths(args: argparse.Namespace) -> None:
     from training.studies.document_lengths import document_lengths
 
-    create_directory(options.output.parent)
-    with open_execution(options, options.output.parent) as execution:
-        table = document_lengths(options.taggers, execution)
-    write_csv(options.output, table, 2)
-    print(table.to_string(index=False, float_format="%.0f", na_rep=""))
+    output = options.result_file(args, "lengths.csv")
+    with options.open_execution(args, args.work_dir, output.parent) as execution:
+        table = document_lengths(args.taggers, execution)
+    _write(output, table, 2, "%.0f")
 
 
-def _augmented_sbert(options: argparse.Namespace) -> None:
+def _augmented_sbert(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.inference.pretrained import PretrainedEncoder
-    from submission.storage.atomic_files import create_directory, write_atomic
+    from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
-    from training.data.datasets.sentence_pairs import LOADERS
     from training.evaluation.tables import merge_rows, rows_to_keep
     from training.parallel import default_processes
     from training.studies.augmented_sbert.study import run_study
     from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
-    student, teacher = PretrainedEncoder(options.encoder), PretrainedEncoder(options.teacher or options.encoder)
-    teacher_suffix = f"_{teacher.folder.name}" if options.teacher else ""
-    output = options.output or AUGMENTED.with_stem(f"{AUGMENTED.stem}{teacher_suffix}")
-    create_directory(output.parent)
-    device, tasks = choose_device(options.device), list(dict.fromkeys(options.task or LOADERS))
-    previous_rows = rows_to_keep(output, "task", tasks)  # read first: fail before hours of training
-    with CacheDirectory(options.work_dir, output.parent) as work:
-        settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=options.seed)
-        processes = options.processes or default_processes(device)
-        results = run_study(options.input_dir, tasks, options.repetitions, settings, teacher, student, work, device, processes)
-    write_atomic(output, merge_rows(results, previous_rows, "task", list(LOADERS), 2))
-    columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
+    student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
+    output = options.result_file(args, f"augmented_{teacher.folder.name}.csv" if args.teacher else "augmented.csv")
+    device, parts = choose_device(args.device), list(dict.fromkeys(args.parts or SBERT_PARTS))
+    previous_rows = rows_to_keep(output, "task", parts)  # read first: fail before hours of training
+    with CacheDirectory(args.work_dir, output.parent) as cache:
+        settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
+        processes = args.processes or default_processes(device)
+        results = run_study(args.input_dir, parts, args.repetitions, settings, teacher, student, cache, device, processes)
+    write_atomic(output, merge_rows(results, previous_rows, "task", list(SBERT_PARTS), 2))
+    columns = ["task", "network", "test", "paper test", "dev", "silver", "seconds"]
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
-def _students(options: argparse.Namespace) -> None:
+def _students(args: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
-    from submission.storage.atomic_files import create_directory
     from training.data.work_directory import lock_work_directory
-    from training.evaluation.tables import write_csv
     from training.studies.students import evaluate_students
     from training.tasks import load_recipe
     from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
-    create_directory(options.output.parent)
-    recipe = load_recipe(options.recipe)
+    recipe, output = load_recipe(args.recipe), options.result_file(args, "students.csv")
     if not isinstance(recipe.task, AugmentedSBERTSpec):
-        raise UsageError(
-            f"recipe of {recipe.ranker or recipe.enricher}: no [augmented_sbert] table; choose a recipe that has one"
-        )
-    with lock_work_directory(options.work_dir):
-        table = evaluate_students(options.work_dir, recipe, recipe.task, choose_device(options.device))
-    write_csv(options.output, table, 2)
-    print(table.to_string(index=False, float_format="%.2f", na_rep=""))
+        network = recipe.ranker or recipe.enricher
+        raise UsageError(f"recipe of {network}: no [augmented_sbert] table; choose a recipe that has one")
+    with lock_work_directory(args.work_dir):
+        table = evaluate_students(args.work_dir, recipe, recipe.task, choose_device(args.device))
+    _write(output, table, 2, "%.2f")
 
 
-def _argument_quality(options: argparse.Namespace) -> None:
+def _argument_quality(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
-    from submission.storage.atomic_files import create_directory, write_atomic
+    from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, rows_to_keep
     from training.parallel import default_processes
-    from training.studies.argument_quality.protocol import SETTINGS
     from training.studies.argument_quality.study import ROW_SETTINGS, row_settings, run_study
     from training.studies.argument_quality.table import format_means
     from training.tasks import load_recipe
 
-    create_directory(options.output.parent)
-    recipe, parts = load_recipe(options.recipe), list(dict.fromkeys(options.part or SETTINGS))
-    previous_rows = rows_to_keep(options.output, "setting", row_settings(parts))  # read first: fail before hours of training
-    device = choose_device(options.device)
-    processes = options.processes or default_processes(device)
-    with CacheDirectory(options.work_dir, options.output.parent) as work:
-        table, plot = run_study(parts, options.seeds, recipe, work.directory, device, processes)
-    write_atomic(options.output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))
-    write_atomic(options.output.with_suffix(".png"), plot)
+    recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
+    output = options.result_file(args, "quality.csv")
+    previous_rows = rows_to_keep(output, "part", row_settings(parts))  # read first: fail before hours of training
+    device = choose_device(args.device)
+    processes = args.processes or default_processes(device)
+    with CacheDirectory(args.work_dir, output.parent) as cache:
+        table, plot = run_study(parts, args.repetitions, recipe, cache.directory, device, processes)
+    write_atomic(output, merge_rows(table, previous_rows, "part", ROW_SETTINGS, 4))
+    write_atomic(output.with_suffix(".png"), plot)
     print(format_means(table))
+
+
+def _write(file: Path, table: pd.DataFrame, digits: int, float_format: str) -> None:
+    from training.evaluation.tables import write_csv
+
+    write_csv(file, table, digits)
+    print(table.to_string(index=False, float_format=float_format, na_rep=""))

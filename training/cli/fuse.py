@@ -1,0 +1,72 @@
+"""Fit the weights of fusions."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submission.cli import Commands, add_checkpoints, add_device, add_path
+from submission.errors import UsageError
+from training.cli.options import QRELS_HELP, add_data, add_output, add_work_dir, named_path, open_execution, output_path
+
+if TYPE_CHECKING:
+    from submission.systems.catalogue import System
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add the parser of `fuse`."""
+    parser = commands.add("fuse", _fuse, "fit fusion weights: learned fusion on qrels, ensemble on validation pairs")
+    help_text = "fusion in training/configs/fusions, .toml file, or an ensemble system"
+    parser.add_argument("fusion", metavar="FUSION", help=help_text)
+    help_text = f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are a weighted mean of both"
+    parser.add_argument("--qrels", type=named_path, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
+    add_data(parser, "learned fusion only: judged input, topics and corpus", required=False)
+    add_work_dir(parser, "working directory; caches finished steps; for an ensemble: prepared by `prepare pairs`")
+    add_checkpoints(parser)
+    add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)")
+    help_text = "ensemble only: constrain weights to ≥ 0"
+    parser.add_argument("--non-negative", "--positive", action="store_true", help=help_text)
+    help_text = "learned fusion only: directory for result CSVs (default: WORK_DIR/results)"
+    add_path(parser, "--results", "--tables", help=help_text)
+    add_device(parser)
+
+
+def _fuse(args: argparse.Namespace) -> None:
+    from submission.systems.catalogue import SYSTEMS
+    from submission.systems.ensemble import EnsembleStage
+
+    system = SYSTEMS.get(args.fusion)
+    if system and isinstance(system.stage, EnsembleStage):
+        _fuse_ensemble(system, args)
+    elif args.qrels and args.input_dir:
+        _fuse_learned(args)
+    else:
+        raise UsageError(f"fuse {args.fusion}: a learned fusion is fitted to judgments; add -i and --qrels")
+
+
+def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:
+    from submission.inference.device import choose_device
+    from submission.systems.checkpoint_store import CheckpointStore
+    from training.data.work_directory import lock_work_directory
+    from training.fusion.ensemble import fit_ensemble
+
+    if args.qrels:
+        raise UsageError(f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; remove --qrels")
+    output, device = output_path(args, "checkpoints", system.stage.checkpoint or system.name), choose_device(args.device)
+    with lock_work_directory(args.work_dir):
+        fit_ensemble(system, args.work_dir, CheckpointStore(args.checkpoint_dir), output, device, args.non_negative)
+
+
+def _fuse_learned(args: argparse.Namespace) -> None:
+    from training.evaluation.evaluate import HEADLINE_MEASURES
+    from training.fusion.learned import fit_fusion
+    from training.fusion.recipe import read_recipe
+
+    recipe, name = read_recipe(args.fusion), Path(args.fusion).stem
+    output = output_path(args, "checkpoints", name)
+    with open_execution(args, args.work_dir, output.parent) as execution:
+        tables = fit_fusion(name, recipe, args.qrels, execution, output, args.results or args.work_dir / "results")
+    for table in tables.values():
+        headline_rows = table[table["measure"].isin(HEADLINE_MEASURES)] if "measure" in table else table
+        print(headline_rows.to_string(index=False, float_format="%.4f"), end="\n\n")

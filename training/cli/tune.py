@@ -1,0 +1,48 @@
+"""Tune parameters on judged topics."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from submission.cli import Commands, add_checkpoints, add_device
+from submission.errors import UsageError
+from training.cli import options
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add the parser of `tune`."""
+    description = "grid-search retrieval parameters on judged topics, cross-validated; write a checkpoint"
+    parser = commands.add("tune", _tune, description)
+    parser.add_argument("grid", metavar="GRID", help="grid in training/configs/grids, .toml file, or `tfr_bert`")
+    options.add_fold_qrels(parser)
+    options.add_data(parser, "judged input: topics and corpus")
+    options.add_measure(parser)
+    help_text = "cache for finished points (default: temporary directory); for tfr_bert: prepared by `prepare quality`"
+    options.add_work_dir(parser, help_text, required=False)
+    add_checkpoints(parser)
+    add_device(parser)
+    options.add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/GRID, or the system's checkpoint)")
+
+
+def _tune(args: argparse.Namespace) -> None:
+    from submission.systems.catalogue import SYSTEMS
+    from submission.systems.quality_reranking import QualityRerankingStage
+    from training.tuning.grid import load_grid, tune_grid
+    from training.tuning.quality import tune_quality
+
+    system = SYSTEMS.get(args.grid)
+    if system and isinstance(system.stage, QualityRerankingStage):
+        if len(args.qrels) > 1 or args.work_dir is None:
+            cause = f"tune {system.name}: expected exactly one --qrels, and --work-dir prepared by `prepare quality`"
+            raise UsageError(cause)
+        output = options.output_path(args, "checkpoints", system.stage.checkpoint or system.name)
+        with options.open_execution(args, args.work_dir, output.parent) as execution:
+            table = tune_quality(system, args.qrels[0][1], execution, output)
+    else:
+        grid, name, qrels = load_grid(args.grid), Path(args.grid).stem, options.unique_names(args.qrels, "qrels")
+        output = options.output_path(args, "checkpoints", name)
+        with options.open_execution(args, args.work_dir, output.parent) as execution:
+            table = tune_grid(name, grid, qrels, execution, output, args.measure)
+        table = table.sort_values(args.measure, ascending=False).head(10)
+    print(table.to_string(index=False, float_format="%.4f"))
