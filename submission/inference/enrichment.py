@@ -134,4 +134,4 @@ def _log_estimate(name: str, documents: int, minutes: float, megabytes: float, d
     """Log the expected time and size."""
     log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, documents, minutes, megabytes)
     if minutes > LONG_MINUTES and device.type == "cpu":
-        log.warning("%s: this will take long on a CPU; use a GPU, or --work DIR to resume after an interruption", name)
+        log.warning("%s: this will take long on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption", name)

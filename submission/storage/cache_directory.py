@@ -81,7 +81,7 @@ def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True)
     except OSError as error:
-        raise OutputError(f"{fallback_dir}: no writable temporary directory ({error.strerror}); set --work") from None
+        raise OutputError(f"{fallback_dir}: no writable temporary directory ({error.strerror}); set --cache-dir") from None
 
 
 def _set_default_tempdir(directory: Path) -> None:

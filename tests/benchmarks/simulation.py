@@ -85,7 +85,7 @@ def table(results: Results) -> str:
         found = simulated(parts, gpus, replace(measured, worker=measured.worker / GPU))
         sent, busy = (measured.sent + measured.received) * parts, getattr(found, found.limit) / found.seconds
         network = f"{sent / 1e9:.1f} GB, {sent / found.seconds / 1e6:.0f} MB/s"
-        how = f"{gpus}, `--shared-work`" if shared else f"{gpus}"
+        how = f"{gpus}, `--shared-cache`" if shared else f"{gpus}"
         needed = f"{memory(arguments):.1f} GB"
         cells = f"{arguments:,}", how, _time(found.seconds), network, needed, f"{found.limit}, busy {busy:.0%}"
         lines.append(f"| {' | '.join(cells)} |")

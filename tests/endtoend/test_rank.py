@@ -1,4 +1,4 @@
-"""./run.sh as its users call it, and what an odd topic, a faulty checkpoint or an occupied output ends in."""
+"""Run ./run.sh as users call it; unusual topics, damaged checkpoints and occupied output directories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_sh(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comp
 
 @pytest.fixture
 def rank(checkpoints: Path, tmp_path: Path, capsys: Capture) -> Rank:
-    """Run the main job in this process with the tiny checkpoint; its exit code and what it said."""
+    """Run rank in this process with the tiny checkpoints; returns the exit code and stderr."""
 
     def run(directory: Path, *flags: str, output: str = "out") -> tuple[int, str]:
         command = ["rank", "-i", str(directory), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints), *flags]
@@ -41,10 +41,9 @@ def rank(checkpoints: Path, tmp_path: Path, capsys: Capture) -> Rank:
 
 
 @pytest.mark.slow
-def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
+def test_rank_sample_from_another_directory(tmp_path: Path) -> None:
     (tmp_path / "pandas.py").write_text("raise SystemExit('a file of the caller was imported')")
-    some = ["knrm", "bm25", "snrm"]
-    flags = [flag for name in some for flag in ("--system", name)]
+    flags = [flag for name in ("knrm", "bm25", "snrm") for flag in ("--system", name)]
     first = run_sh(*flags, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert first.stdout == ""
@@ -57,11 +56,20 @@ def test_bundled_sample_from_a_foreign_directory(tmp_path: Path) -> None:
     elsewhere = run_sh("-o", "other", *flags, cwd=tmp_path)
     assert elsewhere.returncode == 0
     assert file_contents(tmp_path / "other") == file_contents(runs)
-    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # the first that was named
+    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # the first --system
+
+
+def test_run_sh_runs_every_verb(tmp_path: Path) -> None:
+    for verb in ("rank", "check", "explain", "search", "systems"):
+        result = run_sh(verb, "--help", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.startswith(f"usage: run.sh {verb} ")
+    assert run_sh("--help", cwd=tmp_path).stdout == run_sh("rank", "--help", cwd=tmp_path).stdout
+    assert "invalid choice: 'ranks'" in run_sh("ranks", cwd=tmp_path).stderr
 
 
 @pytest.mark.slow
-def test_all_systems_as_they_are_shipped(tmp_path: Path) -> None:
+def test_rank_all_shipped_systems(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate[op]*.json"))  # a third of it
     topics = tmp_path / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:3]).rstrip() + "\n</topics>\n")  # two of them
@@ -74,19 +82,19 @@ def test_all_systems_as_they_are_shipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("inputDataset", "outputDir"), ("TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR")])
-def test_tiras_environment(tmp_path: Path, make_input: Make, names: tuple[str, str]) -> None:
+def test_rank_reads_the_variables_of_tira(tmp_path: Path, make_input: Make, names: tuple[str, str]) -> None:
     directory = make_input()
     done = run_sh("--system", "bm25", cwd=tmp_path, **{names[0]: str(directory), names[1]: str(tmp_path / "there")})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "there" / "run.txt").read_text().startswith("1 Q0 a1 1 ")
 
 
-def test_runs_have_the_form_of_the_contract(rank: Rank, make_input: Make, tmp_path: Path) -> None:
+def test_rank_writes_valid_runs(rank: Rank, make_input: Make, tmp_path: Path) -> None:
     code, _ = rank(make_input(), "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm")
     assert code == 0
     out = file_contents(tmp_path / "out")
     assert set(out) == {"me-bm25.txt", "me-knrm.txt", "run.txt", "fingerprint.json"}
-    assert out["run.txt"] == out["me-bm25.txt"]  # the first named is the primary one
+    assert out["run.txt"] == out["me-bm25.txt"]  # the first --system is the primary one
     for system in ("bm25", "knrm"):
         lines = [line.split(" ") for line in out[f"me-{system}.txt"].decode().splitlines()]
         assert [(line[0], line[1], line[3], line[5]) for line in lines] == [
@@ -96,9 +104,7 @@ def test_runs_have_the_form_of_the_contract(rank: Rank, make_input: Make, tmp_pa
         ]
 
 
-def test_a_short_premise_is_in_no_run_and_a_topic_without_known_words_is_an_empty_list(
-    rank: Rank, make_input: Make, tmp_path: Path, caplog: Log
-) -> None:
+def test_rank_skips_short_premises_and_unknown_topics(rank: Rank, make_input: Make, tmp_path: Path, caplog: Log) -> None:
     assert rank(make_input([("1", "Quux?"), ("2", "pets dogs cats")]))[0] == 0
     assert "topic 1 (Quux?)" in caplog.text
     for name in ("bm25", "knrm"):
@@ -108,7 +114,7 @@ def test_a_short_premise_is_in_no_run_and_a_topic_without_known_words_is_an_empt
         assert "a5" in {line[2] for line in lines}
 
 
-def test_cuda_without_a_gpu_is_exit_code_2(rank: Rank, make_input: Make, checkpoints: Path) -> None:
+def test_rank_rejects_cuda_without_a_gpu(rank: Rank, make_input: Make, checkpoints: Path) -> None:
     import torch
 
     if torch.cuda.is_available():
@@ -116,47 +122,43 @@ def test_cuda_without_a_gpu_is_exit_code_2(rank: Rank, make_input: Make, checkpo
     assert main(["rank", "-i", str(make_input()), "--checkpoints", str(checkpoints), "--device", "cuda"]) == 2
 
 
-def test_a_checkpoint_that_is_damaged_or_missing_fails_its_system_alone(
-    rank: Rank, make_input: Make, checkpoints: Path, tmp_path: Path
-) -> None:
+def test_rank_skips_damaged_checkpoints(rank: Rank, make_input: Make, checkpoints: Path, tmp_path: Path) -> None:
     directory = make_input()
     (checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")
     assert rank(directory, "--system", "knrm")[0] == 4
     for output in ("damaged", "missing"):
-        code, said = rank(directory, output=output)
-        assert (code, "systems failed: knrm; the other runs are in" in said) == (6, True)
+        code, stderr = rank(directory, output=output)
+        assert (code, "systems failed: knrm; the other runs are in" in stderr) == (6, True)
         assert set(file_contents(tmp_path / output)) == {"aragorn-bm25.txt", "fingerprint.json"}
         shutil.rmtree(checkpoints / "knrm", ignore_errors=True)
 
 
-def test_an_output_of_another_input_or_process_is_exit_code_5(rank: Rank, make_input: Make, tmp_path: Path) -> None:
+def test_rank_rejects_an_output_of_another_input(rank: Rank, make_input: Make, tmp_path: Path) -> None:
     first, second = make_input(), make_input([("7", "Is golf cruel?")], name="second")
     with RunDirectory(tmp_path / "out"):
-        code, said = rank(first)
-    assert (code, "another process" in said) == (5, True)
+        code, stderr = rank(first)
+    assert (code, "another process" in stderr) == (5, True)
     assert rank(first)[0] == 0
     before = file_contents(tmp_path / "out")
-    code, said = rank(second)
-    assert (code, "contains files made from another input" in said) == (5, True)
+    code, stderr = rank(second)
+    assert (code, "contains files made from another input" in stderr) == (5, True)
     assert file_contents(tmp_path / "out") == before
     assert rank(second, "--overwrite", "--system", "bm25")[0] == 0
     assert set(file_contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
 
 
-def test_a_full_output_is_exit_code_5_and_leaves_no_half_file(
-    rank: Rank, make_input: Make, small_disk: Callable[[int], Path]
-) -> None:
+def test_rank_leaves_no_partial_file_on_a_full_disk(rank: Rank, make_input: Make, small_disk: Callable[[int], Path]) -> None:
     disk = small_disk(8)
-    others = [argument(f"b{number}", f"Golf is sport {number}") for number in range(9)]
-    many = [*(argument(f"a{number}") for number in range(400)), *others]
-    code, said = rank(make_input(arguments=many), "--depth", "1000", output=disk.name)
-    assert (code, "No space left" in said) == (5, True)
+    golf = [argument(f"b{index}", f"Golf is sport {index}") for index in range(9)]
+    arguments = [*(argument(f"a{index}") for index in range(400)), *golf]
+    code, stderr = rank(make_input(arguments=arguments), "--depth", "1000", output=disk.name)
+    assert (code, "No space left" in stderr) == (5, True)
     assert set(file_contents(disk)) <= {"fingerprint.json"}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
-def test_real_input_twice_is_valid_and_the_same(tmp_path: Path) -> None:
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="args.me data not available")
+def test_rank_args_me_is_valid_and_deterministic(tmp_path: Path) -> None:
     for output in ("first", "second"):
         done = run_sh("-i", REAL_DATA / "touche-2020/input", "-o", output, "--system", "knrm", "--system", "bm25", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -167,7 +169,7 @@ def test_real_input_twice_is_valid_and_the_same(tmp_path: Path) -> None:
     assert len(topics) == 49
 
 
-def test_the_sample_is_the_default_input(monkeypatch: pytest.MonkeyPatch, caplog: Log, tmp_path: Path) -> None:
+def test_rank_defaults_to_the_sample(monkeypatch: pytest.MonkeyPatch, caplog: Log, tmp_path: Path) -> None:
     for name in ("inputDataset", "TIRA_INPUT_DATASET"):
         monkeypatch.delenv(name, raising=False)
     caplog.set_level("INFO")

@@ -1,4 +1,4 @@
-"""Odd flags: a usage error in one line, or the obvious meaning."""
+"""Invalid flags end in a one-line usage error before any input is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.robustness.harness import Program
 
 DIGITS = "7" * 60
-BAD: dict[str, tuple[tuple[str, ...], str]] = {
+INVALID: dict[str, tuple[tuple[str, ...], str]] = {
     "no verb": ((), "the following arguments are required: VERB"),
     "another verb": (("ranks",), "invalid choice: 'ranks'"),
     "another flag": (("rank", "--sytem", "knrm"), "unrecognized arguments"),
@@ -32,13 +32,16 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no input": (("rank", "-i", ""), "expected a non-empty path"),
     "a blank input": (("rank", "-i", " "), "expected a non-empty path"),
     "no output": (("rank", "-o", ""), "expected a non-empty path"),
-    "no work": (("rank", "--work", ""), "expected a non-empty path"),
+    "no cache": (("rank", "--cache-dir", ""), "expected a non-empty path"),
     "no earlier run": (("rank", "--input-run", ""), "expected a non-empty path"),
     "no checkpoints": (("rank", "--checkpoints", ""), "expected a non-empty path"),
     "NUL in a path": (("rank", "-o", "a\0b"), "expected a non-empty path"),
     "no run to check": (("check", "--run", ""), "expected a non-empty path"),
-    "a shared directory for nobody": (("rank", "--shared-work", "--work", "w"), "give all three"),
-    "a shared directory that is none": (("rank", "--shared-work", "--engine", "ray"), "give all three"),
+    "a shared cache without Ray": (("rank", "--shared-cache", "--cache-dir", "w"), "give all three"),
+    "a shared cache without a directory": (("rank", "--shared-cache", "--engine", "ray"), "give all three"),
+    "a Ray address without Ray": (("rank", "--ray-address", "host:1"), "--ray-address requires --engine ray"),
+    "a Ray address without a port": (("rank", "--ray-address", "ray://host"), "expected HOST:PORT"),
+    "another engine": (("rank", "--engine", "ray://host:1"), "invalid choice: 'ray://host:1'"),
     "another device": (("rank", "--device", "tpu"), "invalid choice: 'tpu'"),
     "no team": (("rank", "--team", ""), "choose another --team"),
     "a team with a blank": (("rank", "--team", "a b"), "choose another --team"),
@@ -47,55 +50,66 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "a team with an end of line": (("rank", "--team", "a\n"), "choose another --team"),
     "a team too long for a file": (("rank", "--team", "a" * 300), "choose another --team"),
     "explain: a mistyped system": (
-        ("explain", "-i", "/nowhere", "--system", "KNRM", "--topic", "1", "--document", "a1"),
+        ("explain", "-i", "/nowhere", "--system", "KNRM", "--qid", "1", "--docno", "a1"),
         "did you mean 'knrm'?",
     ),
-    "explain: no document": (("explain", "--system", "knrm", "--topic", "1"), "--document"),
+    "explain: no document": (("explain", "--system", "knrm", "--qid", "1"), "--docno"),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_flags_are_refused(program: Program, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    flags, words = BAD[name]
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_flags_are_usage_errors(program: Program, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    flags, message = INVALID[name]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    code, said = program.call(*flags)
-    assert code == 2, said
-    assert words in said
-    assert "\x1b" not in said
-    assert "nowhere" not in said  # flags are checked before any input is read
+    code, text = program.call(*flags)
+    assert code == 2, text
+    assert message in text
+    assert "\x1b" not in text
+    assert "nowhere" not in text  # flags are checked before any input is read
     assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("topic", "document", "words"), [("9", "a1", "topic '9'"), ("1", "zz", "zz"), ("", "a1", "topic "), ("1", "", "document ")]
+    ("qid", "docno", "message"), [("9", "a1", "topic '9'"), ("1", "zz", "zz"), ("", "a1", "topic "), ("1", "", "document ")]
 )
-def test_explain_of_what_is_not_there(program: Program, topic: str, document: str, words: str) -> None:
-    flags = ["--checkpoints", str(program.checkpoints), "--system", "knrm", "--topic", topic, "--document", document]
-    code, said = program.call("explain", "-i", str(program.input), *flags)
-    assert code == 2, said
-    assert words in said
+def test_explain_rejects_an_unknown_topic_or_document(program: Program, qid: str, docno: str, message: str) -> None:
+    flags = ["--checkpoints", str(program.checkpoints), "--system", "knrm", "--qid", qid, "--docno", docno]
+    code, text = program.call("explain", "-i", str(program.input), *flags)
+    assert code == 2, text
+    assert message in text
 
 
-def test_paths_that_are_relative_and_empty_variables_that_are_none(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_and_empty_environment_variables(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(program.input.parent)
     for output in ("o1", "./o2", "../" + program.input.parent.name + "/o3"):
-        flags = ["-i", "input", "-o", output, "--work", "w", "--checkpoints", "checkpoints", "--device", "cpu"]
-        code, said = program.call("rank", *flags, "--system", "bm25", "--system", "knrm")
-        assert code == 0, said
+        flags = ["-i", "input", "-o", output, "--cache-dir", "w", "--checkpoints", "checkpoints", "--device", "cpu"]
+        code, text = program.call("rank", *flags, "--system", "bm25", "--system", "knrm")
+        assert code == 0, text
     assert Path("o1/run.txt").read_bytes() == Path("o2/run.txt").read_bytes() == Path("o3/run.txt").read_bytes() != b""
     for name in ("inputDataset", "outputDir", "inputRun", "TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR"):
         monkeypatch.setenv(name, "")
-    code, said = program.call("rank", "-i", "input", "--checkpoints", "checkpoints", "--system", "bm25")
-    assert code == 0, said
+    code, text = program.call("rank", "-i", "input", "--checkpoints", "checkpoints", "--system", "bm25")
+    assert code == 0, text
     assert (Path("runs") / "run.txt").exists()
 
 
 @pytest.mark.parametrize("verb", ["rank", "check", "explain", "systems"])
-def test_help_says_a_default_once(program: Program, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_states_a_default_once(program: Program, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    code, said = program.call(verb, "--help")
+    code, text = program.call(verb, "--help")
     assert code == 0
-    assert max(line.count("(default") for line in said.splitlines()) == 1
-    assert "None" not in said
-    assert "[]" not in said
+    assert max(line.count("(default") for line in text.splitlines()) == 1
+    assert "None" not in text
+    assert "[]" not in text
+    assert "130 and 143" in text
+    assert "7 training" not in text
+
+
+def test_old_flags_are_accepted(program: Program, tmp_path: Path) -> None:
+    code, text = program.rank("--work", str(tmp_path / "cache"))
+    assert code == 0, text
+    flags = ["--checkpoints", str(program.checkpoints), "--system", "knrm", "--topic", "1", "--document", "a1"]
+    assert program.call("explain", "-i", str(program.input), *flags)[0] == 0
+    assert program.check("--differing", str(tmp_path / "ids"))[0] == 0
+    assert (tmp_path / "ids").exists()

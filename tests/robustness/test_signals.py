@@ -1,4 +1,4 @@
-"""A process that is told to stop at any moment, or has no streams: one line at most, a documented exit code, whole runs."""
+"""Signals at any moment, and missing standard streams: at most one line, a documented exit code, complete runs."""
 
 from __future__ import annotations
 
@@ -15,52 +15,56 @@ from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT
 from tests.robustness.harness import Program
 
-MOMENTS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds after the start: in Python's own, in torch's import, in the work
+MOMENTS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds after the start: interpreter, import of torch, ranking
 SYSTEMS = ("--system", "bm25", "--system", "knrm")
-FIRST = 0.3  # before that Python itself may not yet hear
+STARTUP_SECONDS = 0.3  # before, Python may not yet handle signals
 
 
 def command(program: Program) -> list[str]:
-    places = ["-i", program.input, "-o", program.output, "--work", program.work, "--checkpoints", program.checkpoints]
-    return [sys.executable, "-m", "submission", "rank", *map(str, places), "--device", "cpu", *SYSTEMS]
+    paths = ["-i", program.input, "-o", program.output, "--cache-dir", program.work, "--checkpoints", program.checkpoints]
+    return [sys.executable, "-m", "submission", "rank", *map(str, paths), "--device", "cpu", *SYSTEMS]
 
 
 @pytest.fixture(autouse=True)
-def heard() -> Iterator[None]:
-    """What a shell's background jobs ignore, children would ignore too until they begin to hear."""
-    before = {how: signal.signal(how, signal.default_int_handler) for how in SIGNAL_EXIT_CODES}
+def default_signal_handlers() -> Iterator[None]:
+    """Reset handlers: children of a shell's background job inherit ignored signals."""
+    handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
     yield
-    for how, handler in before.items():
-        signal.signal(how, handler)
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)
 
 
-@pytest.mark.parametrize("how", SIGNAL_EXIT_CODES, ids=lambda how: how.name)
+@pytest.mark.parametrize("signum", SIGNAL_EXIT_CODES, ids=lambda signum: signum.name)
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_stopped_from_the_first_moment_on(program: Program, how: signal.Signals, moment: float) -> None:
+def test_signal_exits_cleanly_at_any_moment(program: Program, signum: signal.Signals, moment: float) -> None:
     process = subprocess.Popen(command(program), cwd=ROOT, stderr=subprocess.PIPE)
     time.sleep(moment)
-    process.send_signal(how)
-    said = process.communicate(timeout=30)[1].decode()
-    assert "Traceback" not in said or moment < FIRST, said
-    assert process.returncode in {SIGNAL_EXIT_CODES[how], -how} if moment < FIRST else {SIGNAL_EXIT_CODES[how], 0}, said
-    if process.returncode == SIGNAL_EXIT_CODES[how]:
-        assert said.splitlines()[-1:] == [MESSAGE.decode().strip()]
-    for run in program.output.glob("aragorn-*.txt"):  # whole
+    process.send_signal(signum)
+    text = process.communicate(timeout=30)[1].decode()
+    assert "Traceback" not in text or moment < STARTUP_SECONDS, text
+    assert (
+        process.returncode in {SIGNAL_EXIT_CODES[signum], -signum}
+        if moment < STARTUP_SECONDS
+        else {SIGNAL_EXIT_CODES[signum], 0}
+    ), text
+    if process.returncode == SIGNAL_EXIT_CODES[signum]:
+        assert text.splitlines()[-1:] == [MESSAGE.decode().strip()]
+    for run in program.output.glob("aragorn-*.txt"):  # complete
         assert len(run.read_text().splitlines()) >= 3
     assert not list(program.output.glob(".*.part"))
-    assert program.rank("--work", str(program.work), systems=("bm25", "knrm"))[0] == 0
+    assert program.rank("--cache-dir", str(program.work), systems=("bm25", "knrm"))[0] == 0
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full", ">/dev/full 2>/dev/full"])
-def test_without_streams(program: Program, closed: str) -> None:
+def test_rank_runs_without_standard_streams(program: Program, closed: str) -> None:
     done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command(program)], cwd=ROOT, check=False)
     assert done.returncode == 0
-    written = {name: (program.output / f"aragorn-{name}.txt").read_bytes() for name in ("bm25", "knrm")}
+    runs = {name: (program.output / f"aragorn-{name}.txt").read_bytes() for name in ("bm25", "knrm")}
     assert program.rank("--overwrite", systems=("bm25", "knrm"))[0] == 0
-    assert written == {name: (program.output / f"aragorn-{name}.txt").read_bytes() for name in ("bm25", "knrm")}
+    assert runs == {name: (program.output / f"aragorn-{name}.txt").read_bytes() for name in ("bm25", "knrm")}
 
 
-def test_a_reader_that_goes_away(program: Program) -> None:
+def test_check_survives_a_closed_pipe(program: Program) -> None:
     check = [sys.executable, "-m", "submission", "check", "-i", str(program.input), "--checkpoints", str(program.checkpoints)]
     reader, writer = os.pipe()
     os.close(reader)

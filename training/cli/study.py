@@ -34,13 +34,13 @@ def _add_enrichments(studies: Commands) -> None:
     options.add_measure(parser)
     help_text = "grid to tune, of one retrieval model; repeatable (default: the four full-text systems)"
     parser.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=help_text)
-    _add_input_and_output(parser, "enrichments")
+    _add_input_and_output(parser, "enrichment")
 
 
 def _add_lengths(studies: Commands) -> None:
     parser = studies.add("lengths", _lengths, "document lengths after TARGER filtering")
     parser.add_argument("taggers", nargs="+", metavar="NAME", help="tagger checkpoint")
-    _add_input_and_output(parser, "lengths")
+    _add_input_and_output(parser, "tagged_document_lengths")
 
 
 def _add_augmented_sbert(studies: Commands) -> None:
@@ -56,7 +56,7 @@ def _add_augmented_sbert(studies: Commands) -> None:
     parser.add_argument("--teacher", metavar="NAME", help=help_text)
     options.add_seed(parser, "random seed of splits, samples and networks")
     _add_computation(parser)
-    help_text = "result CSV; rows of other parts are kept (default: WORK_DIR/results/augmented.csv or augmented_TEACHER.csv)"
+    help_text = "result CSV; rows of other parts are kept (default: augmented_sbert[_TEACHER].csv in WORK_DIR/results)"
     options.add_output(parser, help_text, "FILE")
 
 
@@ -66,7 +66,7 @@ def _add_students(studies: Commands) -> None:
     help_text = "recipe with [augmented_sbert]; loss and training pairs are varied"
     parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
     add_device(parser)
-    options.add_output(parser, "result CSV (default: WORK_DIR/results/students.csv)", "FILE")
+    options.add_output(parser, "result CSV (default: WORK_DIR/results/augmented_sbert_students.csv)", "FILE")
 
 
 def _add_argument_quality(studies: Commands) -> None:
@@ -79,7 +79,7 @@ def _add_argument_quality(studies: Commands) -> None:
     parser.add_argument("--repetitions", "--seeds", type=options.positive_int, default=3, metavar="N", help=help_text)
     _add_computation(parser)
     help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
-    options.add_output(parser, f"{help_text} (default: WORK_DIR/results/quality.csv)", "FILE")
+    options.add_output(parser, f"{help_text} (default: WORK_DIR/results/argument_quality.csv)", "FILE")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
@@ -104,7 +104,7 @@ def _add_computation(parser: argparse.ArgumentParser) -> None:
 def _enrichments(args: argparse.Namespace) -> None:
     from training.studies.enrichments import MODEL_GRIDS, compare_enrichments
 
-    qrels, output = options.unique_names(args.qrels, "qrels"), options.result_file(args, "enrichments.csv")
+    qrels, output = options.unique_names(args.qrels, "qrels"), options.result_file(args, "enrichment.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
         table = compare_enrichments(args.enrichments, args.grids or MODEL_GRIDS, qrels, execution, args.measure)
     _write(output, table, 6, "%.4f")
@@ -113,7 +113,7 @@ def _enrichments(args: argparse.Namespace) -> None:
 def _lengths(args: argparse.Namespace) -> None:
     from training.studies.document_lengths import document_lengths
 
-    output = options.result_file(args, "lengths.csv")
+    output = options.result_file(args, "tagged_document_lengths.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
         table = document_lengths(args.taggers, execution)
     _write(output, table, 2, "%.0f")
@@ -130,7 +130,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
     student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
-    output = options.result_file(args, f"augmented_{teacher.folder.name}.csv" if args.teacher else "augmented.csv")
+    output = options.result_file(args, f"augmented_sbert_{teacher.folder.name}.csv" if args.teacher else "augmented_sbert.csv")
     device, parts = choose_device(args.device), list(dict.fromkeys(args.parts or SBERT_PARTS))
     previous_rows = rows_to_keep(output, "task", parts)  # read first: fail before hours of training
     with CacheDirectory(args.work_dir, output.parent) as cache:
@@ -150,7 +150,7 @@ def _students(args: argparse.Namespace) -> None:
     from training.tasks import load_recipe
     from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
-    recipe, output = load_recipe(args.recipe), options.result_file(args, "students.csv")
+    recipe, output = load_recipe(args.recipe), options.result_file(args, "augmented_sbert_students.csv")
     if not isinstance(recipe.task, AugmentedSBERTSpec):
         network = recipe.ranker or recipe.enricher
         raise UsageError(f"recipe of {network}: no [augmented_sbert] table; choose a recipe that has one")
@@ -170,7 +170,7 @@ def _argument_quality(args: argparse.Namespace) -> None:
     from training.tasks import load_recipe
 
     recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
-    output = options.result_file(args, "quality.csv")
+    output = options.result_file(args, "argument_quality.csv")
     previous_rows = rows_to_keep(output, "part", row_settings(parts))  # read first: fail before hours of training
     device = choose_device(args.device)
     processes = args.processes or default_processes(device)

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DistillationSettings:
-    """Options of `prepare distilled`."""
+    """Options of `prepare distillation`."""
 
     max_titles: int = 1000
     documents_per_title: int = 24  # half are the top ranks, half are sampled from the lower ranks
@@ -114,7 +114,7 @@ def table_path(work: Path) -> Path:
 def load_table(work: Path) -> tuple[pd.DataFrame, Manifest]:
     """Load the teacher's scores (columns of the quality tables, topic = title) and their manifest."""
     file = table_path(work)
-    with table_errors(file, "distilled", f"-i INPUT --work {work}"):
+    with table_errors(file, "distillation", f"-i INPUT --work-dir {work}"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 
 

@@ -105,7 +105,7 @@ def load_table(work: Path, name: str) -> pd.DataFrame:
     The arguments of a topic are one list to rank; a debate has one topic per side.
     """
     file = table_path(work, name)
-    with table_errors(file, "lists", f"-i DIR --work {work}"):
+    with table_errors(file, "quality", f"-i DIR --work-dir {work}"):
         return pd.read_parquet(file, columns=COLUMNS)
 
 
@@ -122,4 +122,4 @@ def source_hashes(work: Path, name: str) -> dict[str, str]:
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:
-        raise not_found(file, f"lists -i DIR --work {work}") from None
+        raise not_found(file, f"quality -i DIR --work-dir {work}") from None

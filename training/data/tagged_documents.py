@@ -61,7 +61,7 @@ def _write(directory: Path, name: str, source: ComponentDataset, file: Path) -> 
 def load_documents(work: Path, name: str) -> list[TaggedDocument]:
     """Load the documents of a data set."""
     file = table_path(work, name)
-    with table_errors(file, "tags", f"-i DIR --work {work}"):
+    with table_errors(file, "tags", f"-i DIR --work-dir {work}"):
         table = pq.read_table(file, schema=SCHEMA)
     return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
 

@@ -173,7 +173,7 @@ def check_prepared(work: Path, documents: str) -> Manifest:
     """Read the manifest of the passages. Raises InputError if they do not support a document set."""
     record = read_manifest(passages_dir(work) / MANIFEST)
     if PASSAGES not in record.files:
-        raise InputError(f"{work}/passages: no passages; run `python -m training prepare passages -i INPUT --work {work}`")
+        raise InputError(f"{work}/passages: no passages; run `python -m training prepare passages -i INPUT --work-dir {work}`")
     required = {"all": {}, "unjudged": {"qrels": "--qrels"}, "unpooled": {"qrels": "--qrels", "runs": "--run"}}[documents]
     for name, flag in required.items():
         if not record.inputs[name]:

@@ -82,7 +82,7 @@ def prepare_vectors(
     """
     tables = read_table_record(work).files.get(settings.premise_table)
     if tables is None:
-        raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work {work}`")
+        raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work-dir {work}`")
     vectors_file_hash = hash_input_files([vectors_file])[vectors_file.name] if vectors_file else "none"
     cache_key = {
         "tables": tables.xxh3,
@@ -117,16 +117,16 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
     try:
         return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(output_dir / VECTORS_FILE)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        fix = "run `python -m training prepare vectors --work WORK`"
+        fix = "run `python -m training prepare vectors --work-dir WORK`"
         raise InputError(f"{output_dir}: cannot load word vectors ({error}); {fix}") from None
 
 
 def check_vectors(output_dir: Path, work: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
     """Raise InputError if the directory has no vectors."""
     if not (output_dir / VECTORS_FILE).is_file():
-        flags = f" --written {surface_method}" if surface_method else ""
+        flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
-        raise InputError(f"{output_dir}: no word vectors; run `python -m training prepare vectors --work {work}{flags}`")
+        raise InputError(f"{output_dir}: no word vectors; run `python -m training prepare vectors --work-dir {work}{flags}`")
 
 
 def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVectors:

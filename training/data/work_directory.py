@@ -80,5 +80,5 @@ def json_hash(value: object) -> str:
 
 
 def _not_prepared(directory: Path) -> InputError:
-    command = f"`python -m training prepare pairs -i INPUT --work {directory}`"
+    command = f"`python -m training prepare pairs -i INPUT --work-dir {directory}`"
     return InputError(f"{directory}: not a working directory; run {command}")

@@ -90,7 +90,7 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
     stored_method, expected_method = record.get("surface_method"), recipe.task.surface_vectors
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
-        command = f"`prepare vectors --written {expected_method}`" if expected_method else "`prepare vectors` without --written"
+        command = f"`prepare vectors --surface-tokens {expected_method}`" if expected_method else "`prepare vectors` without --surface-tokens"
         raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run {command}")
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]

@@ -41,7 +41,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
 
     def prepare_again(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError: teacher scores cannot be rebuilt from a corpus alone."""
-        raise UsageError("trained on a system's scores, not on a corpus; run `prepare distilled` and `fit` again")
+        raise UsageError("trained on a system's scores, not on a corpus; run `prepare distillation` and `fit` again")
 
 
 class DistillationTask(ListwiseTask):

@@ -151,7 +151,7 @@ def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any
     path = hard_negatives_file(work, hard_negatives)
     record = read_manifest(path.parent / MANIFEST)
     if path.name not in record.files or not decided_by.items() <= record.inputs.items():
-        command = f"`python -m training prepare pairs -i INPUT --work {work} --unrelated {hard_negatives}`"
+        command = f"`python -m training prepare pairs -i INPUT --work-dir {work} --hard-negatives {hard_negatives}`"
         raise InputError(f"{path}: missing or built from other tables; run {command}")
     return record.inputs, files | {path.name: record.files[path.name].xxh3}
 

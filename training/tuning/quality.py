@@ -50,7 +50,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     Args:
         system: Quality re-ranking system.
         qrels_file: Relevance judgments.
-        execution: Execution on the judged input; `prepare lists` has prepared its working directory.
+        execution: Execution on the judged input; `prepare quality` has prepared its working directory.
         output: Checkpoint directory.
 
     Returns:

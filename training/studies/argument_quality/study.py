@@ -70,7 +70,7 @@ def run_study(
         settings: Names of SETTINGS.
         seeds: Seeds per network.
         recipe: Training recipe.
-        work: Working directory prepared by `prepare lists`.
+        work: Working directory prepared by `prepare quality`.
         device: Device to compute on.
         processes: Networks trained in parallel.
 
