@@ -96,7 +96,7 @@ def test_network_learns_the_scores_of_the_fusion(
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert file_contents(tmp_path / "again") == file_contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
-    refused(2, "`prepare distilled` and `fit` make it anew", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
+    refused(2, "run `prepare distillation` and `fit` again", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
 
 
 def test_teacher_scores_are_those_of_its_rankings(

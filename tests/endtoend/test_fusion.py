@@ -209,7 +209,7 @@ def test_faulty_recipes(run: Command, tmp_path: Path, refused: Refused) -> None:
 
 
 def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
-    refused(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "--work", "w")
+    refused(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "-i", SAMPLE, "--work-dir", "w")
     refused(2, "two files with different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
     shutil.rmtree(lexical / "dirichlet_rm3")
     refused(4, "member dirichlet_rm3 failed", *run())

@@ -106,7 +106,7 @@ def test_fit_on_lists_resumes_on_the_same_tables_only(tables: Path, resumed: Cal
     arguments("ibm", 4).to_parquet(table_path(tables, "ibm"))
     refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
     table_path(tables, "ibm").unlink()
-    refused(3, "ibm.parquet: not found; run `python -m training prepare lists", *fit(tables))
+    refused(3, "ibm.parquet: not found; run `python -m training prepare quality", *fit(tables))
 
 
 def test_fit_on_one_data_set_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:

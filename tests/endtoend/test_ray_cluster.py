@@ -58,12 +58,12 @@ def test_all_systems_give_the_bytes_of_a_local_run(
 ) -> None:
     monkeypatch.setattr(Ranker, "kept_together", 100)
     assert rank_all("here") == 0
-    assert rank_all("there", "--engine", f"ray://{nodes.address}") == 0
+    assert rank_all("there", "--engine", "ray", "--ray-address", nodes.address) == 0
     assert file_contents(tmp_path / "there") == file_contents(tmp_path / "here")
     assert len(file_contents(tmp_path / "there")) == len(SYSTEMS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
     monkeypatch.setattr(ArtifactStore, "write_run", refusing_parts(ArtifactStore.write))
-    shared = ("--engine", f"ray://{nodes.address}", "--work", str(tmp_path / "work"), "--shared-work")
+    shared = ("--engine", "ray", "--ray-address", nodes.address, "--cache-dir", str(tmp_path / "work"), "--shared-cache")
     assert rank_all("shared", *shared) == 0
     assert file_contents(tmp_path / "shared") == file_contents(tmp_path / "here")
 
@@ -129,9 +129,9 @@ def at_work(traces: Path) -> int:
 def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
     nodes: Cluster, rank_all: RankAll, checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    assert rank_all("out", "--engine", "ray://127.0.0.1:1") == 2
+    assert rank_all("out", "--engine", "ray", "--ray-address", "127.0.0.1:1") == 2
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
-    flags, score = ["--system", "knrm", "--engine", f"ray://{nodes.address}"], neural.score
+    flags, score = ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address], neural.score
     with monkeypatch.context() as patch:
         patch.setattr(module, "program_fingerprint", lambda: "of another version")
         assert rank_all("out", *flags) == 2

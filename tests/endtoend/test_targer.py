@@ -159,7 +159,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, resumed:
         (("dimensions = 6", "dimensions = 7"), 2, "network.dimensions is 7, but the word vectors have 6"),
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
         (("window = 3", "window = 30"), 2, "cannot build targer from [network]"),
-        (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training prepare vectors --work WORK"),
+        (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training prepare vectors --work-dir WORK"),
         (
             ('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""),
             2,
@@ -183,7 +183,7 @@ def test_what_cannot_be_meant_is_refused(
 
 def test_vectors_of_other_words_and_missing_tables_are_refused(work_dir: Path, refused: Refused) -> None:
     command = ["fit", work_dir.parent / "mine.toml", "--work", work_dir, "--device", "cpu"]
-    words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --written word2vec`"
+    words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
     refused(2, words, *command, "--vectors", work_dir / "vectors")
     (work_dir / "tagging" / "webd.parquet").unlink()
     refused(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)

@@ -183,7 +183,7 @@ def test_all_recipes_one_a_gpu(work_dir: Path, said: Callable[[], list[str]], mo
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
     assert lines.index("end vanilla_bert") < next(n for n, line in enumerate(lines) if line.startswith("begin cedr_knrm"))
     assert {tuple(line.split()[:2]) for line in lines[:2]} == {("begin", "gru"), ("begin", "knrm")}  # two at a time
-    assert lines[0].endswith(f"--work {work_dir} --restart")
+    assert lines[0].endswith(f"--work-dir {work_dir} --restart")
 
 
 def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
@@ -198,7 +198,7 @@ def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
         fit_all.fit_all(_with_a_dependent_of_drmm(), [], work_dir, None, 0)
     assert [line.strip() for line in said()] == [
-        f"begin drmm  --work {work_dir}", "end drmm", f"begin knrm  --work {work_dir}", "end knrm"
+        f"begin drmm  --work-dir {work_dir}", "end drmm", f"begin knrm  --work-dir {work_dir}", "end knrm"
     ]  # fmt: skip
     assert f"drmm: failed with exit code 7, log: {work_dir / 'fit' / 'drmm.log'}" in caplog.text
     assert (work_dir / "fit" / "drmm.log").read_text() == "error: dead\n"
@@ -218,7 +218,7 @@ def test_a_process_that_cannot_be_started_fails_alone(
         fit_all.fit_all(
             _with_a_dependent_of_drmm(), [], work_dir, None, 0
         )  # one process at a time: the next one needs its place
-    assert [line.strip() for line in said()] == [f"begin knrm  --work {work_dir}", "end knrm"]
+    assert [line.strip() for line in said()] == [f"begin knrm  --work-dir {work_dir}", "end knrm"]
     assert "drmm: cannot be started ([Errno 11] Resource temporarily unavailable)" in caplog.text
     assert "cedr_drmm: skipped: initial checkpoint drmm failed" in caplog.text
 
@@ -242,8 +242,8 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
     tmp_path: Path, said: Callable[[], list[str]], caplog: Log
 ) -> None:
     kinds = {
-        "knrm": "pairs", "vanilla_bert_dirichlet": "pairs", "tfr_bert": "lists", "deepct": "passages",
-        "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distilled",
+        "knrm": "pairs", "vanilla_bert_dirichlet": "pairs", "tfr_bert": "quality", "deepct": "passages",
+        "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distillation",
     }  # fmt: skip
     with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(kinds)}; all others finished"):
         fit_all.fit_all({name: load_recipe(name) for name in kinds}, [], tmp_path, None, 0)

@@ -285,11 +285,11 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
     assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(whole / "fit")["mine/log.jsonl"]
 
 
-@pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --written word2vec --dimensions 100")])
+@pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --surface-tokens word2vec --dimensions 100")])
 def test_vectors_that_lack_are_named_with_all_that_makes_them(
     prepared_work_dir: Path, tmp_path: Path, recipe: str, flags: str
 ) -> None:
-    command = f"`python -m training prepare vectors --work {prepared_work_dir}{flags}`"
+    command = f"`python -m training prepare vectors --work-dir {prepared_work_dir}{flags}`"
     assert missing_inputs(load_recipe(recipe), prepared_work_dir, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
 
 
@@ -371,7 +371,7 @@ def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused)
 
 
 def test_nothing_prepared(write_recipe: Callable[..., str], tmp_path: Path, refused: Refused) -> None:
-    words = "run `python -m training prepare vectors --work WORK`"
+    words = "run `python -m training prepare vectors --work-dir WORK`"
     refused(3, words, "fit", write_recipe(), "--work", tmp_path)
     refused(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
 

@@ -103,7 +103,7 @@ def test_cross_validation_selects_on_the_other_folds(tune: Command, tmp_path: Pa
 
 
 def test_tune_rejects_bad_grids_and_judgments(tune: Command, judged: list[Path], tmp_path: Path, refused: Refused) -> None:
-    refused(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", judged[0])
+    refused(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", judged[0], "-i", "in", "-o", "out")
     refused(
         2, "the same name 'first' for several qrels; give each a name with NAME=FILE", *tune("mine", [judged[0], judged[0]])
     )

@@ -15,11 +15,11 @@ from submission.errors import UsageError
 from submission.inference.device import choose_device
 
 
-@pytest.mark.parametrize("name", ["", "dask", "ray:", "ray://", "ray://head", "ray://a b:1", "ray://head:port", "ray://h:1/x"])
-def test_what_is_no_engine(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("address", ["", "head", "ray://head:1", "a b:1", "head:port", "h:1/x", ":1"])
+def test_rank_rejects_invalid_ray_addresses(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["rank", "--engine", name])
-    assert "expected ray or ray://HOST:PORT" in capsys.readouterr().err
+        main(["rank", "--engine", "ray", "--ray-address", address])
+    assert "expected HOST:PORT" in capsys.readouterr().err
 
 
 def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

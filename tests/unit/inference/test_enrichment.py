@@ -187,7 +187,7 @@ def test_time_and_size_are_said_before(
         run(opened, tmp_path)
     estimate, *warnings = messages
     assert f"50 documents to enrich, about {minutes} minutes and 0.0 MB" in estimate
-    assert ["--work DIR to resume after an interruption" in warning for warning in warnings] == [True] * (
+    assert ["--cache-dir DIR to resume after an interruption" in warning for warning in warnings] == [True] * (
         minutes > enrichment.LONG_MINUTES
     )
 

@@ -80,7 +80,7 @@ def test_prepare_tags_writes_tables_once(tmp_path: Path, capsys: pytest.CaptureF
     (work / "tagging" / "essays.parquet").write_bytes(b"x")
     with pytest.raises(InputError, match=r"damaged .* delete it and run `python -m training prepare tags` again"):
         load_documents(work, "essays")
-    with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work .*none`"):
+    with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work-dir .*none`"):
         load_documents(tmp_path / "none", "essays")
 
 

@@ -171,7 +171,7 @@ def test_study_reports_errors(
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "quality").mkdir()
     assert run("empty") == 3
-    assert "prepare lists" in capsys.readouterr().err
+    assert "prepare quality" in capsys.readouterr().err
     (tmp_path / "mine.toml").write_text(RECIPE.replace('"ibm"', '"webis"'))  # for testing only
     assert run("none") == 2
     error = capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         distilled(tmp_path / "one", 1, "mse")
     tokeniser = tiny()[1]
-    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):
+    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distillation"):
         DistillationTask.load(DistillationSpec(), 0, tokeniser, tmp_path / "none", CPU)
     table_path(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
