@@ -99,7 +99,7 @@ def _add_computation(parser: argparse.ArgumentParser) -> None:
     cli.add_checkpoints(parser)
 
 
-# Handlers import what they need: torch alone takes 2 s, and --help needs none of it.
+# Handlers import heavy modules lazily: torch alone takes 2 s, which --help does not need.
 
 
 def _rank(args: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from submission.logging_setup import configure_logging
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 T = TypeVar("T")
+Handler = Callable[[argparse.Namespace], None]
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
@@ -65,12 +66,10 @@ class Commands:
         return cls(argparse.ArgumentParser(prog=program, description=description, epilog=exit_codes))
 
     def group(self, name: str, description: str, metavar: str) -> Commands:
-        """Add a verb that has verbs of its own."""
+        """Add a verb with subcommands."""
         return Commands(self._add_parser(name, description), metavar)
 
-    def add(
-        self, name: str, handler: Callable[[argparse.Namespace], None], description: str, aliases: Sequence[str] = ()
-    ) -> argparse.ArgumentParser:
+    def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
         """Add a verb with its handler and return its parser."""
         parser = self._add_parser(name, description, aliases)
         parser.set_defaults(handler=handler)

@@ -96,7 +96,7 @@ def run_experiment(
 
 
 def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells: Sequence[Cell]) -> dict[Cell, Result]:
-    """Compute a batch of cells and cache each result as soon as it is finished."""
+    """Compute a batch of cells, caching each finished result."""
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)

@@ -1,4 +1,4 @@
-"""The READMEs: links, sizes, generated sections and commands; and what the image's files say about each other."""
+"""READMEs: links, sizes, generated sections and commands; consistency of Dockerfile, requirements and changelog."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ READMES = (  # in the order in which a newcomer reads them; their commands are e
     "training/studies/argument_quality/README.md", "training/fusion/README.md", "training/results/distillation.md",
     "training/results/README.md", "tests/README.md", "tests/benchmarks/README.md",
 )  # fmt: skip
-SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # in bytes; of all others:
-LARGEST = 9_000
+SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # maximum bytes; of all others:
+MAX_SIZE = 9_000
 
 
 def read(name: str) -> str:
@@ -37,45 +37,45 @@ def read(name: str) -> str:
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of code in a language, of all READMEs in their order."""
+    """Return the code blocks in a language, in the order of the READMEs."""
     return [block for name in READMES for block in re.findall(rf"```{language}\n(.*?)```", read(name), re.DOTALL)]
 
 
 def tira_commands() -> dict[str, str]:
-    """The commands for TIRA by system."""
+    """Return the commands for TIRA by system."""
     commands = re.findall(r"^/aragorn/run\.sh .*$", read(SECTION_FILES["commands"]), re.MULTILINE)
     return {command.rpartition(" ")[2]: command for command in commands}
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a file's headings."""
+    """Return the anchors of the headings in a text."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_all_readmes_of_folders_are_known() -> None:
+def test_readmes_are_all_listed() -> None:
     files = [file for folder in ("submission", "training", "tests") for file in (ROOT / folder).rglob("README.md")]
-    found = {file.relative_to(ROOT).as_posix() for file in files}
-    assert {name for name in found if "/data/" not in name and "/golden/" not in name} <= {*READMES}
+    names = {file.relative_to(ROOT).as_posix() for file in files}
+    assert {name for name in names if "/data/" not in name and "/golden/" not in name} <= {*READMES}
     assert all((ROOT / name).is_file() for name in READMES)
 
 
 @pytest.mark.parametrize("name", READMES)
-def test_links_lead_somewhere_and_files_are_short(name: str) -> None:
+def test_readme_links_exist_and_size_is_limited(name: str) -> None:
     text, folder = read(name), (ROOT / name).parent
-    assert len(text.encode()) <= SIZES.get(name, LARGEST)
+    assert len(text.encode()) <= SIZES.get(name, MAX_SIZE)
     for link in re.findall(r"\]\(([^)]+)\)", text):
-        place, _, anchor = link.partition("#")
-        file = folder / place if place else ROOT / name
+        path, _, anchor = link.partition("#")
+        file = folder / path if path else ROOT / name
         assert file.exists(), link
         assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), link
-    for place in re.findall(r"`((?:submission|training|tests|checkpoints)/[\w./-]+)`", text):
-        assert (ROOT / place).exists(), place
+    for path in re.findall(r"`((?:submission|training|tests|checkpoints)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
 
 
-def test_a_stranger_s_six_questions_are_answered_from_the_first_page() -> None:
-    first = read("README.md")
-    for words, place in {
+def test_front_page_links_to_the_main_topics() -> None:
+    front_page = read("README.md")
+    for phrase, target in {
         "run it": "submission/README.md",
         "how good": "training/results/README.md",
         "where BM25 is": "submission/systems/README.md",
@@ -83,17 +83,17 @@ def test_a_stranger_s_six_questions_are_answered_from_the_first_page() -> None:
         "checkpoint was made": "training/README.md",
         "your own judgments": "training/results/README.md",
     }.items():
-        assert any(words in line and f"({place})" in line for line in first.splitlines()), words
+        assert any(phrase in line and f"({target})" in line for line in front_page.splitlines()), phrase
 
 
 def pins(file: str) -> dict[str, str]:
-    """Versions by normalised names."""
+    """Return pinned versions by normalised package name."""
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
-    found = dict(re.findall(r"^([\w.-]+)==([\w.]+)", "\n".join(lines), re.MULTILINE))
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found.items()}
+    versions = dict(re.findall(r"^([\w.-]+)==([\w.]+)", "\n".join(lines), re.MULTILINE))
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
 
 
-def test_a_command_for_each_system_that_can_run_without_double_quotes() -> None:
+def test_tira_commands_cover_all_systems() -> None:
     commands = tira_commands()
     assert sorted(commands) == sorted(SYSTEMS)
     for system, command in commands.items():
@@ -101,7 +101,7 @@ def test_a_command_for_each_system_that_can_run_without_double_quotes() -> None:
 
 
 @pytest.mark.slow
-def test_a_command_works_in_tiras_wrapper_from_a_foreign_directory(tmp_path: Path) -> None:
+def test_tira_command_runs_in_the_wrapper_of_tira(tmp_path: Path) -> None:
     command = tira_commands()["knrm"].replace("/aragorn", str(ROOT))
     environment = {**os.environ, "inputDataset": str(SAMPLE), "outputDir": str(tmp_path / "output"), "HOME": "/nonexistent"}
     subprocess.run(["sh", "-c", f"sleep .1; {command}"], cwd="/", env=environment, check=True, capture_output=True)
@@ -109,46 +109,46 @@ def test_a_command_works_in_tiras_wrapper_from_a_foreign_directory(tmp_path: Pat
     assert "correct format" in message
 
 
-def test_the_lock_has_what_requirements_ask_for_with_hashes() -> None:
+def test_lock_pins_all_requirements_with_hashes() -> None:
     lock = pins("requirements.lock")
-    asked = pins("requirements.txt") | pins("requirements-ray.txt")
-    assert {name: lock.get(name) for name in asked} == asked
+    requirements = pins("requirements.txt") | pins("requirements-ray.txt")
+    assert {name: lock.get(name) for name in requirements} == requirements
     assert pins("requirements-ray.txt").items() <= pins("tests/requirements.txt").items()
     entries = re.split(r"\n(?=[\w.-]+==)", (ROOT / "requirements.lock").read_text(encoding="utf-8"))[1:]
     assert len(entries) == len(lock)
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_the_image_has_the_version_and_the_base_a_digest() -> None:
+def test_dockerfile_pins_version_and_base_digest() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert f"ARG VERSION={__version__}\n" in dockerfile
     assert re.search(r"^ARG BASE=docker\.io/library/python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}$", dockerfile, re.M)
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_all_that_the_dockerfile_copies_is_let_through() -> None:
+def test_dockerignore_admits_all_copied_files() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     copied = {name for line in re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE) for name in line.split()}
-    let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert copied == let_through
+    admitted = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert copied == admitted
     assert all((ROOT / name).exists() for name in copied)
 
 
-def test_what_is_generated_is_up_to_date(tmp_path: Path) -> None:
-    for place in SECTION_FILES.values():
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / place, tmp_path / place)
+def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
+    for path in SECTION_FILES.values():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
     update_readmes(root=tmp_path)
-    for place in SECTION_FILES.values():
-        assert (tmp_path / place).read_text(encoding="utf-8") == read(place), place
+    for path in SECTION_FILES.values():
+        assert (tmp_path / path).read_text(encoding="utf-8") == read(path), path
     for name in SYSTEMS:
         assert f"| {name} | {SYSTEMS[name].description} |" in read(SECTION_FILES["systems"])
     order = [line.split()[1] for line in results_table(SYSTEM_MEANS, CHECKPOINT_DIR).splitlines()[2:]]
     assert (order[0], len(order)) == ("fusion,", len(SYSTEMS))
-    assert order != list(SYSTEMS)  # the best first
+    assert order != list(SYSTEMS)  # in descending order of the first measure
 
 
-def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
+def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
     (tmp_path / "means.csv").write_text(
         "qrels,run,over,measure,topics,mean,low,high\n"
         + "".join(
@@ -162,13 +162,13 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         "qrels,run,over,measure,topics,mean,low,high\n"
         + "".join(f"{q},{r},{ALL_TOPICS},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in TABLE_MEASURES)
     )
-    for name, place in SECTION_FILES.items():
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text(f"before\n<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nafter\n")
-    for _ in range(2):  # again: the same
+    for name, path in SECTION_FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"before\n<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nafter\n")
+    for _ in range(2):  # idempotent
         update_readmes(tmp_path / "means.csv", CHECKPOINT_DIR, tmp_path)
-        for place in SECTION_FILES.values():
-            lines = (tmp_path / place).read_text().splitlines()
+        for path in SECTION_FILES.values():
+            lines = (tmp_path / path).read_text().splitlines()
             assert (lines[0], lines[-1]) == ("before", "after")
             assert "old" not in lines
     lines = (tmp_path / SECTION_FILES["results"]).read_text().splitlines()
@@ -179,7 +179,7 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
     ]
     best = [line.split(" | ") for line in (tmp_path / SECTION_FILES["best"]).read_text().splitlines()[5:9]]
     assert [(cells[0], *cells[2:]) for cells in best] == [
-        ("| dirichlet", "0.733", "0.856", "0.715 |"),  # of topics of other folds, not the .9 of the table
+        ("| dirichlet", "0.733", "0.856", "0.715 |"),  # cross-validated, not the .9 of the table
         ("| knrm", "0.400 (0.20–0.60)", "0.400", "0.400 |"),  # noqa: RUF001
         ("| fusion", "0.300 (0.10–0.50)", "0.300", "0.300 |"),  # noqa: RUF001
         ("| bm25", "0.200 (0.10–0.30)", "0.200", "0.200 |"),  # noqa: RUF001
@@ -191,24 +191,22 @@ def test_sections_are_written_between_their_marks(tmp_path: Path) -> None:
         update_readmes(tmp_path / "absent.csv", CHECKPOINT_DIR, tmp_path)
 
 
-def test_the_python_of_the_readme_works() -> None:
-    [code] = [
-        block for block in blocks("python") if "open_checkpoint" in block
-    ]  # the others: endtoend/test_search_elsewhere.py
+def test_python_example_of_the_readme_runs() -> None:
+    [code] = [block for block in blocks("python") if "open_checkpoint" in block]
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.fullmatch(r"\[-?0\.\d+\]\n", done.stdout), done.stderr
 
 
-ELSEWHERE = {  # why a command is not executed by the test below
-    "docker": "the image is built and run in tests/container",
-    "tira-run": "it needs docker; tests/container executes the command as it does",
-    "tira-cli": "it needs an account on TIRA",
-    "tests/run": "it is what executes this test",
+EXCLUDED_PROGRAMS = {  # commands that the test below does not execute
+    "docker": "tests/container builds and runs the image",
+    "tira-run": "requires docker; tests/container executes the command like it",
+    "tira-cli": "requires an account on TIRA",
+    "tests/run": "executes this test",
 }
 
 
 @pytest.mark.slow
-def test_every_command_of_the_readme_works(all_checkpoints_dir: Path, tmp_path: Path) -> None:
+def test_readme_commands_run(all_checkpoints_dir: Path, tmp_path: Path) -> None:
     copy = tmp_path / "project"
     for name in ("run.sh", "requirements.txt", "submission", "training"):
         source = ROOT / name
@@ -218,30 +216,31 @@ def test_every_command_of_the_readme_works(all_checkpoints_dir: Path, tmp_path: 
             copy.mkdir(exist_ok=True)
             shutil.copy(source, copy / name)
     (copy / ".venv").symlink_to(sys.prefix)
-    # To be fast: untrained checkpoints of the smallest networks, and three of the sample's topics.
+    # For speed: untrained checkpoints of the smallest networks and three topics of the sample.
     shutil.copytree(all_checkpoints_dir, copy / "checkpoints")
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
-    # Blocks of bash need a cluster or a search engine: endtoend/test_cluster.py and test_torchrun.py have the former.
+    # Blocks marked bash require a cluster or a search engine: see test_ray_cluster.py and test_torchrun.py.
     lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
-    commands = dict.fromkeys(line.split("  #")[0].rstrip() for line in lines if line.split()[0] not in ELSEWHERE)  # each once
-    assert {line.split()[0] for line in lines} >= set(ELSEWHERE)
+    commands = dict.fromkeys(line.split("  #")[0].rstrip() for line in lines if line.split()[0] not in EXCLUDED_PROGRAMS)
+    assert {line.split()[0] for line in lines} >= set(EXCLUDED_PROGRAMS)
     assert "./run.sh" in {command.split()[0] for command in commands}
-    verbs = "check systems explain search prepare fit fuse reproduce evaluate report analyse"
+    verbs = "check systems explain search prepare fit fuse reproduce evaluate report overlap"
     assert [verb for verb in verbs.split() if not any(f" {verb} " in f"{command} " for command in commands)] == []
     variables = ("inputDataset", "outputDir", "TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in variables}
     script = "set -eu\n" + "\n".join(commands)
     done = subprocess.run(["bash", "-c", script], cwd=copy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    made = {str(file.relative_to(copy)) for folder in ("runs", "work") for file in (copy / folder).rglob("*")}
-    assert {f"runs/aragorn-{system}.txt" for system in SYSTEMS} <= made
-    assert {
+    outputs = {str(file.relative_to(copy)) for folder in ("runs", "work") for file in (copy / folder).rglob("*")}
+    assert {f"runs/aragorn-{system}.txt" for system in SYSTEMS} <= outputs
+    expected = [
         "runs/report.html",
         "runs/tables/tests.csv",
         "runs/analysis/jaccard.png",
-        "work/checkpoints/sample/config.json",
-    } <= made
-    assert {"work/checkpoints/ensemble/config.json", "work/again/checkpoints/sample/config.json"} <= made
+        "work/again/checkpoints/sample/config.json",
+    ]
+    expected += [f"work/checkpoints/{name}/config.json" for name in ("sample", "ensemble")]
+    assert {*expected} <= outputs
     assert "score" in done.stdout
     assert "weights: identical" in done.stdout

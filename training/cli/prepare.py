@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
 
-from submission.cli import Commands, add_checkpoints, add_device, add_input, add_path, integer_between
+from submission.cli import Commands, Handler, add_checkpoints, add_device, add_input, add_path, integer_between
 from training.cli.options import add_data, add_output, add_seed, add_work_dir, locked_work_dir, positive_int, seed
 
 CORPUS_HELP = "directory with the args.me corpus"
@@ -43,14 +42,14 @@ def _add_passages(kinds: Commands) -> None:
 
 def _add_published_data(kinds: Commands) -> None:
     description = "argument-quality data sets (UKP, IBM, Webis) in one schema"
-    parser = _add_kind(kinds, "quality", _quality, description, aliases=["lists"])
+    parser = _add_kind(kinds, "quality", _quality, description, "lists")
     add_data(parser, "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, as published")
     parser = _add_kind(kinds, "tags", _tags, "token-level argument annotations for TARGER")
     add_data(parser, "directory with es.txt and wd.txt (persuasive essays, web discourse), as published by TARGER's authors")
 
 
 def _add_distillation(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "distillation", _distillation, "teacher scores for debate titles", aliases=["distilled"])
+    parser = _add_kind(kinds, "distillation", _distillation, "teacher scores for debate titles", "distilled")
     add_input(parser)
     help_text = "drop titles similar to the topics of this XML file, like those similar to the input's topics; repeatable"
     add_path(parser, "--exclude-topics", "--topics", action="append", default=[], metavar="FILE", help=help_text)
@@ -76,13 +75,7 @@ def _add_vectors(kinds: Commands) -> None:
     parser.add_argument("--surface-tokens", "--written", choices=methods, metavar="METHOD", help=help_text)
 
 
-def _add_kind(
-    kinds: Commands,
-    name: str,
-    handler: Callable[[argparse.Namespace], None],
-    description: str,
-    aliases: Sequence[str] = (),
-) -> argparse.ArgumentParser:
+def _add_kind(kinds: Commands, name: str, handler: Handler, description: str, *aliases: str) -> argparse.ArgumentParser:
     """Add a kind with the common arguments."""
     parser = kinds.add(name, handler, description, aliases)
     add_work_dir(parser, "working directory; finished steps are reused")

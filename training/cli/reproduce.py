@@ -99,11 +99,9 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: 
     _warn_about_changed_recipe(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
-        if vectors["vectors_file"] != "none":
-            raise UsageError(
-                f"{output.name}: was trained with word vectors from a file (SHA-256 {vectors['vectors_file'][:12]}…), "
-                "which is not available; it cannot be reproduced"
-            )
+        if (file_hash := vectors["vectors file"]) != "none":
+            cause = f"trained with word vectors from a file (SHA-256 {file_hash[:12]}…), which is not available"
+            raise UsageError(f"{output.name}: {cause}; it cannot be reproduced")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.prepare_vectors(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
     start = recipe.initial_checkpoint
