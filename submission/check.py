@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
             tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
             stricter = pluralise(len(issues) - tira_count, "stricter check")
             report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {stricter}, by kind:")
-        report.add(str(run), summarise_issues(run, issues) if issues else [], InputError.exit_code, len(issues))
+        report.add(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
     return report
 
 
@@ -96,7 +97,8 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
         document_issues = _collection_issues(documents, reader.min_premise_words, report)
     report.add(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
     if dataset.ranking_file and not topic_issues and not document_issues:
-        report.add("supplied ranking", _ranking_issues(dataset, documents), InputError.exit_code)
+        issues = _issues(dataset.supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
+        report.add("supplied ranking", issues, InputError.exit_code)
     if not document_issues and isinstance(reader, ArgsMeReader):
         _check_ids(documents, ids_file, report)
     return None if topic_issues else topics["qid"].tolist(), None if document_issues else documents
@@ -104,21 +106,19 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
 
 def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
     collection = select_collection(documents, min_words)
-    try:
-        validate_collection(collection, len(documents), min_words)
-    except InputError as error:
-        return [str(error)]
-    if min_words:
+    issues = _issues(validate_collection, collection, len(documents), min_words)
+    if min_words and not issues:
         summary = f"{len(collection)} of {len(documents)} arguments in the collection"
         report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
-    else:
+    elif not issues:
         report.add_note(f"all {len(documents)} documents in the collection, {count_empty(documents)} of them empty")
-    return []
+    return issues
 
 
-def _ranking_issues(dataset: Dataset, documents: pd.DataFrame) -> list[str]:
+def _issues(validate: Callable[..., object], *args: object) -> list[str]:
+    """Return the message of the InputError that a function raises, if any."""
     try:
-        dataset.supplied_ranking(lambda docnos: set(docnos) - set(documents["docno"]))
+        validate(*args)
     except InputError as error:
         return [str(error)]
     return []
@@ -129,11 +129,9 @@ def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> No
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; the qrels for that version do not apply")
     elif len(mismatched):
+        count = f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
         examples = ", ".join(mismatched[:5]) + (", …" if len(mismatched) > 5 else "")
-        report.add_note(
-            f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text); their "
-            f"judgments refer to other text: {examples}"
-        )
+        report.add_note(f"{count}; their judgments refer to other text: {examples}")
     else:
         report.add(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
