@@ -8,5 +8,6 @@ TRAINING = PROJECT_DIR / "training"
 RECIPES = TRAINING / "configs" / "recipes"
 GRIDS = TRAINING / "configs" / "grids"
 FUSIONS = TRAINING / "configs" / "fusions"
-MEASURED = TRAINING / "results" / "means.csv"  # source of the generated README tables, written by `evaluate -o`
+RESULTS = TRAINING / "results"
+SYSTEM_MEANS = RESULTS / "means.csv"  # source of the generated README tables, written by `evaluate -o`
 REPORT_TEMPLATE = TRAINING / "report" / "report.html.jinja"

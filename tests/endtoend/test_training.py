@@ -285,7 +285,10 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
     assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(whole / "fit")["mine/log.jsonl"]
 
 
-@pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", " --surface-tokens word2vec --dimensions 100")])
+SURFACE_VECTORS = " --surface-tokens word2vec --dimensions 100"
+
+
+@pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", SURFACE_VECTORS)])
 def test_vectors_that_lack_are_named_with_all_that_makes_them(
     prepared_work_dir: Path, tmp_path: Path, recipe: str, flags: str
 ) -> None:

@@ -236,7 +236,7 @@ def test_readme_commands_run(all_checkpoints_dir: Path, tmp_path: Path) -> None:
     assert {f"runs/aragorn-{system}.txt" for system in SYSTEMS} <= outputs
     expected = [
         "runs/report.html",
-        "runs/tables/tests.csv",
+        "runs/tables/significance.csv",
         "runs/analysis/jaccard.png",
         "work/again/checkpoints/sample/config.json",
     ]

@@ -15,7 +15,7 @@ def add_parsers(commands: cli.Commands) -> None:
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
     cli.add_path(parser, "--collection", help="ignore judgments of documents outside this corpus")
     parser.add_argument("--baseline", metavar="NAME", help="run to test against (NAME, or file name without extension)")
-    add_output(parser, "write means.csv, topics.csv and, with --baseline, tests.csv to this directory")
+    add_output(parser, "write means.csv, per_topic.csv and, with --baseline, significance.csv to this directory")
     cli.add_order(parser)
     help_text = "TREC run file or directory with run.txt; NAME labels it"
     parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)

@@ -99,7 +99,7 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: 
     _warn_about_changed_recipe(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
-        if (file_hash := vectors["vectors file"]) != "none":
+        if (file_hash := vectors["vectors_file"]) != "none":
             cause = f"trained with word vectors from a file (SHA-256 {file_hash[:12]}…), which is not available"
             raise UsageError(f"{output.name}: {cause}; it cannot be reproduced")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}

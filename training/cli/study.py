@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CACHE = "working directory; caches finished results"
 SBERT_PARTS = ("bws_cross", "bws_in", "mrpc")
-QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_to_others", "ibm_to_others", "both_to_webis")
+QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "ibm_transfer", "ukp+ibm_to_webis")
 
 
 def add_parsers(commands: Commands) -> None:
@@ -138,7 +138,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
         processes = args.processes or default_processes(device)
         results = run_study(args.input_dir, parts, args.repetitions, settings, teacher, student, cache, device, processes)
     write_atomic(output, merge_rows(results, previous_rows, "task", list(SBERT_PARTS), 2))
-    columns = ["task", "network", "test", "paper test", "dev", "silver", "seconds"]
+    columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
@@ -171,12 +171,12 @@ def _argument_quality(args: argparse.Namespace) -> None:
 
     recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
     output = options.result_file(args, "argument_quality.csv")
-    previous_rows = rows_to_keep(output, "part", row_settings(parts))  # read first: fail before hours of training
+    previous_rows = rows_to_keep(output, "setting", row_settings(parts))  # read first: fail before hours of training
     device = choose_device(args.device)
     processes = args.processes or default_processes(device)
     with CacheDirectory(args.work_dir, output.parent) as cache:
         table, plot = run_study(parts, args.repetitions, recipe, cache.directory, device, processes)
-    write_atomic(output, merge_rows(table, previous_rows, "part", ROW_SETTINGS, 4))
+    write_atomic(output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))
     write_atomic(output.with_suffix(".png"), plot)
     print(format_means(table))
 

@@ -90,8 +90,8 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
     stored_method, expected_method = record.get("surface_method"), recipe.task.surface_vectors
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
-        command = f"`prepare vectors --surface-tokens {expected_method}`" if expected_method else "`prepare vectors` without --surface-tokens"
-        raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run {command}")
+        flag = f" --surface-tokens {expected_method}`" if expected_method else "` without --surface-tokens"
+        raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run `prepare vectors{flag}")
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
     return vocabulary, word_table, {"vectors": {**record, "sha256": sha256_file(vectors / word_vectors.VECTORS_FILE)}}

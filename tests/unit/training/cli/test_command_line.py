@@ -46,8 +46,8 @@ def test_help_lists_all_verbs_and_kinds(capsys: pytest.CaptureFixture[str], monk
     "alias",
     [
         "prepare lists", "prepare distilled", "prepare pairs --unrelated", "prepare vectors --written",
-        "prepare passages --run", "prepare distilled --system", "fuse --positive", "fuse --tables", "study augmented-sbert --task",
-        "study argument-quality --seeds", "tune --work", "analyse", "readme",
+        "prepare passages --run", "prepare distilled --system", "fuse --positive", "fuse --tables", "tune --work",
+        "study augmented-sbert --task", "study argument-quality --seeds", "analyse", "readme",
     ],
 )  # fmt: skip
 def test_old_names_are_accepted_but_not_shown(alias: str, capsys: pytest.CaptureFixture[str]) -> None:

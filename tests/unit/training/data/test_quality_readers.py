@@ -114,7 +114,9 @@ def test_prepare_writes_one_table_per_data_set(
     assert source_hashes(work, "ukp") == {file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)}
     ukp_files = file_contents(work / "quality")
     for name in ("ibm", "webis"):
-        with pytest.raises(InputError, match=rf"{name}\.json: not found; run `python -m training prepare quality -i DIR --work-dir"):
+        with pytest.raises(
+            InputError, match=rf"{name}\.json: not found; run `python -m training prepare quality -i DIR --work"
+        ):
             source_hashes(work, name)
     write_ibm(data)
     write_webis(data)
