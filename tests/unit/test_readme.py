@@ -144,13 +144,13 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
     for name in SYSTEMS:
         assert f"| {name} | {SYSTEMS[name].description} |" in read(SECTION_FILES["systems"])
     order = [line.split()[1] for line in results_table(SYSTEM_MEANS, CHECKPOINT_DIR).splitlines()[2:]]
-    assert (order[0], len(order)) == ("fusion,", len(SYSTEMS))
+    assert (order[0], len(order)) == ("fusion", len(SYSTEMS))
     assert order != list(SYSTEMS)  # in descending order of the first measure
 
 
 def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
     (tmp_path / "means.csv").write_text(
-        "qrels,run,over,measure,topics,mean,low,high\n"
+        "qrels,run,topic_set,measure,n_topics,mean,ci_low,ci_high\n"
         + "".join(
             f"q,team-{s},{ALL_TOPICS},{m},9,{v},{v / 2},{v * 1.5}\n"
             for s, v in (("bm25", 0.2), ("knrm", 0.4), ("dirichlet", 0.9))
@@ -158,8 +158,8 @@ def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
         )
         + f"q,team-knrm,{COMMON_TOPICS},{TABLE_MEASURES[0]},2,0.9,,\n"
     )
-    (tmp_path / "fusion.csv").write_text(
-        "qrels,run,over,measure,topics,mean,low,high\n"
+    (tmp_path / "fusion_means.csv").write_text(
+        "qrels,run,topic_set,measure,n_topics,mean,ci_low,ci_high\n"
         + "".join(f"{q},{r},{ALL_TOPICS},{m},9,0.3,0.1,0.5\n" for q in "qr" for r in ("fusion", "x") for m in TABLE_MEASURES)
     )
     for name, path in SECTION_FILES.items():
@@ -192,7 +192,7 @@ def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
 
 
 def test_python_example_of_the_readme_runs() -> None:
-    [code] = [block for block in blocks("python") if "open_checkpoint" in block]
+    [code] = [block for block in blocks("python") if "load_checkpoint" in block]
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert re.fullmatch(r"\[-?0\.\d+\]\n", done.stdout), done.stderr
 
