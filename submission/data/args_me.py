@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.data import args_me_records
-from submission.data.args_me_errors import RawCorpus, decode_argument, recover_arguments
-from submission.data.args_me_records import Argument, decode_arguments, is_jsonl, iter_jsonl
+from submission.data.args_me_records import JSONL_EXTENSIONS, Argument, iter_arguments, read_corpus_file
 from submission.data.collection import MIN_PREMISE_WORDS
-from submission.data.input_files import (
-    batched,
-    collect,
-    find_files,
-    is_invalid_id,
-    read_bytes,
-    strict,
-    strip_bom,
-    yielding_errors,
-)
+from submission.data.input_files import batched, find_files, strict
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate
@@ -34,7 +21,7 @@ from submission.timing import gc_paused
 log = logging.getLogger(__name__)
 
 PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
-EXTENSIONS = (".json", ".json.gz", *args_me_records.JSONL_EXTENSIONS)
+EXTENSIONS = (".json", ".json.gz", *JSONL_EXTENSIONS)
 
 
 class ArgsMeReader:
@@ -45,7 +32,6 @@ class ArgsMeReader:
     min_premise_words = MIN_PREMISE_WORDS
 
     def __init__(self, directory: Path) -> None:
-        """Find topic and corpus files."""
         self.topic_files, self.corpus_files = find_topic_files(directory), find_corpus_files(directory)
 
     def read_topics(self) -> tuple[pd.DataFrame, list[str]]:
@@ -81,18 +67,14 @@ def find_corpus_files(directory: Path) -> list[Path]:
 
 @gc_paused()
 def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read arguments as `docno conclusion premise`, premises joined by a space, in file order.
+    """Read arguments as `docno conclusion premise`, premises joined by a space, in file order; return them and all issues.
 
-    Drops and counts arguments repeated with equal text.
-
-    Returns:
-        The readable arguments, and all issues: unreadable, malformed, truncated or non-UTF-8 JSON, missing fields, invalid ids,
-        ids with different texts.
+    Drops and counts arguments repeated with equal text; ids with different texts are issues.
     """
     arguments: list[Argument] = []
     counts_per_file, issues = [], []
     for file in files:
-        file_arguments, file_issues = _read_arguments(file)
+        file_arguments, file_issues = read_corpus_file(file)
         log.info("%s: %d arguments", file.name, len(file_arguments))
         arguments += file_arguments
         counts_per_file.append(len(file_arguments))
@@ -100,56 +82,11 @@ def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     documents = _to_frame(arguments)
     duplicates = documents[documents["docno"].duplicated(keep=False)]
     if len(duplicates):
-        file_names = np.repeat(list(map(str, files)), counts_per_file)
-        issues += _find_conflicts(duplicates, file_names)
+        issues += _find_conflicts(duplicates, np.repeat(list(map(str, files)), counts_per_file))
         total, documents = len(documents), documents.drop_duplicates("docno", ignore_index=True)
         if not issues:
             log.warning("dropped %d arguments repeated with the same text", total - len(documents))
     return documents, issues
-
-
-def _read_arguments(file: Path) -> tuple[list[Argument], list[str]]:
-    """Decode a JSON file at once, which is faster; if it is invalid, or JSON Lines, argument by argument."""
-    if not is_jsonl(file):
-        with suppress(ValueError, RecursionError, MemoryError):
-            arguments = decode_arguments(Argument, file)
-            if _have_valid_ids(arguments):
-                return arguments, []
-    return collect(iter_arguments(file))
-
-
-def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
-    """Yield the arguments of a corpus file, and an error for each invalid one."""
-    return iter_jsonl(file) if is_jsonl(file) else _iter_json(file)
-
-
-@yielding_errors
-def _iter_json(file: Path) -> Iterator[Argument | InputError]:
-    """Yield the arguments and errors of a JSON file; keeps only undecoded bytes in memory."""
-    data = strip_bom(read_bytes(file))
-    try:
-        with gc_paused():
-            raw_arguments = msgspec.json.decode(data, type=RawCorpus).arguments
-    except (ValueError, RecursionError) as error:
-        yield from recover_arguments(file, data, error)
-        return
-    decode = msgspec.json.Decoder(Argument).decode
-    count = 0
-    for batch in batched(raw_arguments):
-        arguments: list[Argument] = []
-        with gc_paused(), suppress(ValueError, RecursionError):
-            arguments = [*map(decode, batch)]
-        if _have_valid_ids(arguments):
-            yield from arguments
-        else:
-            yield from (decode_argument(file, data, number, raw) for number, raw in enumerate(batch, count + 1))
-        count += len(batch)
-
-
-def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
-    """Return whether there are ids and all are valid; testing all joined is fast."""
-    ids = [argument.id for argument in arguments]
-    return all(ids) and not is_invalid_id("".join(ids))
 
 
 def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
@@ -167,7 +104,6 @@ def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterato
     """Yield an issue for each id that has different texts; file_names (N,): file of each row of the corpus."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
-            yield (
-                f"{', '.join(sorted(set(file_names[group.index])))}: argument {abbreviate(str(docno))} occurs {len(group)} "
-                "times with different texts; ids must be unique: do not mix corpus versions"
-            )
+            files = ", ".join(sorted(set(file_names[group.index])))
+            reason = f"argument {abbreviate(str(docno))} occurs {len(group)} times with different texts"
+            yield f"{files}: {reason}; ids must be unique: do not mix corpus versions"

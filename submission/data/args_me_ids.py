@@ -13,10 +13,7 @@ HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
 def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Find documents whose id does not match their text; judgments of these ids refer to other text.
-
-    Args:
-        documents: `docno conclusion premise`.
+    """Find documents `docno conclusion premise` whose id does not match their text; judgments of these ids refer to other text.
 
     Returns:
         The mismatched docnos, and the number of ids with a hash (0 for corpus version 1).
@@ -24,9 +21,8 @@ def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     matches = [HASHED_ID.fullmatch(docno) for docno in documents["docno"]]
     hashed = documents[[match is not None for match in matches]]
     expected = [match[1] for match in matches if match]
-    texts = list(zip(hashed["premise"], hashed["conclusion"], strict=True))
-    pairs = track(texts, "verifying ids", "arguments")
-    computed = [f"{(31 * java_string_hash(premise) + java_string_hash(conclusion)) % 2**32:x}" for premise, conclusion in pairs]
+    texts = track(list(zip(hashed["premise"], hashed["conclusion"], strict=True)), "verifying ids", "arguments")
+    computed = [f"{(31 * java_string_hash(premise) + java_string_hash(conclusion)) % 2**32:x}" for premise, conclusion in texts]
     return hashed["docno"][np.array(computed, dtype=object) != np.array(expected, dtype=object)], len(hashed)
 
 

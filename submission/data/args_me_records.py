@@ -1,4 +1,4 @@
-"""Decode args.me arguments: JSON files, and JSON Lines in two layouts.
+"""Decode args.me arguments and describe invalid ones: JSON files, and JSON Lines in two layouts.
 
 {"id": …, "conclusion": …, "premises": [{"text": …}]}
 {"id": …, "conclusion": …, "argument": …}  the Hugging Face copy; text of the only premise
@@ -6,21 +6,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from submission.data.input_files import ID_RULE, is_invalid_id, iter_lines, read_bytes, strip_bom, yielding_errors
-from submission.data.json_errors import describe_line_error, scan
+from submission.data import input_files, json_errors
+from submission.data.input_files import ID_RULE, is_invalid_id, iter_lines, yielding_errors
+from submission.data.json_errors import Buffer, SyntaxIssue, scan
 from submission.errors import InputError, abbreviate
+from submission.timing import gc_paused
 
 T = TypeVar("T")
 JSONL_EXTENSIONS = (".jsonl", ".jsonl.gz")
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
-EXPECTED = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
+JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
+FIRST_LINE_BYTES = 1 << 24  # bytes searched for the end of the first line
 
 
 class Premise(msgspec.Struct, gc=False):
@@ -48,6 +52,12 @@ class _IdOnly(msgspec.Struct):
     id: str
 
 
+class _RawCorpus(msgspec.Struct, gc=False):
+    """Corpus file with undecoded arguments."""
+
+    arguments: list[msgspec.Raw]
+
+
 class _InvalidRecordError(ValueError):
     """Record that decodes but is invalid."""
 
@@ -57,35 +67,149 @@ def is_jsonl(file: Path) -> bool:
     return file.name.endswith(JSONL_EXTENSIONS)
 
 
-def decode_arguments(kind: type[T], argument_type: Path) -> list[T]:
+def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
+    """Decode a JSON file at once, which is faster; if it is invalid, or JSON Lines, argument by argument."""
+    if not is_jsonl(file):
+        with suppress(ValueError, RecursionError, MemoryError):
+            arguments = decode_arguments(Argument, file)
+            if _have_valid_ids(arguments):
+                return arguments, []
+    return input_files.collect(iter_arguments(file))
+
+
+def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
+    """Yield the arguments of a corpus file, and an error for each invalid one."""
+    return _iter_jsonl(file) if is_jsonl(file) else _iter_json(file)
+
+
+def decode_arguments(argument_type: type[T], file: Path) -> list[T]:
     """Decode the arguments of a corpus file as the given type.
 
     Raises:
         ValueError: If the file is malformed or a field has another type.
     """
-    if is_jsonl(argument_type):
-        decoder = msgspec.json.Decoder(kind)
-        return [decoder.decode(line) for _, line in iter_lines(argument_type)]
-    corpus: Any = msgspec.defstruct("Corpus", [("arguments", list[kind])], gc=False)  # type: ignore[valid-type]
-    arguments: list[T] = msgspec.json.decode(strip_bom(read_bytes(argument_type)), type=corpus).arguments
+    if is_jsonl(file):
+        decoder = msgspec.json.Decoder(argument_type)
+        return [decoder.decode(line) for _, line in iter_lines(file)]
+    corpus_type: Any = msgspec.defstruct("Corpus", [("arguments", list[argument_type])], gc=False)  # type: ignore[valid-type]
+    arguments: list[T] = msgspec.json.decode(input_files.read_json(file), type=corpus_type).arguments
     return arguments
 
 
 @yielding_errors
-def iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
-    """Yield the arguments of a JSON Lines file; for an invalid line an error with its number and id."""
+def _iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
     decode = msgspec.json.Decoder(_JsonlRecord).decode
     for line_number, line in iter_lines(file):
         try:
             argument = _to_argument(decode(line))
         except (ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, _InvalidRecordError) else f"{describe_line_error(line, error)}; {EXPECTED}"
-            yield InputError(f"{file}, line {line_number}{id_suffix(line)}: {reason}")
+            reason = str(error)
+            if not isinstance(error, _InvalidRecordError):
+                reason = f"{json_errors.describe_line_error(line, error)}; {JSONL_SCHEMA}"
+            yield InputError(f"{file}, line {line_number}{_id_suffix(line)}: {reason}")
         else:
             yield argument
 
 
-def id_suffix(data: bytes | msgspec.Raw) -> str:
+def _to_argument(record: _JsonlRecord) -> Argument:
+    if is_invalid_id(record.id):
+        raise _InvalidRecordError(f"invalid id '{abbreviate(record.id)}'; {ID_RULE}")
+    if record.premises is not UNSET and record.argument is not UNSET:
+        raise _InvalidRecordError(f"both premises and argument; remove one: {JSONL_SCHEMA}")
+    if record.argument is not UNSET:
+        return Argument(record.id, record.conclusion, (Premise(record.argument),))
+    if record.premises is UNSET:
+        raise _InvalidRecordError(f"neither premises nor argument; {JSONL_SCHEMA}")
+    return Argument(record.id, record.conclusion, record.premises)
+
+
+@yielding_errors
+def _iter_json(file: Path) -> Iterator[Argument | InputError]:
+    """Yield the arguments and errors of a JSON file; keeps only undecoded bytes in memory."""
+    data = input_files.read_json(file)
+    try:
+        with gc_paused():
+            raw_arguments = msgspec.json.decode(data, type=_RawCorpus).arguments
+    except (ValueError, RecursionError) as error:
+        yield from _recover_arguments(file, data, error)
+        return
+    decode = msgspec.json.Decoder(Argument).decode
+    count = 0
+    for batch in input_files.batched(raw_arguments):
+        arguments: list[Argument] = []
+        with gc_paused(), suppress(ValueError, RecursionError):
+            arguments = [*map(decode, batch)]
+        if _have_valid_ids(arguments):
+            yield from arguments
+        else:
+            yield from (_decode_argument(file, data, position, raw) for position, raw in enumerate(batch, count + 1))
+        count += len(batch)
+
+
+def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
+    ids = [argument.id for argument in arguments]
+    return all(ids) and not is_invalid_id("".join(ids))  # testing them joined is fast
+
+
+def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[Argument | InputError]:
+    """Yield the errors of a file that cannot be decoded, and its arguments if only NaN or Infinity is wrong."""
+    if isinstance(error, msgspec.ValidationError):
+        is_jsonl_data = _id_suffix(bytes(data[:FIRST_LINE_BYTES]).partition(b"\n")[0])
+        hint = "; files with one argument per line must be named .jsonl" if is_jsonl_data else ""
+        yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}{hint}")
+        return
+    json_scan = scan(data)
+    arguments: list[msgspec.Raw] = []
+    if json_scan.non_finite and not json_scan.syntax_issue:
+        with suppress(msgspec.ValidationError):
+            arguments = msgspec.json.decode(json_scan.repaired, type=_RawCorpus).arguments
+    with_constants = set()
+    for constant in json_scan.non_finite:
+        position, location, path = _locate(file, constant)
+        with_constants.add(position)
+        suffix = _id_suffix(arguments[position - 1]) if position and arguments else ""
+        reason = f"{json_errors.format_path(path)} is {constant.reason}; {json_errors.NON_FINITE_HINT}"
+        yield InputError(f"{location}{suffix}: {reason}")
+    if json_scan.syntax_issue or isinstance(error, UnicodeDecodeError):
+        yield _syntax_error(file, data, json_errors.find_invalid_utf8(data) or json_scan.syntax_issue)
+    elif not json_scan.non_finite:
+        yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
+    for position, raw in enumerate(arguments, 1):
+        if position not in with_constants:
+            yield _decode_argument(file, data, position, raw)
+
+
+def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) -> Argument | InputError:
+    """Decode an argument, or return why it is invalid; raise InputError if the file is not UTF-8."""
+    try:
+        argument = msgspec.json.decode(raw, type=Argument)
+    except UnicodeDecodeError:
+        raise _syntax_error(file, data, json_errors.find_invalid_utf8(data)) from None
+    except (ValueError, RecursionError) as error:
+        return InputError(f"{file}, argument {position}{_id_suffix(raw)}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
+    if is_invalid_id(argument.id):
+        return InputError(f"{file}, argument {position}: invalid id '{abbreviate(argument.id)}'; {ID_RULE}")
+    return argument
+
+
+def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputError:
+    """Return the error for a position that is not JSON or not UTF-8, with argument, line and column."""
+    location = reason = ""
+    if issue:
+        location = f"{_locate(file, issue)[1]}, {json_errors.format_position(data, issue.offset)}"
+        reason = f" ({issue.reason})"
+    return InputError(f"{location or file}: malformed JSON{reason}; {JSON_SCHEMA}; copy the file again")
+
+
+def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
+    """Return the 1-based position of the argument that has an issue (0 if none), its location, and the path inside it."""
+    match issue.path:
+        case ("arguments", int(index), *path):
+            return index + 1, f"{file}, argument {index + 1}", tuple(path)
+    return 0, str(file), issue.path
+
+
+def _id_suffix(data: bytes | msgspec.Raw) -> str:
     """Return " (id X)" for messages about an argument; "" without a valid id."""
     try:
         try:
@@ -97,15 +221,3 @@ def id_suffix(data: bytes | msgspec.Raw) -> str:
     except (ValueError, RecursionError):
         return ""
     return "" if is_invalid_id(docno) else f" (id {abbreviate(docno)})"
-
-
-def _to_argument(record: _JsonlRecord) -> Argument:
-    if is_invalid_id(record.id):
-        raise _InvalidRecordError(f"invalid id '{abbreviate(record.id)}'; {ID_RULE}")
-    if record.premises is not UNSET and record.argument is not UNSET:
-        raise _InvalidRecordError(f"both premises and argument; remove one: {EXPECTED}")
-    if record.argument is not UNSET:
-        return Argument(record.id, record.conclusion, (Premise(record.argument),))
-    if record.premises is UNSET:
-        raise _InvalidRecordError(f"neither premises nor argument; {EXPECTED}")
-    return Argument(record.id, record.conclusion, record.premises)

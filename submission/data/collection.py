@@ -16,26 +16,32 @@ MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter premises are not arguments 
 
 
 def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
-    """Return documents whose premise has `min_words` or more whitespace tokens (0: all, unless all are empty); log the rest."""
+    """Return the documents whose premise has at least `min_words` whitespace tokens (0: all, unless all are empty)."""
     word_counts = count_words(documents["premise"], min_words)
-    log_collection_size(
-        len(word_counts), int((word_counts == 0).sum()), int(((word_counts > 0) & (word_counts < min_words)).sum()), min_words
-    )
+    empty_count, short_count = (word_counts == 0).sum(), ((word_counts > 0) & (word_counts < min_words)).sum()
+    log_collection_size(len(word_counts), int(empty_count), int(short_count), min_words)
     return documents[(word_counts >= min_words) & bool(word_counts.any())].reset_index(drop=True)
 
 
-def count_words(premises: Iterable[str], shortest: int) -> np.ndarray:
-    """Count the whitespace tokens of each premise (N,), up to max(1, shortest)."""
-    return np.array([_count_words(premise, max(1, shortest)) for premise in premises], dtype=int)
+def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
+    """Count the whitespace tokens of each premise (N,), up to max(1, min_words)."""
+    limit = max(1, min_words)
+
+    def count(premise: str) -> int:
+        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # a prefix suffices for long premises
+        return prefix_count if prefix_count == limit else len(premise.split(None, limit - 1))
+
+    return np.array([count(premise) for premise in premises], dtype=int)
 
 
-def log_collection_size(documents: int, empty_count: int, short_count: int, shortest: int) -> None:
+def log_collection_size(document_count: int, empty_count: int, short_count: int, min_words: int) -> None:
     """Log the size of the collection and the numbers of empty and of short premises."""
-    if shortest:
+    if min_words:
         message = "collection: %d of %d arguments (excluded: %d with empty premise, %d shorter than %d words)"
-        log.info(message, documents - empty_count - short_count, documents, empty_count, short_count, shortest)
+        size = document_count - empty_count - short_count
+        log.info(message, size, document_count, empty_count, short_count, min_words)
     else:
-        log.info("collection: all %d documents (%d empty)", documents, empty_count)
+        log.info("collection: all %d documents (%d empty)", document_count, empty_count)
 
 
 def count_empty(documents: pd.DataFrame) -> int:
@@ -43,17 +49,11 @@ def count_empty(documents: pd.DataFrame) -> int:
     return sum(not premise.strip() for premise in documents["premise"])
 
 
-def validate_collection(collection: pd.DataFrame, documents: int, shortest: int = MIN_PREMISE_WORDS) -> None:
-    """Raise InputError if the collection, selected from `documents` documents, is empty or has no conclusion."""
+def validate_collection(collection: pd.DataFrame, document_count: int, min_words: int = MIN_PREMISE_WORDS) -> None:
+    """Raise InputError if the collection, selected from `document_count` documents, is empty or has no conclusion."""
     if collection["conclusion"].str.strip().any():
         return
-    if not shortest:
-        raise InputError(f"all {documents} documents are empty; expected documents with text")
-    expected = f"expected a conclusion and a premise of at least {shortest} words"
-    raise InputError(f"no usable argument among {documents}; {expected}; check that this is the args.me corpus")
-
-
-def _count_words(premise: str, limit: int) -> int:
-    """Count the whitespace tokens of a premise up to limit; a prefix suffices for long ones."""
-    prefix_count = len(premise[: 10 * limit].split(None, limit - 1))
-    return prefix_count if prefix_count == limit else len(premise.split(None, limit - 1))
+    if not min_words:
+        raise InputError(f"all {document_count} documents are empty; expected documents with text")
+    expected = f"expected a conclusion and a premise of at least {min_words} words"
+    raise InputError(f"no usable argument among {document_count}; {expected}; check that this is the args.me corpus")

@@ -63,26 +63,20 @@ class Dataset:
             directory: Directory with topics and documents in a supported format.
             input_run: Run to re-rank, or a directory with run.txt.
             qid: Only topic to use; None: all topics.
-            order: Order of a supplied ranking, see `in_order`.
+            order: Order of a supplied ranking, see `sort_ranking`.
         """
         self.directory, self.stopwatch = directory, Stopwatch()
         self.reader, self._qid, self._order = open_reader(directory), qid, order
         self._run_file = None if input_run is None else find_run(input_run)
         self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
-        mode = (
-            f"re-ranking the documents of {self.ranking_file}"
-            if self.ranking_file
-            else "each system retrieves from the collection"
-        )
+        mode = f"re-ranking the documents of {self.ranking_file}"
+        if not self.ranking_file:
+            mode = "each system retrieves from the collection"
         self.description = f"{self.reader.format_name}; {mode}"
 
     @cached_property
     def topics(self) -> pd.DataFrame:
-        """Topics `qid query`.
-
-        Raises:
-            UsageError: If the requested topic does not exist.
-        """
+        """Topics `qid query`; raise UsageError if the requested topic does not exist."""
         with self.stopwatch.stage("topics"):
             topics, issues = self.reader.read_topics()
         raise_first(issues)
@@ -114,11 +108,8 @@ class Dataset:
     @property
     def supplied_depth(self) -> int | None:
         """Return the largest number of documents per topic in the supplied ranking; None if there is none."""
-        return (
-            None
-            if self._sorted_ranking is None
-            else int(self._sorted_ranking["rank"].max() if len(self._sorted_ranking) else 0)
-        )
+        ranking = self._sorted_ranking
+        return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
     def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
         """Return the validated supplied ranking for all topics; None if there is none.
@@ -126,23 +117,19 @@ class Dataset:
         Args:
             find_unknown: Function that returns the docnos that the input lacks.
         """
-        if self._sorted_ranking is None:
+        ranking = self._sorted_ranking
+        if ranking is None:
             return None
-        return validate_supplied_ranking(
-            self._sorted_ranking, self.topics, find_unknown(self._sorted_ranking["docno"]), self.ranking_file
-        )
+        return validate_supplied_ranking(ranking, self.topics, find_unknown(ranking["docno"]), self.ranking_file)
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
         """SHA-256 of each input file by name."""
         with self.stopwatch.stage("hashes"):
-            hashes = hash_input_files(list(dict.fromkeys([*self.reader.topic_files, *self.reader.corpus_files])))
-            run_hash = (
-                {}
-                if self._run_file is None
-                else {"input run": hash_input_files([self._run_file])[printable_name(self._run_file)]}
-            )
-            return hashes | run_hash
+            hashes = hash_input_files(dict.fromkeys([*self.reader.topic_files, *self.reader.corpus_files]))
+            if self._run_file:
+                [hashes["input run"]] = hash_input_files([self._run_file]).values()
+            return hashes
 
     @property
     def corpus_fingerprint(self) -> str:

@@ -30,13 +30,7 @@ def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> s
 
 
 def count_missing(count: int, total: int, noun: str) -> str:
-    """Format how many ids are missing, for "… in the input": 3 of 15 topics are not.
-
-    Args:
-        count: Number of missing ids, at least 1.
-        total: Number of ids.
-        noun: Their noun, singular.
-    """
+    """Format how many of `total` ids are missing (at least 1), for "… in the input": 3 of 15 topics are not."""
     if total == 1:
         return f"the only {noun} is not"
     if count == total:

@@ -19,11 +19,11 @@ from submission.errors import InputError, abbreviate, unreadable_input
 from submission.storage.atomic_files import open_regular
 
 T = TypeVar("T")
-BATCH_SIZE = 1 << 14  # items per batch
+BATCH_SIZE = 1 << 14
 BOM = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 24  # bytes decompressed at a time
-MAX_EXPANSION, EXTRA_BYTES = 200, 1 << 26  # decompression limit: UNPACKED × compressed size + FREE
-MAX_LINE_BYTES = 1 << 28  # bytes
+MAX_EXPANSION, EXTRA_BYTES = 200, 1 << 26  # decompression limit: MAX_EXPANSION × compressed size + EXTRA_BYTES
+MAX_LINE_BYTES = 1 << 28
 MIN_LINE_COST = 32  # minimum bytes counted per line: bombs of blank lines take time, not memory
 # Whitespace, control and invisible characters break run files or their display.
 INVALID_ID_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -90,16 +90,32 @@ def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
     valid: list[T] = []
     issues = []
     for record in records:
-        issues.append(str(record)) if isinstance(record, InputError) else valid.append(record)
+        if isinstance(record, InputError):
+            issues.append(str(record))
+        else:
+            valid.append(record)
     return valid, issues
 
 
 def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the bytes of a file, decompressed if .gz; others are mapped, as copying takes a third of the decoding time."""
+    """Return the bytes of a file, decompressed if .gz; others are mapped: copying takes a third of the decoding time."""
     with as_input_errors(file), open_regular(file) as stream:
         if file.suffix == ".gz":
-            return _decompress(file, stream)
+            # Up to a limit: a thousand compressed bytes can hold a megabyte of zeros.
+            limit, data = _decompression_limit(stream), bytearray()
+            with gzip.open(stream) as unpacked:
+                while chunk := unpacked.read(CHUNK_BYTES):
+                    data += chunk
+                    if len(data) > limit:
+                        raise _too_large(str(file))
+            return data
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(stream.fileno()).st_size else b""
+
+
+def read_json(file: Path) -> bytes | bytearray | mmap.mmap:
+    """Return the bytes of a JSON file without byte order mark; copies them only if it has one."""
+    data = read_bytes(file)
+    return data[len(BOM) :] if data[: len(BOM)] == BOM else data
 
 
 def read_text(file: Path) -> str:
@@ -113,23 +129,17 @@ def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     with as_input_errors(file), open_regular(file) as packed:
         remaining = _decompression_limit(packed)
         with gzip.open(packed) if file.suffix == ".gz" else packed as stream:
-            line_number = 0
-            while line := stream.readline(MAX_LINE_BYTES):
-                line_number, remaining = line_number + 1, remaining - max(len(line), MIN_LINE_COST)
+            for line_number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
+                remaining -= max(len(line), MIN_LINE_COST)
                 if remaining < 0 or len(line) == MAX_LINE_BYTES:
                     raise _too_large(f"{file}, line {line_number}")
-                line = line.removeprefix(BOM) if line_number == 1 else line
-                if line.strip():
-                    yield line_number, line
-
-
-def strip_bom(data: bytes | bytearray | mmap.mmap) -> bytes | bytearray | mmap.mmap:
-    """Remove a byte order mark; copies the data only if it has one."""
-    return data[len(BOM) :] if data[: len(BOM)] == BOM else data
+                text = line.removeprefix(BOM) if line_number == 1 else line
+                if text.strip():
+                    yield line_number, text
 
 
 def batched(items: Iterable[T]) -> Iterator[list[T]]:
-    """Yield lists of at most TOGETHER items."""
+    """Yield lists of at most BATCH_SIZE items."""
     iterator = iter(items)
     while batch := list(islice(iterator, BATCH_SIZE)):
         yield batch
@@ -140,17 +150,6 @@ def is_invalid_id(identifier: str) -> bool:
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
     return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None
-
-
-def _decompress(file: Path, packed: BinaryIO) -> bytearray:
-    """Decompress a .gz up to the limit; a thousand bytes can hold a megabyte of zeros."""
-    limit, data = _decompression_limit(packed), bytearray()
-    with gzip.open(packed) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            data += chunk
-            if len(data) > limit:
-                raise _too_large(str(file))
-    return data
 
 
 def _decompression_limit(packed: BinaryIO) -> int:

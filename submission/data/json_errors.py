@@ -6,6 +6,7 @@ import json
 import mmap
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -35,18 +36,18 @@ class JsonScan(NamedTuple):
 
     repaired: bytearray  # with 0 for NaN and Infinity, to decode further
     non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
-    syntax_issue: SyntaxIssue | None  # syntax error
+    syntax_issue: SyntaxIssue | None
 
 
 def scan(data: Buffer) -> JsonScan:
     """Scan an invalid JSON text for errors."""
-    text, constants = bytearray(data), []
+    repaired, constants = bytearray(data), []
     for start, token, path in _tokens(data, len(data)):
         if token in NON_FINITE_TOKENS:
-            text[start : start + len(token)] = b"0".ljust(len(token))
+            repaired[start : start + len(token)] = b"0".ljust(len(token))
             constants.append(SyntaxIssue(start, token.decode(), _without_unknown_keys(path)))
-    broken = _find_syntax_error(text)
-    return JsonScan(text, [constant for constant in constants if broken is None or constant.offset < broken.offset], broken)
+    issue = _find_syntax_issue(repaired)
+    return JsonScan(repaired, [constant for constant in constants if not issue or constant.offset < issue.offset], issue)
 
 
 def format_path(path: JsonPath) -> str:
@@ -55,9 +56,9 @@ def format_path(path: JsonPath) -> str:
     return "".join(parts).removeprefix(".") or "the root value"
 
 
-def format_position(data: Buffer, byte: int) -> str:
+def format_position(data: Buffer, offset: int) -> str:
     """Format the position of a byte as line and column, 1-based."""
-    before = bytes(data[:byte])
+    before = bytes(data[:offset])
     column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
     return f"line {before.count(bytes([10])) + 1}, column {column}"
 
@@ -75,36 +76,34 @@ def describe_line_error(line: bytes, error: Exception) -> str:
     """Describe why a JSON line was rejected: path and value."""
     if isinstance(error, msgspec.ValidationError):
         return abbreviate(str(error), 200)
-    broken = find_invalid_utf8(line)
-    if not broken:
-        line_scan = scan(line)
-        if line_scan.non_finite:
-            constant = line_scan.non_finite[0]
-            return f"{format_path(constant.path)} is {constant.reason}; {NON_FINITE_HINT}"
-        broken = line_scan.syntax_issue
-    if not broken:
+    issue = find_invalid_utf8(line)
+    if not issue:
+        _, non_finite, issue = scan(line)
+        if non_finite:
+            return f"{format_path(non_finite[0].path)} is {non_finite[0].reason}; {NON_FINITE_HINT}"
+    if not issue:
         return f"malformed JSON ({abbreviate(str(error), 200)})"
-    location = f", in {format_path(broken.path)}" if broken.path else ""
-    return f"malformed JSON at byte {broken.offset}{location} ({broken.reason})"
+    location = f", in {format_path(issue.path)}" if issue.path else ""
+    return f"malformed JSON at byte {issue.offset}{location} ({issue.reason})"
 
 
-def _find_syntax_error(text: Buffer) -> SyntaxIssue | None:
+def _find_syntax_issue(text: Buffer) -> SyntaxIssue | None:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except RecursionError:
-        byte = next((start for start, _, path in _tokens(text, len(text)) if len(path) > MAX_DEPTH), len(text))
-        return SyntaxIssue(byte, "nested too deeply", _path_at(text, byte)[:5])
+        offset = next((start for start, _, path in _tokens(text, len(text)) if len(path) > MAX_DEPTH), len(text))
+        return SyntaxIssue(offset, "nested too deeply", _path_at(text, offset)[:5])
     except ValueError as error:
         match = MSGSPEC_MESSAGE.fullmatch(str(error))
-        byte, reason = (int(match[2]), match[1]) if match else (len(text), abbreviate(str(error), 200))
-        return SyntaxIssue(byte, reason, _path_at(text, byte))
+        offset, reason = (int(match[2]), match[1]) if match else (len(text), abbreviate(str(error), 200))
+        return SyntaxIssue(offset, reason, _path_at(text, offset))
     return None
 
 
-def _path_at(data: Buffer, byte: int) -> JsonPath:
+def _path_at(data: Buffer, offset: int) -> JsonPath:
     """Return the path of the value at an offset."""
     path: list[str | int | None] = []
-    for _, _, path in _tokens(data, byte + 1):  # noqa: B007  # only the last path matters
+    for _, _, path in _tokens(data, offset + 1):  # noqa: B007  # only the last path matters
         pass
     return _without_unknown_keys(path)
 
@@ -126,13 +125,6 @@ def _tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int
             index = path[-1]
             path[-1] = index + 1 if isinstance(index, int) else None
         elif token[0] == ord('"') and path and path[-1] is None:
-            path[-1] = _decode_key(token)
+            with suppress(ValueError):  # truncated
+                path[-1] = str(json.loads(token))
         yield match.start(), token, path
-
-
-def _decode_key(token: bytes) -> str | None:
-    """Decode a key; None if truncated or not a string."""
-    try:
-        return str(json.loads(token))
-    except ValueError:
-        return None

@@ -24,11 +24,8 @@ def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
     """Read qrels, plain or gzipped, as `qid docno rel` in file order.
 
     Grades are integers (4 or 4.0) or decimals. Grade -1 means unjudged and is dropped; other negative grades (-2: spam in
-    Touché) become 0. Both are logged.
-
-    Args:
-        file: Qrels file.
-        docnos: Docnos of the corpus; judgments of other documents are dropped.
+    Touché) become 0. Both are logged. Judgments
+    of documents that are not in `docnos`, those of the corpus, are dropped.
     """
     rows, first_lines = [], dict[tuple[str, str], int]()
     for line in read_trec_lines(file):
@@ -37,10 +34,8 @@ def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
         qid, docno, grade = _parse_line(file, line)
         first_line = first_lines.setdefault((qid, docno), line.number)
         if first_line != line.number:
-            reason = (
-                f"duplicate judgment of document {abbreviate(docno)} for topic {abbreviate(qid)} (first in line {first_line})"
-            )
-            raise InputError(f"{file}, line {line.number}: {reason}; remove one")
+            judgment = f"judgment of document {abbreviate(docno)} for topic {abbreviate(qid)}"
+            raise InputError(f"{file}, line {line.number}: duplicate {judgment} (first in line {first_line}); remove one")
         rows.append((qid, docno, grade))
     qrels = _clean_grades(pd.DataFrame(rows, columns=["qid", "docno", "rel"]), file)
     if docnos is not None:
@@ -70,10 +65,9 @@ def _restrict_to(qrels: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFr
     in_input = qrels["docno"].isin(docnos)
     log.info("%s: %d of %d judgments refer to documents of the input", file.name, in_input.sum(), len(qrels))
     if not in_input.any() and len(qrels) and docnos:
-        raise InputError(
-            f"{file}: none of the {pluralise(len(qrels), 'judgment')} refers to a document of the input (judged: "
-            f"{abbreviate(qrels['docno'].iloc[0])}, input: {abbreviate(min(docnos))}); use the qrels of this corpus version"
-        )
+        examples = f"judged: {abbreviate(qrels['docno'].iloc[0])}, input: {abbreviate(min(docnos))}"
+        reason = f"none of the {pluralise(len(qrels), 'judgment')} refers to a document of the input ({examples})"
+        raise InputError(f"{file}: {reason}; use the qrels of this corpus version")
     return qrels[in_input].reset_index(drop=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from contextlib import suppress
 from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +19,12 @@ TIRA_MAX_BYTES, TIRA_MIN_LINES, TIRA_MIN_TOPICS = 75 * 2**20, 5, 3  # limits of 
 POSITIONAL_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 WHITESPACE = re.compile(r"\s")
 TIRA_ERROR, STRICTER = "rejected by TIRA", "stricter than TIRA"  # levels
-SKIPPED_LINE = "comment or blank line"
 
 
 class RunIssue(NamedTuple):
     """An issue of a run file."""
 
-    level: str  # TIRA or OURS
+    level: str  # TIRA_ERROR or STRICTER
     category: str  # issues of a category are summarised in one line
     line: int | None  # None: concerns the whole file
     message: str
@@ -48,23 +47,19 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
         return [RunIssue(TIRA_ERROR, "unreadable file", None, str(error))]
     issues = [
         *_check_directory(path),
-        *_check_parse_errors(run),
-        *_check_skipped_lines(run),
+        *_check_unparsed(run),
         *_check_format(run.rows),
         *_check_topics(run.rows, topics),
-        *_check_documents(run.rows, docnos),
-        *_check_ranks(run.rows),
-        *_check_scores(run.rows),
-        *_check_tags(run.rows),
+        *_check_rows(run.rows, docnos),
         *_check_file(run, topics),
     ]
     return sorted(issues, key=lambda issue: (issue.level == STRICTER, issue.line is None, issue.line))
 
 
-def summarise_issues(path: Path, faults: Iterable[RunIssue]) -> list[str]:
+def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
     """Summarise each category in one line: level, number of lines, first occurrence."""
     by_category: dict[tuple[str, str], list[RunIssue]] = {}
-    for issue in faults:
+    for issue in issues:
         by_category.setdefault((issue.level, issue.category), []).append(issue)
     lines = []
     for (level, category), group in by_category.items():
@@ -81,108 +76,92 @@ def _check_directory(path: Path) -> Issues:
         yield RunIssue(TIRA_ERROR, "two run files in the directory", None, f"{' and '.join(present)}; delete one")
 
 
-def _check_parse_errors(run: RunFile) -> Issues:
-    """Report parse errors. TIRA accepts NaN scores and invisible characters in ids."""
+def _check_unparsed(run: RunFile) -> Issues:
+    """Report parse errors and skipped lines. TIRA accepts NaN scores and invisible characters in ids."""
     for issue in run.issues:
-        is_accepted_by_tira = (
-            _is_float(issue.value) if issue.kind == SCORE else issue.kind == ID and not WHITESPACE.search(issue.value)
-        )
-        yield RunIssue(STRICTER if is_accepted_by_tira else TIRA_ERROR, issue.kind, issue.line, issue.message)
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _check_skipped_lines(run: RunFile) -> Issues:
+        is_accepted = issue.category == ID and not WHITESPACE.search(issue.value)
+        if issue.category == SCORE:
+            with suppress(ValueError):
+                float(issue.value)
+                is_accepted = True
+        yield RunIssue(STRICTER if is_accepted else TIRA_ERROR, issue.category, issue.line, issue.message)
     for line in run.skipped_lines:
-        yield RunIssue(TIRA_ERROR, SKIPPED_LINE, line.number, f"{abbreviate(line.text)!r}; delete it before submitting")
+        message = f"{abbreviate(line.text)!r}; delete it before submitting"
+        yield RunIssue(TIRA_ERROR, "comment or blank line", line.number, message)
 
 
 def _check_format(rows: Sequence[RunLine]) -> Issues:
     for row in rows:
-        q0, rank = row.line.fields[1], row.line.fields[3]
+        q0, rank, line_number = row.line.fields[1], row.line.fields[3], row.line.number
         if not re.fullmatch(r"[+-]?[0-9]+", rank):
-            yield RunIssue(TIRA_ERROR, RANK, row.line_number, f"rank {rank}; expected an integer without a decimal point")
+            yield RunIssue(TIRA_ERROR, RANK, line_number, f"rank {rank}; expected an integer without a decimal point")
         if " ".join(row.line.fields) != row.line.text:
-            yield RunIssue(STRICTER, "wrong field separator", row.line_number, "expected one space between fields")
+            yield RunIssue(STRICTER, "wrong field separator", line_number, "expected one space between fields")
         if q0 != "Q0":
-            yield RunIssue(STRICTER, "second field is not Q0", row.line_number, f"{abbreviate(q0)!r}; expected Q0")
+            yield RunIssue(STRICTER, "second field is not Q0", line_number, f"{abbreviate(q0)!r}; expected Q0")
 
 
 def _check_topics(rows: Sequence[RunLine], topics: Sequence[str] | None) -> Issues:
-    seen: set[str] = set()
-    for qid, group in groupby(rows, key=lambda row: row.qid):
-        line_number = next(group).line_number
-        if qid in seen:
-            message = f"topic {abbreviate(qid)} is not contiguous; group its lines"
-            yield RunIssue(STRICTER, "topic not contiguous", line_number, message)
-        elif topics is not None and qid not in topics:
-            yield RunIssue(STRICTER, "unknown topic", line_number, f"topic {abbreviate(qid)}")
-        seen.add(qid)
-    if topics is not None and seen and not seen & set(topics):
-        message = f"{count_missing(len(seen), len(seen), 'topic')} in the input.{suggest_normalisation(sorted(seen), topics)}"
+    seen_qids: set[str] = set()
+    previous_qid = None
+    for row in rows:
+        if row.qid == previous_qid:
+            continue
+        topic = f"topic {abbreviate(row.qid)}"
+        if row.qid in seen_qids:
+            message = f"{topic} is not contiguous; group its lines"
+            yield RunIssue(STRICTER, "topic not contiguous", row.line.number, message)
+        elif topics is not None and row.qid not in topics:
+            yield RunIssue(STRICTER, "unknown topic", row.line.number, topic)
+        seen_qids.add(row.qid)
+        previous_qid = row.qid
+    if topics is not None and seen_qids and not seen_qids & set(topics):
+        missing = count_missing(len(seen_qids), len(seen_qids), "topic")
+        message = f"{missing} in the input.{suggest_normalisation(sorted(seen_qids), topics)}"
         yield RunIssue(STRICTER, "no topic in common with the input", None, message)
 
 
-def _check_documents(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:
+def _check_rows(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:
+    """Check documents, ranks, scores and tags."""
+    last_ranks: dict[str, int] = {}
+    previous: RunLine | None = None  # last row with a finite score
     for row in rows:
+        _, _, _, _, score, tag = row.line.fields
         if docnos is not None and row.docno not in docnos:
             message = f"document {abbreviate(row.docno)}; check the corpus version"
-            yield RunIssue(STRICTER, "unknown document", row.line_number, message)
-
-
-def _check_ranks(rows: Sequence[RunLine]) -> Issues:
-    last_rank: dict[str, int] = {}
-    for row in rows:
-        expected = last_rank.get(row.qid, 0) + 1
+            yield RunIssue(STRICTER, "unknown document", row.line.number, message)
+        expected = last_ranks.get(row.qid, 0) + 1
         if row.rank != expected:
-            yield RunIssue(STRICTER, "ranks not consecutive from 1", row.line_number, f"rank {row.rank}; expected {expected}")
-        last_rank[row.qid] = row.rank
-
-
-def _check_scores(rows: Sequence[RunLine]) -> Issues:
-    for _, group in groupby((row for row in rows if isfinite(row.score)), key=lambda row: row.qid):
-        previous_score = inf
-        for row in group:
-            score = row.line.fields[4]
+            yield RunIssue(STRICTER, "ranks not consecutive from 1", row.line.number, f"rank {row.rank}; expected {expected}")
+        last_ranks[row.qid] = row.rank
+        if isfinite(row.score):
             if not POSITIONAL_NUMBER.fullmatch(score):
                 message = f"score {score}; expected decimal notation, e.g. 0.00012"
-                yield RunIssue(STRICTER, "score not in decimal notation", row.line_number, message)
+                yield RunIssue(STRICTER, "score not in decimal notation", row.line.number, message)
+            previous_score = previous.score if previous and previous.qid == row.qid else inf
             if not row.score < previous_score:
                 message = f"score {row.score:g} follows {previous_score:g}; evaluators break ties differently"
-                yield RunIssue(STRICTER, "scores not strictly decreasing", row.line_number, message)
-            previous_score = row.score
-
-
-def _check_tags(rows: Sequence[RunLine]) -> Issues:
-    for row in rows:
-        tag = row.line.fields[5]
+                yield RunIssue(STRICTER, "scores not strictly decreasing", row.line.number, message)
+            previous = row
         if tag != rows[0].line.fields[5] or not TAG_PATTERN.fullmatch(tag):
             message = f"tag {abbreviate(tag)!r}; expected the same tag in all lines, made of letters, digits, - or _"
-            yield RunIssue(STRICTER, "inconsistent or invalid tag", row.line_number, message)
+            yield RunIssue(STRICTER, "inconsistent or invalid tag", row.line.number, message)
 
 
 def _check_file(run: RunFile, topics: Sequence[str] | None) -> Issues:
-    documents_per_topic, size = Counter(row.qid for row in run.rows), run.file.stat().st_size
-    line_count = len({row.line_number for row in run.rows} | {issue.line for issue in run.issues})
+    topic_sizes, size = Counter(row.qid for row in run.rows), run.file.stat().st_size
+    line_count = len({row.line.number for row in run.rows} | {issue.line for issue in run.issues})
     if line_count < TIRA_MIN_LINES:
-        yield RunIssue(
-            TIRA_ERROR, "too few lines", None, f"{pluralise(line_count, 'line')}; expected at least {TIRA_MIN_LINES}"
-        )
-    if len(documents_per_topic) < TIRA_MIN_TOPICS:
-        message = f"{pluralise(len(documents_per_topic), 'topic')}; expected at least {TIRA_MIN_TOPICS}"
+        message = f"{pluralise(line_count, 'line')}; expected at least {TIRA_MIN_LINES}"
+        yield RunIssue(TIRA_ERROR, "too few lines", None, message)
+    if len(topic_sizes) < TIRA_MIN_TOPICS:
+        message = f"{pluralise(len(topic_sizes), 'topic')}; expected at least {TIRA_MIN_TOPICS}"
         yield RunIssue(TIRA_ERROR, "too few topics", None, message)
     if size > TIRA_MAX_BYTES:
         yield RunIssue(TIRA_ERROR, "file too large", None, f"{size:,} bytes; expected at most {TIRA_MAX_BYTES:,}")
-    for qid, length in documents_per_topic.items():
+    for qid, length in topic_sizes.items():
         if length > MAX_DEPTH:
             message = f"topic {abbreviate(qid)} has {length} documents; expected at most {MAX_DEPTH}"
             yield RunIssue(STRICTER, "too many documents", None, message)
-    order = list(documents_per_topic)
-    if topics is not None and [qid for qid in topics if qid in order] != [qid for qid in order if qid in topics]:
+    if topics is not None and [qid for qid in topics if qid in topic_sizes] != [qid for qid in topic_sizes if qid in topics]:
         yield RunIssue(STRICTER, "topics not in input order", None, "sort topics as in the input")

@@ -26,7 +26,6 @@ class RunLine(NamedTuple):
     """Parsed line of a run."""
 
     line: TrecLine
-    line_number: int  # of the line, 1-based
     qid: str
     docno: str
     rank: int
@@ -36,7 +35,7 @@ class RunLine(NamedTuple):
 class LineIssue(NamedTuple):
     """Issue of a line."""
 
-    kind: str  # issues of one kind are counted together
+    category: str
     line: int
     message: str
     value: str = ""  # value of the invalid field
@@ -78,17 +77,15 @@ def parse_run(path: Path) -> RunFile:
             run.rows.append(row)
             first_line = first_lines.setdefault((row.qid, row.docno), line.number)
             if first_line != line.number:
-                message = (
-                    f"duplicate document {abbreviate(row.docno)} in topic {abbreviate(row.qid)} (first in line {first_line})"
-                )
-                issue = LineIssue(DUPLICATE, line.number, f"{message}; remove one")
+                document = f"document {abbreviate(row.docno)} in topic {abbreviate(row.qid)}"
+                issue = LineIssue(DUPLICATE, line.number, f"duplicate {document} (first in line {first_line}); remove one")
         if issue:
             run.issues.append(issue)
     return run
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
-    """Read a run, plain or gzipped, or the run of a directory, as `qid docno rank score tag`, sorted by `in_order`."""
+    """Read a run, plain or gzipped, or the run of a directory, as `qid docno rank score tag`, sorted by `sort_ranking`."""
     run = parse_run(path)
     if run.issues:
         remaining = len(run.issues) - 1
@@ -97,7 +94,7 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
     if not run.rows:
         raise InputError(f"{run.file}: empty run; expected lines {FORMAT}")
     columns = ["qid", "docno", "rank", "score", "tag", "line"]
-    rows = [(row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line_number) for row in run.rows]
+    rows = [(row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.number) for row in run.rows]
     return sort_ranking(pd.DataFrame(rows, columns=columns), order, run.file)
 
 
@@ -111,7 +108,7 @@ def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
     if rank is None:
         message = f"invalid rank {abbreviate(fields[3])!r}; expected an integer in field 4 of {FORMAT}"
         return None, LineIssue(RANK, line.number, message, fields[3])
-    row, issue = RunLine(line, line.number, fields[0], fields[2], rank, nan if score is None else score), None
+    row, issue = RunLine(line, fields[0], fields[2], rank, nan if score is None else score), None
     if score is None:
         message = f"invalid score {abbreviate(fields[4])!r}; expected a finite number in field 5 of {FORMAT}"
         issue = LineIssue(SCORE, line.number, message, fields[4])

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
-    """Sort the documents of each topic by RULE.
+    """Sort the documents of each topic by `ranking_order.RULE`.
 
     Args:
         ranking: `qid docno rank score line` in file order. A rank or score missing from the file is NaN in all rows; then the
@@ -50,13 +50,8 @@ def validate_supplied_ranking(
 ) -> pd.DataFrame:
     """Validate a sorted ranking `qid docno rank score` and return it as rankings of all topics.
 
-    Keeps documents too short for the collection: an earlier stage selected them.
-
-    Args:
-        ranking: Sorted ranking.
-        topics: Topics `qid`; uncovered ones get an empty ranking and a warning.
-        unknown_docnos: Docnos of the ranking that the input lacks.
-        source: File of the ranking, for messages.
+    Keeps documents too short for the collection: an earlier stage selected them. Topics without documents get an empty ranking
+    and a warning. `unknown_docnos`: docnos of the ranking that the input lacks.
     """
     qids = set(topics["qid"])
     for is_unknown, column, noun in (
@@ -68,10 +63,10 @@ def validate_supplied_ranking(
             unknown_count, total_count = unknown_ids.nunique(), ranking[column].nunique()
             is_disjoint = column == "qid" and unknown_count == total_count
             hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
+            missing = f"{count_missing(unknown_count, total_count, noun)} in the input"
             raise InputError(
-                f"{source}: {count_missing(unknown_count, total_count, noun)} in the input "
-                f"(first: {abbreviate(unknown_ids.iloc[0])}); use a ranking made from this version of the "
-                f"input{hint and '.'}{hint}"
+                f"{source}: {missing} (first: {abbreviate(unknown_ids.iloc[0])}); "
+                f"use a ranking made from this version of the input{hint and '.'}{hint}"
             )
     duplicates = ranking[ranking.duplicated(["qid", "docno"])]
     if len(duplicates):
@@ -104,9 +99,10 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
         return
     position = int(np.flatnonzero(increases)[0])
     previous, current = ranking.iloc[position - 1], ranking.iloc[position]
+    topics = f"{ranking['qid'][increases].nunique()} of {ranking['qid'].nunique()} topics"
     raise InputError(
-        f"{source}, line {current['line']}: ranks and scores disagree in {ranking['qid'][increases].nunique()} of "
-        f"{ranking['qid'].nunique()} topics; first in topic {abbreviate(current['qid'])}: {abbreviate(current['docno'])} has "
+        f"{source}, line {current['line']}: ranks and scores disagree in {topics}; "
+        f"first in topic {abbreviate(current['qid'])}: {abbreviate(current['docno'])} has "
         f"rank {current['rank']:.0f} and score {current['score']:g}, {abbreviate(previous['docno'])} (line {previous['line']}) "
         f"rank {previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
     )

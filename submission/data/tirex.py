@@ -4,7 +4,7 @@ queries.jsonl    {qid, query}
 documents.jsonl  {docno, text}; or corpus.jsonl
 rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; supplies queries and documents if their files are missing
 
-All files may be .gz; `tirex_lines` lists further field names. Rank and score are optional. The text combines premises and
+All files may be .gz; `tirex_records` lists further field names. Rank and score are optional. The text combines premises and
 conclusion and is used for both.
 """
 
@@ -39,7 +39,6 @@ class TirexReader:
     min_premise_words = 0  # texts of other collections need not be arguments
 
     def __init__(self, directory: Path) -> None:
-        """Find the files; raise InputError if queries or documents are missing."""
         self.rerank_file = _find_file(directory, RERANK_FILES)
         queries, documents = (_find_file(directory, names) or self.rerank_file for names in (QUERIES_FILES, DOCUMENTS_FILES))
         if not queries or not documents:
@@ -57,10 +56,10 @@ class TirexReader:
         return _find_file(directory, names) is not None
 
     def read_topics(self) -> Records:
-        topics, issues = _drop_repeated(self._queries, *self._read(self._queries, [fields.QID, fields.QUERY]), "qid", "query")
-        empty_queries = topics[topics["query"].str.strip() == ""]
+        records, issues = self._read(self._queries, [fields.QID, fields.QUERY])
+        topics, issues = _drop_repeated(self._queries, records, issues, "qid", "query")
         expected = 'expected lines {"qid": "1", "query": "…"}'
-        for qid, line in empty_queries[["qid", "line"]].itertuples(index=False):
+        for qid, line in topics[topics["query"].str.strip() == ""][["qid", "line"]].itertuples(index=False):
             issues.append(f"{self._queries}, line {line}: topic {abbreviate(qid)} has an empty query; {expected}")
         if not len(topics) and not issues:
             issues.append(f"{self._queries}: no queries; {expected}")
@@ -102,13 +101,11 @@ class TirexReader:
     @cached_property
     def _candidates(self) -> Records:
         """Candidates, with queries and texts if these have no other file."""
-        if not self.rerank_file:
-            raise AssertionError("no rerank.jsonl")
+        assert self.rerank_file
         query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
         text_fields = [fields.TEXT] if self._documents == self.rerank_file else []
-        return read_records(
-            self.rerank_file, [fields.QID, *query_fields, fields.DOCNO, *text_fields, fields.RANK, fields.SCORE]
-        )
+        columns = [fields.QID, *query_fields, fields.DOCNO, *text_fields, fields.RANK, fields.SCORE]
+        return read_records(self.rerank_file, columns)
 
 
 def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
@@ -132,8 +129,8 @@ def _drop_repeated(file: Path, records: pd.DataFrame, issues: list[str], id_colu
     first_lines = dict(zip(first[id_column], first["line"], strict=True))
     differing = records[expected != records[text_column]]
     conflicts = [
-        f"{file}, line {line}: {id_column} {abbreviate(identifier)} repeated with different {text_column} (first in line "
-        f"{first_lines[identifier]}); ids must be unique"
+        f"{file}, line {line}: {id_column} {abbreviate(identifier)} repeated with different {text_column} "
+        f"(first in line {first_lines[identifier]}); ids must be unique"
         for identifier, line in differing[[id_column, "line"]].itertuples(index=False)
     ]
     return first, [*issues, *conflicts]

@@ -21,7 +21,7 @@ from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIE
 from submission.errors import InputError, abbreviate
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
-MAX_RANK = 10**9  # exclusive upper bound
+RANK_LIMIT = 10**9
 
 
 class _Record(msgspec.Struct, gc=False):
@@ -40,11 +40,11 @@ class _Record(msgspec.Struct, gc=False):
 
 
 class _FieldError(Exception):
-    """Value of an unexpected type, or two values."""
+    """Value of an unexpected type, two values, or none."""
 
 
 class _MissingFieldError(_FieldError):
-    """Field without a value."""
+    pass
 
 
 def _parse_text(value: object) -> str:
@@ -84,14 +84,14 @@ def _parse_rank(value: object) -> float:
         rank = _parse_score(value)
     except _FieldError:
         rank = -1.0
-    if not (0 <= rank < MAX_RANK and rank.is_integer()):
+    if not (0 <= rank < RANK_LIMIT and rank.is_integer()):
         raise _FieldError("expected a non-negative integer, or the field in no line")
     return rank
 
 
 @dataclass(frozen=True)
 class Field:
-    """Column of the frame: field names in a record, and the parser of the value."""
+    """Column of a frame of records: names of the field in a record, and the parser of its value."""
 
     name: str
     aliases: tuple[str, ...]
@@ -114,13 +114,14 @@ def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, lis
     frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
     for field in fields:
         frame[field.name] = frame[field.name].astype(float if field.optional else object)
-    partial = [] if issues else [_describe_partial(file, frame, field.name) for field in fields if field.optional]
-    return frame, issues + list(filter(None, partial))
+    if issues:
+        return frame, issues
+    return frame, [issue for field in fields if field.optional and (issue := _describe_partial(file, frame, field.name))]
 
 
 @yielding_errors
 def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...] | InputError]:
-    """Yield the field values and line number of each record, NaN for a missing optional field; for an invalid line an error."""
+    """Yield the field values (NaN: missing optional field) and line number of each record; for an invalid line an error."""
     decode = msgspec.json.Decoder(_Record).decode
     for line_number, line in iter_lines(file):
         try:
@@ -189,8 +190,6 @@ def _describe_partial(file: Path, frame: pd.DataFrame, name: str) -> str:
     if not is_different.any():
         return ""
     row, first = frame[is_different].iloc[0], frame.iloc[0]
-    with_value, without_value = (first, row) if present.iloc[0] else (row, first)
-    return (
-        f"{file}, line {row['line']} (qid {abbreviate(row['qid'])}, docno {abbreviate(row['docno'])}): "
-        f"line {with_value['line']} has a {name} and line {without_value['line']} has none; provide it in all lines or in none"
-    )
+    line, line_without = (first["line"], row["line"]) if present.iloc[0] else (row["line"], first["line"])
+    location = f"{file}, line {row['line']} (qid {abbreviate(row['qid'])}, docno {abbreviate(row['docno'])})"
+    return f"{location}: line {line} has a {name} and line {line_without} has none; provide it in all lines or in none"

@@ -21,10 +21,7 @@ def find_topic_files(directory: Path) -> list[Path]:
 
 
 def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read topics `qid query` (the title) by ascending number; return them and all issues.
-
-    Issues: malformed XML, document type declaration, missing number or title, invalid or repeated number.
-    """
+    """Read topics `qid query` (the title) by ascending number; return them and all issues."""
     titles: dict[str, str] = {}
     locations: dict[str, str] = {}
     issues = []
@@ -53,12 +50,12 @@ def invalid_qid_reason(qid: str) -> str:
 
 def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
     """Sort topics by number, then other ids alphabetically."""
-    order = sorted(topics.index, key=lambda row: _sort_key(topics["qid"][row]))
-    return topics.loc[order].reset_index(drop=True)
 
+    def sort_key(row: int) -> tuple[int, int, str]:
+        qid = topics["qid"][row]
+        return (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid)
 
-def _sort_key(qid: str) -> tuple[int, int, str]:
-    return (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid)
+    return topics.loc[sorted(topics.index, key=sort_key)].reset_index(drop=True)
 
 
 @yielding_errors

@@ -17,7 +17,7 @@ INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
 
 
 class TrecLine(NamedTuple):
-    """Line and its fields."""
+    """Line of a TREC file and its fields."""
 
     number: int  # 1-based
     text: str
@@ -62,9 +62,9 @@ def describe_field_count(
     Args:
         fields: Fields of the line.
         layout: Names of the fields in backticks; the third is the docno.
-        kind: What the file is: run or qrels.
-        is_valid: Whether fields, from the first on, can be those after the docno.
-        hint: What to do if there are too few fields.
+        kind: run or qrels.
+        is_valid: Returns whether fields can be those after the docno.
+        hint: Advice if there are too few fields.
     """
     names = layout.strip("`").split()
     message = f"{pluralise(len(fields), 'field')}; expected {len(names)}: {layout}"

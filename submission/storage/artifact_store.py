@@ -15,25 +15,16 @@ import numpy as np
 import xxhash
 
 from submission.errors import OutputError
-from submission.storage.atomic_files import (
-    create_directory,
-    find_stale_files,
-    open_regular,
-    read_regular,
-    remove_if_possible,
-    temporary_path,
-    unwritable,
-    write_atomic,
-)
+from submission.storage import atomic_files
+from submission.storage.atomic_files import open_regular, read_regular, remove_if_possible, unwritable, write_atomic
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MANIFEST = "kept.json"
-JOURNAL_THRESHOLD = (
-    100  # up to this many files the record is rewritten for each new one; beyond, entries are appended to a journal
-)
+MANIFEST = "manifest.json"
+JOURNAL_THRESHOLD = 100  # up to this many files the manifest is rewritten for each new one; then entries go to a journal
+DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class ManifestEntry(msgspec.Struct):
@@ -58,9 +49,10 @@ class Manifest(msgspec.Struct):
 
 
 class ArtifactStore:
-    """Directory of built files with a record; a file without an entry counts as missing.
+    """Directory of built files with a manifest; a file without an entry counts as missing.
 
-    With more than WHOLE files, new entries are appended to a journal, which is merged into the record from time to time.
+    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal, which is merged into the manifest from time
+    to time. Methods that write raise OutputError if that fails; older files remain.
     """
 
     def __init__(
@@ -77,13 +69,13 @@ class ArtifactStore:
             directory: Directory; created if missing.
             inputs: Cache key of all files, JSON-serialisable.
             overwrite: Replace files of other inputs; they are removed when the first new file is written.
-            manifest_name: File name of the record.
-            expected_names: Files to be written. Without a record, existing files of these names count as foreign.
+            manifest_name: File name of the manifest.
+            expected_names: Files to be written. Without a manifest, existing files of these names count as foreign.
 
         Raises:
             OutputError: If the directory cannot be created, or has other files and overwrite is false.
         """
-        create_directory(directory)
+        atomic_files.create_directory(directory)
         self.directory, self._manifest_path = directory, directory / manifest_name
         previous = read_manifest(self._manifest_path)
         expected_names = {*expected_names, *previous.files}
@@ -93,47 +85,35 @@ class ArtifactStore:
             origin = f"made from another {' and '.join(changed)}" if previous.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
             raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing)}); {advice}")
-        self._stale_files = find_stale_files(
-            directory
-        )  # listed once, so that the cost of a write does not grow with the number of files
+        # Listed once, so that the cost of a write does not grow with the number of files.
+        self._stale_files = atomic_files.find_stale_files(directory)
         for name in {*expected_names, manifest_name}:
             self._remove_stale(name)
         self._outdated_names = existing if changed else []
-        self._journal = _journal_path(self._manifest_path)
-        # The first update merges an existing journal into the record.
-        self._journal_length = len(previous.files) if self._journal.exists() else 0
+        self._journal_path = _journal_path(self._manifest_path)
+        # The first update merges an existing journal into the manifest.
+        self._journal_length = len(previous.files) if self._journal_path.exists() else 0
         self._manifest = Manifest(dict(inputs), {} if changed else previous.files)
 
     def __contains__(self, name: str) -> bool:
-        """Return whether the record has a file."""
+        """Return whether the manifest has a file."""
         return name in self._manifest.files
 
     def valid_key(self, name: str) -> str | None:
         """Return the key of a file; None if missing or damaged."""
-        return self._manifest.files[name].key if self._read_valid(name, xxh3_file, str) else None
+        return self._manifest.files[name].key if self._read_valid(name, _xxh3_file, str) else None
 
     def read(self, name: str) -> bytes | None:
         """Return the bytes of a file; None if missing or damaged."""
         return self._read_valid(name, read_regular, xxhash.xxh3_128_hexdigest)
 
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
-        """Write a file atomically.
-
-        Raises:
-            OutputError: If that fails; an older file remains.
-        """
-        self._write_files(
-            [name],
-            lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content),
-            key,
-        )
+        """Write a file atomically."""
+        data = content.encode() if isinstance(content, str) else content
+        self._write_files([name], lambda file: file.write_bytes(data), key)
 
     def register(self, name: str, xxh3: str) -> None:
-        """Register a file written by another process, with its checksum.
-
-        Raises:
-            OutputError: If that fails.
-        """
+        """Register a file written by another process, with its checksum."""
         try:
             self._remove_stale(name)
             self._update_manifest(name, ManifestEntry("", xxh3))
@@ -141,11 +121,7 @@ class ArtifactStore:
             raise unwritable(self.directory, error) from None
 
     def load_or_build(self, name: str, build: Callable[[], bytes]) -> bytes:
-        """Return the bytes of a file; build it if missing or damaged.
-
-        Raises:
-            OutputError: As `write` does.
-        """
+        """Return the bytes of a file; build it if missing or damaged."""
         data = self.read(name)
         if data is None:
             data = build()
@@ -153,37 +129,29 @@ class ArtifactStore:
         return data
 
     def load_or_build_array(self, name: str, build: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the array of a .npy file; build it if missing or damaged.
-
-        Raises:
-            OutputError: As `write` does.
-        """
+        """Return the array of a .npy file; build it if missing or damaged."""
         return array_from_npy(self.load_or_build(name, lambda: npy_bytes(build())))
 
-    def build_files(self, expected_names: Sequence[str], write: Callable[..., object]) -> list[Path]:
-        """Return the paths of files that are built together; `write` receives a temporary path for each.
+    def build_files(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
+        """Return the paths of files that are built together; `write` receives a temporary path for each."""
+        if not all(self.valid_key(name) is not None for name in names):
+            self._write_files(names, write, "")
+        return [self.directory / name for name in names]
 
-        Raises:
-            OutputError: As `write` does.
-        """
-        if not all(self.valid_key(name) is not None for name in expected_names):
-            self._write_files(expected_names, write, "")
-        return [self.directory / name for name in expected_names]
-
-    def _write_files(self, expected_names: Sequence[str], write: Callable[..., object], key: str) -> None:
-        """Write files under temporary names, update the record, rename.
+    def _write_files(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
+        """Write files under temporary names, update the manifest, rename.
 
         If killed in between, the checksum differs and the file is rebuilt; if writing fails, nothing changes.
         """
-        for name in expected_names:
+        for name in names:
             self._remove_stale(name)
-        temporary = [temporary_path(self.directory / name) for name in expected_names]
+        temporary = [atomic_files.temporary_path(self.directory / name) for name in names]
         try:
             write(*temporary)
-            for file, name in zip(temporary, expected_names, strict=True):
+            for file, name in zip(temporary, names, strict=True):
                 with file.open("rb") as stream:
                     os.fsync(stream.fileno())
-                self._update_manifest(name, ManifestEntry(key, xxh3_file(file)))
+                self._update_manifest(name, ManifestEntry(key, _xxh3_file(file)))
                 file.replace(self.directory / name)
         except OSError as error:
             raise unwritable(self.directory, error) from None
@@ -192,17 +160,16 @@ class ArtifactStore:
                 remove_if_possible(file)
 
     def _remove_stale(self, name: str) -> None:
-        """Remove temporary files of killed processes for a name."""
         for path in self._stale_files.pop(name, []):
             remove_if_possible(path)
 
-    def _read_valid(self, name: str, read: Callable[[Path], T], hash_of: Callable[[T], str]) -> T | None:
-        """Read a file of the record; None if missing or damaged."""
+    def _read_valid(self, name: str, read: Callable[[Path], T], checksum: Callable[[T], str]) -> T | None:
+        """Read a file of the manifest; None if missing or damaged."""
         if name not in self._manifest.files:
             return None
         try:
             value = read(self.directory / name)
-            if hash_of(value) == self._manifest.files[name].xxh3:
+            if checksum(value) == self._manifest.files[name].xxh3:
                 return value
         except FileNotFoundError:
             return None
@@ -211,24 +178,23 @@ class ArtifactStore:
         log.warning("%s: checksum mismatch, rebuilding", self.directory / name)
         return None
 
-    def _update_manifest(self, name: str, file: ManifestEntry) -> None:
-        """Add an entry: rewrite the record or append to the journal, so that n files cost O(n)."""
+    def _update_manifest(self, name: str, entry: ManifestEntry) -> None:
+        """Add an entry: rewrite the manifest or append to the journal, so that n files cost O(n)."""
         if self._outdated_names:
-            remove_if_possible(self._journal)
+            remove_if_possible(self._journal_path)
             for outdated in self._outdated_names:
                 remove_if_possible(self.directory / outdated)
         self._outdated_names = []
-        self._manifest.files[name] = file
+        self._manifest.files[name] = entry
         entry_count, journal_length = len(self._manifest.files), self._journal_length
         if entry_count > max(JOURNAL_THRESHOLD, 2 * journal_length):
-            self._journal_length = entry_count  # if appending fails, the next update rewrites the record
-            _append(self._journal, JournalEntry(name, file))
+            self._journal_length = entry_count  # if appending fails, the next update rewrites the manifest
+            _append(self._journal_path, JournalEntry(name, entry))
             self._journal_length = journal_length + 1
         else:
-            write_atomic(
-                self._manifest_path, msgspec.json.format(msgspec.json.encode(self._manifest, order="sorted"), indent=1) + b"\n"
-            )
-            remove_if_possible(self._journal)
+            data = msgspec.json.format(msgspec.json.encode(self._manifest, order="sorted"), indent=1)
+            write_atomic(self._manifest_path, data + b"\n")
+            remove_if_possible(self._journal_path)
             self._journal_length = 0
 
 
@@ -248,53 +214,29 @@ def append(file: Path, content: bytes) -> None:
     Raises:
         OutputError: If writing fails.
     """
-    xxh3 = write_artifact(file, content)
+    entry = ManifestEntry("", write_artifact(file, content))
     try:
-        _append(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, ManifestEntry("", xxh3)))
+        _append(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
     except OSError as error:
         raise unwritable(file, error) from None
 
 
-def _append(journal: Path, entry: JournalEntry) -> None:
-    """Append a line; it begins with a line break, so that what a killed process has left of another one stays apart."""
-    with journal.open("ab", buffering=0) as stream:
-        stream.write(b"\n" + msgspec.json.encode(entry) + b"\n")
-        os.fsync(stream.fileno())
-
-
-def _journal_path(record: Path) -> Path:
-    return record.with_name(f"{record.name}.journal")
-
-
 def read_manifest(file: Path) -> Manifest:
-    """Read a record and its journal; return an empty one if missing or damaged."""
+    """Read a manifest and its journal; return an empty one if missing or damaged."""
+    journal = _journal_path(file)
     try:
-        record = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)
-        *lines, _ = _read_if_exists(_journal_path(file)).split(b"\n")  # without an incomplete last line
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        manifest = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)
+        *lines, _ = _read_if_exists(journal).split(b"\n")  # without an incomplete last line
+    except (OSError, *DECODING_ERRORS):
         log.warning("%s: damaged, rebuilding the files of its directory", file)
         return Manifest()
     for line in filter(None, lines):
         try:
             entry = msgspec.json.decode(line, type=JournalEntry)
-            record.files[entry.name] = entry.file
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            log.warning("%s: damaged entry, rebuilding its file", _journal_path(file))
-    return record
-
-
-def _read_if_exists(file: Path) -> bytes:
-    return read_regular(file) if file.exists() else b""
-
-
-def xxh3_file(file: Path) -> str:
-    """Return the XXH3 checksum (128 bits) of a file.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
-    with open_regular(file) as stream:
-        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # as in `sha256`
+            manifest.files[entry.name] = entry.file
+        except DECODING_ERRORS:
+            log.warning("%s: damaged entry, rebuilding its file", journal)
+    return manifest
 
 
 def npy_bytes(array: np.ndarray) -> bytes:
@@ -308,3 +250,23 @@ def array_from_npy(content: bytes) -> np.ndarray:
     """Deserialise an array in .npy format."""
     array: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
     return array
+
+
+def _append(journal: Path, entry: JournalEntry) -> None:
+    """Append a line, after a line break that separates it from the incomplete line of a killed process."""
+    with journal.open("ab", buffering=0) as stream:
+        stream.write(b"\n" + msgspec.json.encode(entry) + b"\n")
+        os.fsync(stream.fileno())
+
+
+def _journal_path(manifest: Path) -> Path:
+    return manifest.with_name(f"{manifest.name}.journal")
+
+
+def _read_if_exists(file: Path) -> bytes:
+    return read_regular(file) if file.exists() else b""
+
+
+def _xxh3_file(file: Path) -> str:
+    with open_regular(file) as stream:
+        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # as in `sha256_file`

@@ -52,11 +52,10 @@ def write_atomic(file: Path, content: str | bytes) -> None:
     Raises:
         OutputError: If writing fails (disk full, no permission); the old content remains.
     """
-    data = content.encode("utf-8") if isinstance(content, str) else content
     temporary = temporary_path(file)
     try:
         with temporary.open("wb") as stream:
-            stream.write(data)
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(file)
@@ -85,18 +84,17 @@ def find_stale_files(directory: Path) -> dict[str, list[Path]]:
 
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove temporary files of killed processes, of the given final names or all."""
+    """Remove temporary files of killed processes; `names`: their final names (default: all)."""
     for name, paths in find_stale_files(directory).items():
-        if names is None or name in names:
-            for path in paths:
-                remove_if_possible(path)
+        for path in paths if names is None or name in names else ():
+            remove_if_possible(path)
 
 
 def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
     """Write a directory of files; at any moment its name has the complete older or the complete new one.
 
-    Where the file system cannot exchange two directories, a kill between two renames leaves the older one under another name,
-    from which `restore_directory` recovers it.
+    If the file system cannot exchange two directories, a kill between two renames leaves the older one under another name, from
+    which `recover_directory` restores it.
 
     Raises:
         OutputError: If writing fails; the older directory remains.
@@ -128,7 +126,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def recover_directory(directory: Path) -> None:
-    """Restore the older directory if write_directory was killed between its two renames."""
+    """Restore the older directory if `write_directory_atomic` was killed between its two renames."""
     backup = directory.with_name(f".{directory.name}.old")
     if backup.exists() and not directory.exists():
         with suppress(OSError):  # read-only, or another process was faster
@@ -151,11 +149,7 @@ def open_regular(file: Path) -> BinaryIO:
 
 
 def read_regular(file: Path) -> bytes:
-    """Return the bytes of a regular file.
-
-    Raises:
-        OSError: As `open_regular` does.
-    """
+    """Return the bytes of a regular file; raise OSError as `open_regular` does."""
     with open_regular(file) as stream:
         return stream.read()
 
@@ -167,10 +161,6 @@ def remove_if_possible(file: Path) -> None:
 
 
 def sha256_file(file: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
+    """Return the SHA-256 of a regular file in hexadecimal; raise OSError as `open_regular` does."""
     with open_regular(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed asks for less than BinaryIO

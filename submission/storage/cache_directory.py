@@ -32,7 +32,7 @@ class CacheDirectory:
             directory: Cache directory; None: a temporary one, removed on exit.
             fallback_dir: Parent of the temporary directory if the system has none.
         """
-        self._requested, self._last_resort = directory, fallback_dir
+        self._requested, self._fallback_dir = directory, fallback_dir
 
     def __enter__(self) -> CacheDirectory:
         """Create and lock the directory.
@@ -41,13 +41,16 @@ class CacheDirectory:
             OutputError: If it cannot be created or written, or is in use.
         """
         with ExitStack() as stack:
-            self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._last_resort)))
+            self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._fallback_dir)))
             create_directory(self.directory)
             if not self._requested:
                 (self.directory / MARKER_FILE).touch()
                 stack.enter_context(on_interrupt(lambda: shutil.rmtree(self.directory, ignore_errors=True)))
             stack.enter_context(lock_directory(self.directory))
-            _set_default_tempdir(self.directory)
+            try:
+                tempfile.gettempdir()
+            except OSError:  # torch needs a directory for temporary files on import
+                tempfile.tempdir = str(self.directory)
             self._exit_stack = stack.pop_all()
         return self
 
@@ -55,11 +58,7 @@ class CacheDirectory:
         self._exit_stack.close()
 
     def open_store(self, name: str, key: str) -> ArtifactStore:
-        """Open the artifact store of a cache key.
-
-        Raises:
-            OutputError: If it cannot be created.
-        """
+        """Open the artifact store of a cache key; raise OutputError if it cannot be created."""
         path = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         create_directory(path)
         remove_stale_files(path)  # only this process uses the store
@@ -82,11 +81,3 @@ def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True)
     except OSError as error:
         raise OutputError(f"{fallback_dir}: no writable temporary directory ({error.strerror}); set --cache-dir") from None
-
-
-def _set_default_tempdir(directory: Path) -> None:
-    """Let libraries use this directory for temporary files if the system has none (torch needs one on import)."""
-    try:
-        tempfile.gettempdir()
-    except OSError:
-        tempfile.tempdir = str(directory)

@@ -1,4 +1,7 @@
-"""Read and write directories with provenance.json: hashes of all files, and the training data."""
+"""Read and write directories with provenance.json: hashes of all files, and the training data.
+
+Readers raise CheckpointError if a file is missing, unreadable, damaged or malformed.
+"""
 
 from __future__ import annotations
 
@@ -45,33 +48,28 @@ def write_with_provenance(directory: Path, contents: Mapping[str, bytes], proven
 
 
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
-    """Verify the files of a directory and return their hashes; `files` must be among them.
-
-    Raises:
-        CheckpointError: If the directory or files are missing (all are named), or a file is damaged.
-    """
+    """Verify the files of a directory and return their hashes; `files` must be among them."""
     recover_directory(directory)
     if not directory.is_dir():
-        present = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
+        available = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         raise CheckpointError(
-            f"{directory}: checkpoint not found; available: {present}. Train it with `python -m training fit` (README)"
+            f"{directory}: checkpoint not found; available: {available}. Train it with `python -m training fit` (README)"
         )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
         raise _damaged(directory / PROVENANCE, "lists files outside the directory")
-    expected = [*hashes, PROVENANCE]
-    missing = [name for name in expected if not (directory / name).is_file()]
+    missing = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
     if missing:
         raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint from the release")
     for name, expected_hash in hashes.items():
+        file = directory / name
         try:
-            actual = sha256_file(directory / name)
+            file_hash = sha256_file(file)
         except OSError as error:
-            message = f"{directory / name}: cannot be read ({error.strerror}); restore it from the release"
-            raise CheckpointError(message) from None
-        if actual != expected_hash:
-            raise _damaged(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
+            raise CheckpointError(f"{file}: cannot be read ({error.strerror}); restore it from the release") from None
+        if file_hash != expected_hash:
+            raise _damaged(file, f"SHA-256 is not {expected_hash[:12]}…")
     return hashes
 
 
@@ -83,11 +81,7 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
 
 
 def read_provenance(directory: Path) -> Provenance:
-    """Read provenance.json.
-
-    Raises:
-        CheckpointError: If it is unreadable or malformed.
-    """
+    """Read provenance.json."""
     recover_directory(directory)
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
@@ -95,16 +89,8 @@ def read_provenance(directory: Path) -> Provenance:
         raise _damaged(directory / PROVENANCE, error) from None
 
 
-def _damaged(file: Path, reason: object) -> CheckpointError:
-    return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")
-
-
 def read_config(directory: Path, config_type: type[T]) -> T:
-    """Read config.json as the given type; `version` is a required key.
-
-    Raises:
-        CheckpointError: If it is missing, damaged or does not fit the type.
-    """
+    """Read config.json as the given type; `version` is a required key."""
     verify_files(directory, (CONFIG,))
     version: object = "unknown"
     try:
@@ -117,21 +103,19 @@ def read_config(directory: Path, config_type: type[T]) -> T:
 
 def version_error(directory: Path, error: Exception, version: object) -> CheckpointError:
     """Return the error for files that do not fit this code."""
-    return CheckpointError(
-        f"{directory}: written by version {version}, incompatible with {__version__} ({error}); train it again"
-    )
+    reason = f"written by version {version}, incompatible with {__version__} ({error})"
+    return CheckpointError(f"{directory}: {reason}; train it again")
 
 
 def read_json(file: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        OSError: If it cannot be read.
-        ValueError: If it is not JSON.
-    """
+    """Read a JSON file; raise OSError if it cannot be read, ValueError if it is not JSON."""
     return json.loads(read_regular(file).decode())
 
 
-def encode_json(expected: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """Encode a value as an indented JSON file."""
-    return (json.dumps(expected, indent=1, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _damaged(file: Path, reason: object) -> CheckpointError:
+    return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")

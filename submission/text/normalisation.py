@@ -22,7 +22,7 @@ NON_LETTERS = re.compile(r"[^a-z]+")
 INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
 NUMBER_TOKEN = "<number>"  # replaces numbers that inflect cannot spell
 
-# How a checkpoint's training texts were read: 1 without, 2 with Unicode normalisation.
+# Normalisation of a checkpoint's training texts: 1 without, 2 with Unicode normalisation.
 TextRule = Literal[1, 2]
 LATEST_TEXT_RULE: TextRule = 2
 
@@ -30,13 +30,13 @@ T = TypeVar("T")
 
 
 class _LazyTranslation(dict[int, str | int]):
-    """A table for str.translate, filled on first use of a character."""
+    """Table for str.translate, filled on first use of a character."""
 
     def __missing__(self, code: int) -> str | int:
         character = chr(code)
         is_punctuation = unicodedata.category(character)[0] in "PS"  # punctuation and symbols
-        self[code] = self.replace(character) if is_punctuation else code
-        return self[code]
+        self[code] = replacement = self.replace(character) if is_punctuation else code
+        return replacement
 
     def replace(self, character: str) -> str:
         raise NotImplementedError
@@ -48,7 +48,7 @@ class _PunctuationRemover(_LazyTranslation):
 
 
 class _PunctuationNamer(_LazyTranslation):
-    """Replaces punctuation by its Unicode name, e.g. <comma>; typographic variants share the ASCII mark's name."""
+    """Replacement of punctuation by its Unicode name, e.g. <comma>; typographic variants share the ASCII mark's name."""
 
     _TYPOGRAPHIC_TO_ASCII = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 look-alikes are intended
 

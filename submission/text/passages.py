@@ -21,10 +21,10 @@ UNKNOWN_PIECE = "[UNK]"
 
 @dataclass(frozen=True)
 class Passage:
-    """A passage with its word pieces and its tokens (words and punctuation marks)."""
+    """Passage with its word pieces and its tokens (words and punctuation marks)."""
 
     text: str
-    piece_ids: list[int]  # of its word pieces, truncated
+    piece_ids: list[int]  # truncated
     words: list[str]  # lower-cased, joined from their word pieces; "" if unknown to the tokenizer
     spans: list[tuple[int, int]]  # character spans in the text
     first_pieces: list[int]  # index of each token's first word piece
@@ -35,20 +35,16 @@ class Passage:
 
 
 class PassageReader(WordPieceReader):
-    """Splits texts into passages."""
+    """Reader of passages."""
 
-    def __init__(self, tokenizer: Tokenizer, words: int, pieces: int) -> None:
-        """Create a reader of passages with at most `words` words, truncated to `pieces` word pieces."""
+    def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
+        """Create a reader of passages with at most `max_words` words, truncated to `max_pieces` word pieces."""
         super().__init__(tokenizer)
-        self._max_words, self._max_pieces = words, pieces
+        self._max_words, self._max_pieces = max_words, max_pieces
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader from its file in a directory and a network's config.
-
-        Raises:
-            OSError, ValueError: the file cannot be read or parsed.
-        """
+        """Load a reader from its file in a directory and a network's config."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:
@@ -62,31 +58,32 @@ class PassageReader(WordPieceReader):
         ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
         words, spans, first_pieces = [], [], []
         for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
-            piece_indices = list(group)
-            if piece_indices[0] >= self._max_pieces:
+            indices = list(group)
+            first = indices[0]
+            if first >= self._max_pieces:
                 break
-            word = "".join(tokens[index].removeprefix("##") for index in piece_indices)
+            word = "".join(tokens[index].removeprefix("##") for index in indices)
             words.append("" if word == UNKNOWN_PIECE else word)
-            spans.append((offsets[piece_indices[0]][0], offsets[piece_indices[-1]][1]))
-            first_pieces.append(piece_indices[0])
+            spans.append((offsets[first][0], offsets[indices[-1]][1]))
+            first_pieces.append(first)
         return Passage(text, ids[: self._max_pieces], words, spans, first_pieces)
 
 
 def split_passages(text: str, max_words: int) -> list[str]:
     """Split a text into passages of whole sentences with at most `max_words` words; longer sentences are split."""
     passages: list[str] = []
-    word_count = max_words  # of the last passage
-    for sentence, sentence_words in _split_sentences(text, max_words):
-        if word_count + sentence_words > max_words:
+    passage_length = max_words  # of the last passage
+    for sentence, length in _split_sentences(text, max_words):
+        if passage_length + length > max_words:
             passages.append("")
-            word_count = 0
+            passage_length = 0
         passages[-1] += sentence
-        word_count += sentence_words
+        passage_length += length
     return [passage.strip() for passage in passages]
 
 
 def _split_sentences(text: str, max_words: int) -> Iterator[tuple[str, int]]:
-    """Yield sentences, or pieces of overlong ones, with their word counts."""
+    """Yield sentences, or chunks of overlong ones, with their word counts."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
         words = WORD.findall(text[start:end])

@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class SurfacePassage:
-    """A passage with its tokens, their spans and their ids."""
+    """Passage with its tokens, their spans and their ids."""
 
     text: str
     spans: Sequence[Span]
@@ -40,7 +40,7 @@ class SurfacePassage:
 
 
 class SurfaceReader:
-    """Splits texts into passages of whole sentences with at most `longest` tokens.
+    """Reader of passages of whole sentences with at most `max_tokens` tokens.
 
     The vocabulary is lower-cased with digits as 0, so case and digits never make a token unknown; the character input preserves
     both.
@@ -49,36 +49,29 @@ class SurfaceReader:
     file: ClassVar[str] = "vocabulary.txt"
 
     def __init__(self, vocabulary: Vocabulary, max_tokens: int) -> None:
-        self.vocabulary, self._longest = vocabulary, max_tokens
+        self.vocabulary, self._max_tokens = vocabulary, max_tokens
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> SurfaceReader:
-        """Load a reader from its file in a directory and a network's config.
-
-        Raises:
-            OSError, ValueError: the file cannot be read or parsed.
-        """
+        """Load a reader from its file in a directory and a network's config."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def matches_vocabulary(self, size: int) -> bool:
-        """Return whether its ids match an embedding table of this size."""
         return size == len(self.vocabulary)
 
     def to_bytes(self) -> bytes:
-        """Return the content of its file."""
         return self.vocabulary.to_text().encode()
 
     def split(self, text: str) -> list[SurfacePassage]:
         """Split a text into passages; return [] for a text without tokens."""
         text_spans, passages = find_token_spans(text), []
-        for slice_ in split_passages(text, text_spans, self._longest):
+        for slice_ in split_passages(text, text_spans, self._max_tokens):
             spans = text_spans[slice_]
             first, last = spans[0][0], spans[-1][1]
             tokens = [text[start:end] for start, end in spans]
+            token_ids = self.vocabulary.lookup(map(normalise_token, tokens))
             relative_spans = [(start - first, end - first) for start, end in spans]
-            passages.append(
-                SurfacePassage(text[first:last], relative_spans, tokens, self.vocabulary.lookup(map(normalise_token, tokens)))
-            )
+            passages.append(SurfacePassage(text[first:last], relative_spans, tokens, token_ids))
         return passages
 
 
@@ -88,9 +81,9 @@ def find_token_spans(text: str) -> list[Span]:
 
 
 def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
-    """Split tokens into slices of whole sentences with at most `max_tokens` tokens; sentences end with . ? or ! and whitespace.
+    """Split tokens into slices of whole sentences with at most `max_tokens` tokens.
 
-    Overlong sentences are split at whitespace if possible.
+    A sentence ends with . ? or ! and whitespace. Overlong sentences are split at whitespace if possible.
     """
     slices, start = [], 0
     while start < len(spans):
@@ -115,7 +108,7 @@ def normalise_token(word: str) -> str:
 
 
 def encode_characters(word: str) -> list[int]:
-    """Return a token's character ids, centred and padded to SLOTS."""
+    """Return a token's character ids, centred and padded to CHARACTERS_PER_TOKEN."""
     ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in word[:CHARACTERS_PER_TOKEN]]
     left_padding = (CHARACTERS_PER_TOKEN - len(ids)) // 2
     return [PADDING_ID] * left_padding + ids + [PADDING_ID] * (CHARACTERS_PER_TOKEN - len(ids) - left_padding)

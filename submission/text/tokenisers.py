@@ -12,14 +12,8 @@ from typing import Any, ClassVar, Self
 
 from tokenizers import Tokenizer
 
-from submission.text.normalisation import (
-    LATEST_TEXT_RULE,
-    TextRule,
-    remove_urls,
-    tokenise_prefix,
-    tokenise_premise,
-    tokenise_query,
-)
+from submission.text import normalisation
+from submission.text.normalisation import LATEST_TEXT_RULE, TextRule, remove_urls, tokenise_prefix
 from submission.text.token_ids import InputUnit
 from submission.text.vocabulary import Vocabulary
 from submission.text.word_pieces import WordPieceReader, load_tokenizer
@@ -34,21 +28,17 @@ class MaxLengths:
 
 
 class Tokeniser(ABC):
-    """Converts texts to ids, truncated to the checkpoint's lengths."""
+    """Converter of texts to ids, truncated to the checkpoint's lengths."""
 
     file: ClassVar[str]  # file in a checkpoint
     lengths: MaxLengths
-    premise_key: str  # cache key: tokenisers with equal keys return equal results of `read`
+    premise_key: str  # cache key: tokenisers with equal keys return equal results of `tokenise_premise`
     text_rule: TextRule = 1  # always 1 for word pieces
 
     @classmethod
     @abstractmethod
     def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> Self:
-        """Load a tokeniser from its file in a directory.
-
-        Raises:
-            OSError, ValueError: the file cannot be read or parsed.
-        """
+        """Load a tokeniser from its file in a directory."""
 
     @abstractmethod
     def matches_vocabulary(self, size: int) -> bool:
@@ -64,7 +54,7 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def to_ids(self, tokens: list[Any]) -> list[int]:
-        """Convert the tokens returned by `tokens` to ids."""
+        """Convert the tokens returned by `tokenise_premise` to ids."""
 
     @abstractmethod
     def to_tokens(self, ids: list[int]) -> list[str]:
@@ -89,9 +79,7 @@ class WordTokeniser(Tokeniser):
     file = "vocabulary.txt"
 
     def __init__(self, vocabulary: Vocabulary, lengths: MaxLengths, rule: TextRule = LATEST_TEXT_RULE) -> None:
-        self.vocabulary = vocabulary
-        self.lengths = lengths
-        self.text_rule = rule
+        self.vocabulary, self.lengths, self.text_rule = vocabulary, lengths, rule
         self.premise_key = f"{lengths.premise} words by text rule {rule}"
 
     @classmethod
@@ -103,35 +91,28 @@ class WordTokeniser(Tokeniser):
         return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
 
     def matches_vocabulary(self, size: int) -> bool:
-        """Return whether the embedding table has exactly these ids."""
         return size == len(self.vocabulary)
 
     def encode_query(self, text: str) -> list[int]:
-        """Return the word ids of a conclusion or title."""
-        return self.vocabulary.lookup(tokenise_query(text, self.text_rule)[: self.lengths.query])
+        return self.vocabulary.lookup(normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query])
 
     def tokenise_premise(self, text: str) -> list[str]:
         """Return the words of a premise, interned to save memory."""
-        return [
-            sys.intern(word)
-            for word in tokenise_prefix(text, self.lengths.premise, partial(tokenise_premise, text_rule=self.text_rule))
-        ]
+        tokenise = partial(normalisation.tokenise_premise, text_rule=self.text_rule)
+        return [sys.intern(word) for word in tokenise_prefix(text, self.lengths.premise, tokenise)]
 
     def to_ids(self, tokens: list[str]) -> list[int]:
-        """Return the ids of words."""
         return self.vocabulary.lookup(tokens)
 
     def to_tokens(self, ids: list[int]) -> list[str]:
-        """Return the words of ids; unknown ids give (unknown)."""
         return [self.vocabulary.term(token_id) for token_id in ids]
 
     def to_bytes(self) -> bytes:
-        """Return the vocabulary as text."""
         return self.vocabulary.to_text().encode()
 
 
 class WordPieceTokeniser(WordPieceReader, Tokeniser):
-    """Tokeniser of the BERT networks."""
+    """Tokeniser of the BERT networks; it normalises Unicode itself, so that text rules do not apply."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:
         super().__init__(tokenizer)
@@ -140,29 +121,19 @@ class WordPieceTokeniser(WordPieceReader, Tokeniser):
 
     @classmethod
     def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule = 1) -> WordPieceTokeniser:
-        """Load BERT's tokenizer; it normalises Unicode itself, so the text rule does not apply.
-
-        Raises:
-            OSError, ValueError: the file cannot be read or parsed.
-        """
         return cls(load_tokenizer(directory), lengths)
 
     def encode_query(self, text: str) -> list[int]:
-        """Return the word-piece ids of a conclusion or title."""
         return self._encode(remove_urls(text), self.lengths.query)
 
     def tokenise_premise(self, text: str) -> list[int]:
-        """Return the word-piece ids of a premise."""
-        return tokenise_prefix(
-            text, self.lengths.premise, lambda prefix: self._encode(remove_urls(prefix), self.lengths.premise)
-        )
+        max_tokens = self.lengths.premise
+        return tokenise_prefix(text, max_tokens, lambda prefix: self._encode(remove_urls(prefix), max_tokens))
 
     def to_ids(self, tokens: list[int]) -> list[int]:
-        """Return the ids unchanged."""
         return tokens
 
     def to_tokens(self, ids: list[int]) -> list[str]:
-        """Return the word pieces; continuations start with ##."""
         return [str(self._tokenizer.id_to_token(token_id)) for token_id in ids]
 
     def truncate(self, text: str, max_pieces: int) -> str:
@@ -170,9 +141,9 @@ class WordPieceTokeniser(WordPieceReader, Tokeniser):
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
         return text if len(offsets) <= max_pieces else text[: offsets[max_pieces - 1][1]]
 
-    def _encode(self, text: str, most: int) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids[:most]
+    def _encode(self, text: str, max_tokens: int) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids[:max_tokens]
         return ids
 
 
-TOKENISERS: dict[InputUnit, type[Tokeniser]] = {"words": WordTokeniser, "pieces": WordPieceTokeniser}  # by input unit
+TOKENISERS: dict[InputUnit, type[Tokeniser]] = {"words": WordTokeniser, "pieces": WordPieceTokeniser}

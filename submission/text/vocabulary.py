@@ -10,7 +10,7 @@ from submission.text.token_ids import FIRST, UNKNOWN_ID
 
 
 class Vocabulary:
-    """An ordered list of distinct terms; the term at index i has id i + 2."""
+    """Ordered list of distinct terms; the term at index i has id i + 2."""
 
     def __init__(self, terms: Iterable[str]) -> None:
         self.terms = tuple(terms)
@@ -19,11 +19,11 @@ class Vocabulary:
             raise ValueError("vocabulary terms must be distinct and must not contain whitespace")
 
     def __len__(self) -> int:
-        """Return the number of ids including padding and unknown, i.e. the rows of an embedding table."""
+        """Return the number of ids including padding and unknown: the rows of an embedding table."""
         return len(self.terms) + FIRST
 
     def lookup(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of words, UNKNOWN for words not in the vocabulary."""
+        """Return the ids of words, UNKNOWN_ID for words not in the vocabulary."""
         return list(map(self._ids.get, words, repeat(UNKNOWN_ID)))
 
     def term(self, token_id: int) -> str:
@@ -36,9 +36,5 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Load a vocabulary from a text file.
-
-        Raises:
-            OSError, UnicodeDecodeError, ValueError: it cannot be read, or terms are repeated or contain whitespace.
-        """
+        """Load a vocabulary from a text file; raise ValueError if terms are repeated or contain whitespace."""
         return cls(path.read_text(encoding="utf-8").split("\n")[:-1])

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 class WordPieceReader:
     """Base of readers that split texts into word pieces, without special tokens, which the networks add.
 
-    "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
+    `[SEP]` or `[MASK]` in a text is tokenised as ordinary text.
     """
 
     file: ClassVar[str] = "tokenizer.json"
@@ -23,20 +23,15 @@ class WordPieceReader:
         tokenizer.encode_special_tokens = True
 
     def matches_vocabulary(self, size: int) -> bool:
-        """Return whether a network has embeddings for all word pieces; its table may be padded."""
+        """Return whether an embedding table of this size has rows for all word pieces; it may be padded."""
         return size >= self._tokenizer.get_vocab_size()
 
     def to_bytes(self) -> bytes:
-        """Serialise the tokenizer as JSON."""
         return self._tokenizer.to_str(pretty=False).encode()
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Load a tokenizer from tokenizer.json.
-
-    Raises:
-        OSError, ValueError: the file cannot be read or parsed.
-    """
+    """Load a tokenizer from tokenizer.json; raise ValueError if it is invalid."""
     text = (directory / WordPieceReader.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
