@@ -53,9 +53,9 @@ def kept(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempP
     command = ["rank", "-i", str(given), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_fingerprint, "ROOT", directory)
-        code_fingerprint.forget()
+        code_fingerprint.clear_caches()
         yield Kept(directory, directory / "work", command)
-    code_fingerprint.forget()
+    code_fingerprint.clear_caches()
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +74,12 @@ def edited(kept: Kept, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set
         for file, (old, new) in files.items():
             assert old in contents[file], file
             file.write_text(contents[file].replace(old, new, 1))
-        code_fingerprint.forget()
+        code_fingerprint.clear_caches()
         computed, keys = kept.rank(f"edited-{edits[0][0].replace('/', '-')}")
     finally:
         for file, content in contents.items():
             file.write_text(content)
-        code_fingerprint.forget()
+        code_fingerprint.clear_caches()
     runs = {name for name, key in keys.items() if key != first[1][name]} - {"run.txt"}
     return computed, {name.removeprefix("aragorn-").removesuffix(".txt") for name in runs}
 

@@ -153,7 +153,7 @@ def test_a_network_trains_on_what_a_search_finds(
     assert main(train) == 0
     provenance = json.loads((work_dir / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
-    assert provenance["training_data"] == json.loads((work_dir / "dirichlet" / "kept.json").read_text())["decided_by"]
+    assert provenance["training_data"] == json.loads((work_dir / "dirichlet" / "manifest.json").read_text())["inputs"]
     stored = Path(shutil.copytree(work_dir / "checkpoints", tmp_path / "stored"))
     places = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *places]) == 0

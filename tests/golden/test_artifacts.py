@@ -1,8 +1,7 @@
-"""Artifacts of a small input, by their bytes.
+"""Bytes of the artifacts of a small input.
 
-A key covers the code of its artifact, but for the modules in `submission.storage.code_fingerprint.INDIFFERENT`. If
-these bytes change and no key does, one of those modules decides a result after all. Networks have golden scores of
-their own next to this file.
+Cache keys leave out the modules in `submission.storage.code_fingerprint.INDIFFERENT`. If these bytes change and no key does,
+one of those modules affects a result after all. Golden scores of networks are in the other files of this directory.
 """
 
 from __future__ import annotations
@@ -35,23 +34,23 @@ RANKINGS = {
 }
 
 
-def artifacts(directory: Path) -> dict[str, str]:
-    """The hashes of all stores but those of rankings, whose scores depend on the processor in their last bits."""
+def hash_artifacts(directory: Path) -> dict[str, str]:
+    """Hash all stores except rankings, whose scores differ between processors in their last bits."""
     hashes = {}
     for store in filter(Path.is_dir, directory.iterdir()):
         files = [file for file in sorted(store.iterdir()) if file.suffix not in (".json", ".sqlite")]
         hashes[store.name.rpartition("-")[0]] = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()[:16]
-        for file in store.glob("*.sqlite"):  # whose bytes depend on SQLite's version
+        for file in store.glob("*.sqlite"):  # bytes depend on SQLite's version
             with closing(sqlite3.connect(file)) as database:
                 rows = database.execute("select * from documents order by docno").fetchall()
             hashes["rows"] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
     return {name: value for name, value in sorted(hashes.items()) if not name.startswith(("ranking", "conclusions"))}
 
 
-def test_golden_bytes(make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path) -> None:
-    premises = [f"{FILLER} {'zoos ' * number}cost {number} coins" for number in range(5)]
-    conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # a wide letter
-    documents = [argument(f"a{number}", conclusions[number % 3], premise) for number, premise in enumerate(premises)]
+def test_artifact_bytes(make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path) -> None:
+    premises = [f"{FILLER} {'zoos ' * index}cost {index} coins" for index in range(5)]
+    conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # full-width letter
+    documents = [argument(f"a{index}", conclusions[index % 3], premise) for index, premise in enumerate(premises)]
     checkpoints = tmp_path / "checkpoints"
     write_deepct(checkpoints, "deepct")
     write_lexical(checkpoints, "dirichlet", Dirichlet())
@@ -61,6 +60,6 @@ def test_golden_bytes(make_input: Callable[..., Path], make_execution: Callable[
     rankings = {
         name: execution.get_ranking(SYSTEMS[name].stage) for name in ("bm25", "dirichlet", "bm25_rm3", "deepct_dirichlet")
     }
-    runs = {name: format_run(lists.assign(score=lists["score"].round(3)), "a") for name, lists in rankings.items()}
+    runs = {name: format_run(ranking.assign(score=ranking["score"].round(3)), "a") for name, ranking in rankings.items()}
     hashes = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in runs.items()}
-    assert (artifacts(execution.working_directory.directory), hashes) == (GOLDEN, RANKINGS)
+    assert (hash_artifacts(execution.working_directory.directory), hashes) == (GOLDEN, RANKINGS)

@@ -14,7 +14,7 @@ from tests.robustness.harness import Program, write_input
 
 @pytest.fixture
 def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Program:
-    """The command line on a good input with the tiny KNRM and a language model."""
+    """Create a valid input, and checkpoints of a tiny KNRM and a language model."""
     write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
     caplog.set_level("INFO")
     program = Program(tmp_path, checkpoints, capsys, caplog.handler)
@@ -24,24 +24,24 @@ def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.fixture(scope="module")
 def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What KNRM and SNRM left of an input: input, checkpoints, out, work."""
-    place = tmp_path_factory.mktemp("finished")
-    copy_with_topics(corpus, place / "input")
+    """Rank an input with KNRM and SNRM; the directory has input, checkpoints, out and work."""
+    directory = tmp_path_factory.mktemp("finished")
+    copy_with_topics(corpus, directory / "input")
     for seed, name in enumerate(("knrm", "snrm")):
-        write_tiny_ranker(place / "checkpoints", name, seed)
-    write_lexical(place / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
+        write_tiny_ranker(directory / "checkpoints", name, seed)
+    write_lexical(directory / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
     flags = ["-i", "input", "-o", "out", "--work", "work", "--checkpoints", "checkpoints"]
     names = {"input", "out", "work", "checkpoints"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
-        assert main(["rank", *(str(place / flag) if flag in names else flag for flag in flags), "--device", "cpu"]) == 0
-    assert all((place / "out" / f"aragorn-{name}.txt").stat().st_size > 500 for name in ("knrm", "snrm"))
-    return place
+        assert main(["rank", *(str(directory / flag) if flag in names else flag for flag in flags), "--device", "cpu"]) == 0
+    assert all((directory / "out" / f"aragorn-{name}.txt").stat().st_size > 500 for name in ("knrm", "snrm"))
+    return directory
 
 
 @pytest.fixture
-def again(program: Program, finished: Path) -> Program:
-    """The command line on copies of it."""
+def finished_program(program: Program, finished: Path) -> Program:
+    """Copy output and cache of the finished execution."""
     program.input, program.checkpoints = finished / "input", finished / "checkpoints"
     shutil.copytree(finished / "out", program.output)
     shutil.copytree(finished / "work", program.work)

@@ -1,4 +1,4 @@
-"""Runs the command line in this process on whatever lies there, and holds it to what it promises."""
+"""Run the command line in this process on any input, and check exit code, messages and runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from submission.__main__ import main
 from submission.data.run_validation import find_run_issues
 from tests.conftest import argument
 
-FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # the systems whose runs are there already
-CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is an internal error
+FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # systems of the fixture `finished`
+EXIT_CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is an internal error
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
-DEEP = "[" * 100_000  # levels of JSON that never end
-TOO_SMALL = {"too few lines", "too few topics"}  # kinds of faults
+DEEP = "[" * 100_000  # unclosed JSON arrays
+TOO_SMALL = {"too few lines", "too few topics"}  # categories of issues
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
 ARGUMENTS = [
@@ -28,88 +28,92 @@ ARGUMENTS = [
     argument("a5", "Dogs make good pets"),
 ]  # fmt: skip
 
-Said = tuple[int, str]
+Result = tuple[int, str]  # exit code and output
 
 
 def write(file: Path, content: str | bytes) -> None:
-    """Write texts as UTF-8, bytes as they are."""
+    """Write text as UTF-8, or bytes."""
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def write_input(directory: Path) -> Path:
-    """A good input."""
+    """Create a valid input."""
     directory.mkdir(parents=True)
     (directory / "topics.xml").write_text(TOPICS)
     (directory / "args-me.json").write_text(json.dumps({"arguments": ARGUMENTS}))
     return directory
 
 
-def endless(file: Path) -> None:
-    """Put a link to a device that never ends in the place of a file."""
+def link_to_zero(file: Path) -> None:
+    """Replace a file by a link to /dev/zero."""
     file.unlink()
     file.symlink_to("/dev/zero")
 
 
 class Program:
-    """The command line with its directories, and what it said."""
+    """Command line with its directories and captured output."""
 
-    def __init__(self, folder: Path, checkpoints: Path, capture: pytest.CaptureFixture[str], log: LogCaptureHandler) -> None:
+    def __init__(
+        self, folder: Path, checkpoints: Path, capture: pytest.CaptureFixture[str], handler: LogCaptureHandler
+    ) -> None:
         self.input, self.output, self.work = folder / "input", folder / "out", folder / "work"
-        self.checkpoints, self._capture, self._log = checkpoints, capture, log
+        self.checkpoints, self._capture, self._handler = checkpoints, capture, handler
 
-    def rank(self, *flags: str, systems: tuple[str, ...] = ("bm25",)) -> Said:
-        """Rank with flags; its exit code and what it said. Whatever it wrote is valid."""
-        places = ["-i", str(self.input), "-o", str(self.output), "--checkpoints", str(self.checkpoints), "--device", "cpu"]
-        said = self.call("rank", *places, *(flag for name in systems for flag in ("--system", name)), *flags)
-        if said[0] in (0, 6):
+    def rank(self, *flags: str, systems: tuple[str, ...] = ("bm25",)) -> Result:
+        """Rank, check that all runs are valid, and return exit code and output."""
+        paths = ["-i", str(self.input), "-o", str(self.output), "--checkpoints", str(self.checkpoints), "--device", "cpu"]
+        result = self.call("rank", *paths, *(flag for name in systems for flag in ("--system", name)), *flags)
+        if result[0] in (0, 6):
             for run in [*(self.output / f"aragorn-{name}.txt" for name in systems), *self.output.glob("run.txt")]:
-                if said[0] == 0 or run.exists():
+                if result[0] == 0 or run.exists():
                     assert not CONTROL.search(run.read_bytes().decode())
-                    assert [fault for fault in find_run_issues(run, None, None) if fault.category not in TOO_SMALL] == [], (
-                        run.read_text()
-                    )
+                    issues = find_run_issues(run, None, None)
+                    assert all(issue.category in TOO_SMALL for issue in issues), run.read_text()
             assert not list(self.output.glob(f".*{os.getpid()}*.part"))
-        return said
+        return result
 
-    def check(self, *flags: str) -> Said:
-        """Check the input."""
+    def check(self, *flags: str) -> Result:
+        """Validate the input."""
         return self.call("check", "-i", str(self.input), "--checkpoints", str(self.checkpoints), *flags)
 
-    def call(self, *arguments: str) -> Said:
-        """Any command: it ends with a documented code and, where that is not 0, one line that says why."""
-        self.forget()
+    def call(self, *arguments: str) -> Result:
+        """Run a command; check that it ends with a documented code and, unless that is 0, with an error message."""
+        self.clear_output()
         try:
             code = main(list(arguments))
-        except SystemExit as ended:  # argparse's own
-            code = int(str(ended.code))
+        except SystemExit as error:  # from argparse
+            code = int(str(error.code))
         out, err = self._capture.readouterr()
-        said = f"{self._log.stream.getvalue()}\n{out}\n{err}"
-        assert code in CODES, said
-        assert "Traceback" not in said, said
+        output = f"{self._handler.stream.getvalue()}\n{out}\n{err}"
+        assert code in EXIT_CODES, output
+        assert "Traceback" not in output, output
         if code:
             errors = [line for line in err.splitlines() if line.startswith(("error: ", "submission", "usage: "))]
-            assert errors, said
+            assert errors, output
             assert max(map(len, err.splitlines())) < 4000, err[:500]
-        return code, said
+        return code, output
 
-    def forget(self) -> None:
-        """Drop what was said."""
-        self._log.reset()
+    def clear_output(self) -> None:
+        """Discard captured output."""
+        self._handler.reset()
         self._capture.readouterr()
 
 
-def rank_anew(again: Program, finished: Path, what: str) -> str:
-    """Rank with what is kept in the working directory; the runs are those of before."""
-    shutil.rmtree(again.output)
-    for lists in again.work.glob("ranking-*"):
-        if not lists.match(what.partition("/")[0]):  # finished lists hide what they were made of
-            shutil.rmtree(lists)
-    code, said = again.rank("--work", str(again.work), systems=FINISHED)
-    assert code == 0, said
+def rank_again(program: Program, finished: Path, pattern: str) -> str:
+    """Rank program with the cache; check that the runs are unchanged, and return the output.
+
+    Rankings are recomputed unless `pattern` matches their directory: cached ones hide other artifacts.
+    """
+    shutil.rmtree(program.output)
+    for ranking in program.work.glob("ranking-*"):
+        if not ranking.match(pattern.partition("/")[0]):
+            shutil.rmtree(ranking)
+    code, output = program.rank("--work", str(program.work), systems=FINISHED)
+    assert code == 0, output
     for name in FINISHED:
         run = f"aragorn-{name}.txt"
-        assert (again.output / run).read_bytes() == (finished / "out" / run).read_bytes(), said
-    return said
+        assert (program.output / run).read_bytes() == (finished / "out" / run).read_bytes(), output
+    return output
 
 
 Damage = Callable[[Program], object]

@@ -1,4 +1,4 @@
-"""Any bytes give a valid run or an error with a documented exit code: the harness asserts that of each example."""
+"""Fuzzed inputs give a valid run or an error with a documented exit code; the harness checks each example."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from submission.data.ranking_order import ORDERS
 from tests.conftest import PREMISE
-from tests.robustness.harness import ARGUMENTS, TOPICS, Program, rank_anew
+from tests.robustness.harness import ARGUMENTS, TOPICS, Program, rank_again
 from training.__main__ import main as training
 
 ANY = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["1", "2", "a1", "x", "zoos", "d0", "d1", PREMISE])
@@ -34,40 +34,40 @@ EDITS = st.just([]) | SOME
 Edits = list[tuple[float, int, bytes]]
 
 
-def edited(content: bytes, edits: Edits) -> bytes:
-    """Bytes with some pieces taken out and others put in."""
-    for where, length, piece in edits:
-        start = int(where * len(content))
-        content = content[:start] + piece + content[start + length :]
+def apply_edits(content: bytes, edits: Edits) -> bytes:
+    """Replace parts of the content."""
+    for position, length, replacement in edits:
+        start = int(position * len(content))
+        content = content[:start] + replacement + content[start + length :]
     return content
 
 
-def maybe(good: str, other: st.SearchStrategy[Any] = JSON) -> st.SearchStrategy[Any]:
-    """Mostly a good value."""
-    return st.sampled_from([good] * 3) | other
+def mostly(valid: str, invalid: st.SearchStrategy[Any] = JSON) -> st.SearchStrategy[Any]:
+    """Generate mostly the valid value."""
+    return st.sampled_from([valid] * 3) | invalid
 
 
 ARGUMENT = st.fixed_dictionaries(
     {},
     optional={
         "id": st.sampled_from(["a1", "a2", "a3", "x", "y"]) | IDS | JSON,
-        "conclusion": maybe("Zoos are cruel"),
-        "premises": st.lists(st.fixed_dictionaries({"text": maybe(PREMISE)}) | JSON, max_size=2) | JSON,
+        "conclusion": mostly("Zoos are cruel"),
+        "premises": st.lists(st.fixed_dictionaries({"text": mostly(PREMISE)}) | JSON, max_size=2) | JSON,
         "context": JSON,
     },
 )
 LINE = st.fixed_dictionaries(
     {},
     optional={
-        "qid": maybe("1", IDS | JSON),
-        "query": maybe("zoos"),
+        "qid": mostly("1", IDS | JSON),
+        "query": mostly("zoos"),
         "docno": st.sampled_from(["d0", "d1", "d2"]) | IDS | JSON,
-        "text": maybe(f"zoos {PREMISE}"),
+        "text": mostly(f"zoos {PREMISE}"),
         "rank": JSON,
         "score": st.floats() | JSON,
     },
 )
-ODD_ID = {"id": IDS, "conclusion": st.just("Zoos"), "premises": st.just([{"text": PREMISE}])}  # nothing else is
+ODD_ID = {"id": IDS, "conclusion": st.just("Zoos"), "premises": st.just([{"text": PREMISE}])}  # other fields are valid
 ODD_LINE = {"qid": st.just("7"), "query": st.just("zoos"), "docno": IDS, "text": st.just(PREMISE), "rank": st.just(1)}
 ODD_LINE |= {"score": st.floats(allow_nan=False, allow_infinity=False)}
 LINES = st.lists(st.fixed_dictionaries(ODD_LINE).map(json.dumps), max_size=2).map("\n".join) | st.lists(
@@ -83,53 +83,53 @@ TOPIC_ELEMENT = st.tuples(TITLE | IDS, TITLE).map(
 )
 
 
-def same(program: Program) -> None:
-    """Rank and check agree."""
+def check_agreement(program: Program) -> None:
+    """Check that rank and check end with the same exit code."""
     ranked, checked = program.rank("--overwrite", systems=("bm25", "knrm", "dirichlet_rm3")), program.check()
     assert ranked[0] == checked[0], ranked[1] + checked[1]
     assert ranked[0] in (0, 3)
 
 
 @given(elements=st.lists(TOPIC_ELEMENT, max_size=4), edits=EDITS)
-def test_topics(program: Program, elements: list[str], edits: Edits) -> None:
+def test_fuzzed_topics(program: Program, elements: list[str], edits: Edits) -> None:
     content = f"<topics>{''.join(elements)}</topics>" if elements else TOPICS
-    (program.input / "topics.xml").write_bytes(edited(content.encode(), edits))
-    same(program)
+    (program.input / "topics.xml").write_bytes(apply_edits(content.encode(), edits))
+    check_agreement(program)
 
 
 @given(arguments=st.lists(st.fixed_dictionaries(ODD_ID), max_size=2) | st.lists(ARGUMENT | JSON, max_size=4), edits=EDITS)
-def test_arguments(program: Program, arguments: list[object], edits: Edits) -> None:
+def test_fuzzed_arguments(program: Program, arguments: list[object], edits: Edits) -> None:
     content = json.dumps({"arguments": [*ARGUMENTS[:2], *arguments]})
-    (program.input / "args-me.json").write_bytes(edited(content.encode(), edits))
-    same(program)
+    (program.input / "args-me.json").write_bytes(apply_edits(content.encode(), edits))
+    check_agreement(program)
 
 
 @given(queries=LINES, documents=LINES, edits=EDITS)
-def test_lines_of_queries_and_documents(program: Program, queries: str, documents: str, edits: Edits) -> None:
+def test_fuzzed_queries_and_documents(program: Program, queries: str, documents: str, edits: Edits) -> None:
     for name in ("topics.xml", "args-me.json"):
         (program.input / name).unlink(missing_ok=True)
     first = json.dumps({"qid": "7", "query": "zoos"}) + "\n"
     second = json.dumps({"docno": "d7", "text": f"zoos {PREMISE}"}) + "\n"
-    (program.input / "queries.jsonl").write_bytes(edited((first + queries).encode(errors="replace"), edits[:2]))
-    (program.input / "documents.jsonl").write_bytes(edited((second + documents).encode(errors="replace"), edits[2:]))
-    same(program)
+    (program.input / "queries.jsonl").write_bytes(apply_edits((first + queries).encode(errors="replace"), edits[:2]))
+    (program.input / "documents.jsonl").write_bytes(apply_edits((second + documents).encode(errors="replace"), edits[2:]))
+    check_agreement(program)
 
 
 @given(rows=LINES, edits=EDITS)
-def test_lines_of_lists(program: Program, rows: str, edits: Edits) -> None:
+def test_fuzzed_candidates(program: Program, rows: str, edits: Edits) -> None:
     for name in ("topics.xml", "args-me.json"):
         (program.input / name).unlink(missing_ok=True)
     row = {"qid": "7", "query": "zoos", "docno": "d7", "text": PREMISE, "rank": 1, "score": 1.5}
-    (program.input / "rerank.jsonl").write_bytes(edited((json.dumps(row) + "\n" + rows).encode(errors="replace"), edits))
-    same(program)
+    (program.input / "rerank.jsonl").write_bytes(apply_edits((json.dumps(row) + "\n" + rows).encode(errors="replace"), edits))
+    check_agreement(program)
 
 
 @given(rows=st.lists(RUN_LINE, max_size=5), edits=EDITS)
-def test_runs(program: Program, rows: list[list[str]], edits: Edits) -> None:
+def test_fuzzed_runs(program: Program, rows: list[list[str]], edits: Edits) -> None:
     run = program.input.parent / "run.txt"
-    run.write_bytes(edited("\n".join(map(" ".join, rows)).encode(), edits))
-    code, said = program.rank("--input-run", str(run), "--overwrite", systems=("bm25", "knrm", "dirichlet_rm3"))
-    assert code in (0, 3), said
+    run.write_bytes(apply_edits("\n".join(map(" ".join, rows)).encode(), edits))
+    code, output = program.rank("--input-run", str(run), "--overwrite", systems=("bm25", "knrm", "dirichlet_rm3"))
+    assert code in (0, 3), output
     assert program.check("--run", str(run))[0] in (0, 3)
 
 
@@ -143,11 +143,13 @@ JUDGMENTS = st.lists(JUDGED, min_size=1, max_size=9, unique_by=lambda row: (row[
 
 
 @given(rows=ROWS, judgments=JUDGMENTS, edits=EDITS, order=st.sampled_from(ORDERS))
-def test_evaluations(program: Program, rows: list[list[str]], judgments: list[list[str]], edits: Edits, order: str) -> None:
-    """Figures, or an error that names the file: what is compared always meets."""
+def test_fuzzed_runs_and_qrels(
+    program: Program, rows: list[list[str]], judgments: list[list[str]], edits: Edits, order: str
+) -> None:
+    """Evaluate with measures in [0, 1], or fail without output."""
     run, qrels, tables = (program.input.parent / name for name in ("run.txt", "q.qrels", "tables"))
-    run.write_bytes(edited("\n".join(map(" ".join, rows)).encode(), edits))
-    qrels.write_bytes(edited("\n".join(map(" ".join, judgments)).encode(), edits))
+    run.write_bytes(apply_edits("\n".join(map(" ".join, rows)).encode(), edits))
+    qrels.write_bytes(apply_edits("\n".join(map(" ".join, judgments)).encode(), edits))
     shutil.rmtree(tables, ignore_errors=True)
     code = training(["evaluate", "--qrels", str(qrels), "-o", str(tables), "--baseline", "run", "--order", order, str(run)])
     assert code in (0, 3)
@@ -160,25 +162,25 @@ def test_evaluations(program: Program, rows: list[list[str]], judgments: list[li
 
 
 @given(data=st.data(), edits=SOME)
-def test_kept_files(again: Program, finished: Path, data: st.DataObject, edits: Edits) -> None:
-    shutil.rmtree(again.work)
-    shutil.copytree(finished / "work", again.work)
-    files = sorted(file.relative_to(again.work) for file in again.work.rglob("*") if file.is_file())
-    file = again.work / data.draw(st.sampled_from(files))
-    file.write_bytes(edited(file.read_bytes(), edits))
-    again.output.mkdir(exist_ok=True)
-    rank_anew(again, finished, data.draw(st.sampled_from(["ranking-*", f"{file.parent.name}/"])))
+def test_fuzzed_cache(finished_program: Program, finished: Path, data: st.DataObject, edits: Edits) -> None:
+    shutil.rmtree(finished_program.work)
+    shutil.copytree(finished / "work", finished_program.work)
+    files = sorted(file.relative_to(finished_program.work) for file in finished_program.work.rglob("*") if file.is_file())
+    file = finished_program.work / data.draw(st.sampled_from(files))
+    file.write_bytes(apply_edits(file.read_bytes(), edits))
+    finished_program.output.mkdir(exist_ok=True)
+    rank_again(finished_program, finished, data.draw(st.sampled_from(["ranking-*", f"{file.parent.name}/"])))
 
 
 @pytest.mark.parametrize("name", ["config.json", "probe.json", "provenance.json", "vocabulary.txt", "model.safetensors"])
 @given(edits=SOME)
-def test_checkpoints(program: Program, name: str, edits: Edits) -> None:
+def test_fuzzed_checkpoints(program: Program, name: str, edits: Edits) -> None:
     folder = program.checkpoints / "knrm"
-    kept = program.checkpoints.parent / "kept"
-    if not kept.exists():
-        shutil.copytree(folder, kept)
+    original = program.checkpoints.parent / "original"
+    if not original.exists():
+        shutil.copytree(folder, original)
     shutil.rmtree(folder)
-    shutil.copytree(kept, folder)
-    (folder / name).write_bytes(edited((folder / name).read_bytes(), edits))
-    code, said = program.rank("--overwrite", systems=("knrm",))
-    assert code in (0, 4), said
+    shutil.copytree(original, folder)
+    (folder / name).write_bytes(apply_edits((folder / name).read_bytes(), edits))
+    code, output = program.rank("--overwrite", systems=("knrm",))
+    assert code in (0, 4), output

@@ -1,4 +1,4 @@
-"""Malformed and odd inputs: each ends in a valid run or in a line that says what is wrong; `check` says the same."""
+"""Malformed and odd inputs give a valid run, or the same error message from rank and check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.robustness.harness import ARGUMENTS, DEEP, TOPICS, Damage, Program, w
 MANY_DIGITS = "7" * 6000
 CORPUS = json.dumps({"arguments": ARGUMENTS})
 BYTES = CORPUS.encode()
-PACKED = gzip.compress(BYTES)
+COMPRESSED = gzip.compress(BYTES)
 BOMB = gzip.compress(b"\0" * (1 << 28), 9)
 CONTROLS = {
     "NUL": "\\u0000", "escape": "\\u001b[31m", "delete": "\\u007f", "C1": "\\u009b2J", "line": "\\u2028", "mark": "\\u202e",
@@ -30,18 +30,18 @@ CONTROLS = {
 LINKS = {"broken link": "nowhere", "device": "/dev/zero"}
 
 
-def instead(of: str, text: str | bytes, name: str) -> Damage:
-    """Another file in the place of one."""
+def replace_file(original: str, text: str | bytes, name: str) -> Damage:
+    """Replace a file by another one."""
 
     def damage(program: Program) -> None:
-        (program.input / of).unlink()
+        (program.input / original).unlink()
         write(program.input / name, text)
 
     return damage
 
 
 def topics(text: str | bytes, name: str = "topics.xml") -> Damage:
-    return instead("topics.xml", text, name)
+    return replace_file("topics.xml", text, name)
 
 
 def topic(number: str, title: str) -> str:
@@ -49,21 +49,21 @@ def topic(number: str, title: str) -> str:
 
 
 def corpus(text: str | bytes, name: str = "args-me.json") -> Damage:
-    return instead("args-me.json", text, name)
+    return replace_file("args-me.json", text, name)
 
 
-def arguments(*others: dict[str, Any] | str) -> Damage:
-    """Some more arguments, as objects or as JSON."""
-    texts = [other if isinstance(other, str) else json.dumps(other) for other in [*ARGUMENTS, *others]]
+def arguments(*added: dict[str, Any] | str) -> Damage:
+    """Add arguments, as objects or as JSON."""
+    texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
     return corpus('{"arguments": [' + ",".join(texts) + "]}")
 
 
-def one(**fields: Any) -> dict[str, Any]:
+def argument_with(**fields: Any) -> dict[str, Any]:
     return {**argument("x"), **fields}
 
 
 def special(name: str, kind: str) -> Damage:
-    """Something that is no regular file."""
+    """Replace a file by a directory, FIFO, device or broken link."""
 
     def damage(program: Program) -> None:
         file = program.input / name
@@ -77,7 +77,7 @@ def special(name: str, kind: str) -> Damage:
 
 
 def tirex(**files: str | bytes) -> Damage:
-    """A data set in TIREx's form: files by their names, _ for a dot."""
+    """Write a TIREx data set; in file names, _ stands for a dot."""
 
     def damage(program: Program) -> None:
         shutil.rmtree(program.input)
@@ -89,40 +89,40 @@ def tirex(**files: str | bytes) -> Damage:
 
 
 def documents(text: str | bytes) -> Damage:
-    """Other documents in TIREx's form."""
+    """Write a TIREx data set with other documents."""
     return tirex(queries_jsonl=QUERIES, documents_jsonl=text)
 
 
 def queries(text: str | bytes) -> Damage:
-    """Other queries in TIREx's form."""
+    """Write a TIREx data set with other queries."""
     return tirex(queries_jsonl=text, documents_jsonl=DOCUMENTS)
 
 
-HUB = [
+JSONL_LINES = [
     json.dumps({"id": f"h{n}", "conclusion": text, "stance": "PRO", "argument": PREMISE})
     for n, text in enumerate(("zoos", "golf", "ox"))
 ]
 SIX = "expected 6: `qid Q0 docno rank score tag`"
-LONG = " ".join(f"word{number}" for number in range(20))
+LONG = " ".join(f"word{index}" for index in range(20))
 QUERIES = '{"qid": "1", "query": "zoos"}\n{"qid": "2", "query": "golf"}\n'
 DOCUMENTS = "".join(
     json.dumps({"docno": f"d{n}", "text": f"{word} {LONG}"}) + "\n" for n, word in enumerate(("zoos", "golf", "tax"))
 )
 
 
-def listed(**fields: str) -> str:
+def rerank_line(**fields: str) -> str:
     row = {"qid": '"1"', "query": '"zoos"', "docno": '"d0"', "text": f'"{LONG}"', "rank": "1", "score": "1.5", **fields}
     return "{" + ", ".join(f'"{name}": {value}' for name, value in row.items()) + "}\n"
 
 
 def input_run(text: str | bytes, name: str = "run.txt") -> Damage:
-    """A run of an earlier stage."""
+    """Supply a run of an earlier stage."""
 
     def damage(program: Program) -> list[str]:
-        place = program.input.parent / "earlier"
-        place.mkdir()
-        write(place / name, text)
-        return ["--input-run", str(place)]
+        directory = program.input.parent / "earlier"
+        directory.mkdir()
+        write(directory / name, text)
+        return ["--input-run", str(directory)]
 
     return damage
 
@@ -131,7 +131,7 @@ def scored(*values: str) -> Damage:
     return input_run("".join(f"1 Q0 a{n} {n} {value} x\n" for n, value in enumerate(values, 1)))
 
 
-GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
+VALID: dict[str, Damage] = {  # odd but valid
     "as it is": lambda program: None,
     "topics with a BOM": topics(b"\xef\xbb\xbf" + TOPICS.encode()),
     "topics in UTF-16": topics(f'<?xml version="1.0" encoding="UTF-16"?>{TOPICS}'.encode("utf-16")),
@@ -144,21 +144,21 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "a number that is no number": topics(topic("q-1.a", "zoos")),
     "a number of other digits": topics(topic("\u0661", "zoos") + ""),
     "corpus with a BOM": corpus(b"\xef\xbb\xbf" + BYTES),
-    "corpus in gzip": corpus(PACKED, "args-me.json.gz"),
+    "corpus in gzip": corpus(COMPRESSED, "args-me.json.gz"),
     "one conclusion": corpus(json.dumps({"arguments": [argument("a1"), argument("a2")]})),
     "two conclusions": corpus(json.dumps({"arguments": [argument("a1"), argument("a2", "golf")]})),
     "two conclusions that share a word": corpus(json.dumps({"arguments": [argument("a1"), argument("a2", "zoos are fun")]})),
     "a word in half of the conclusions": corpus(
         json.dumps({"arguments": [argument(f"a{n}", text) for n, text in enumerate(("zoos", "zoos b", "golf", "golf b"))]})
     ),
-    "a premise of digits": arguments(one(premises=[{"text": f"{MANY_DIGITS} " * 20}])),
-    "a premise of one word": arguments(one(premises=[{"text": "x" * 300_000}])),
-    "no premises": arguments(one(premises=[])),
-    "an empty conclusion": arguments(one(conclusion="")),
-    "characters that cannot be seen in a premise": arguments(one(premises=[{"text": "\0\x1b[2J " * 30}])),
+    "a premise of digits": arguments(argument_with(premises=[{"text": f"{MANY_DIGITS} " * 20}])),
+    "a premise of one word": arguments(argument_with(premises=[{"text": "x" * 300_000}])),
+    "no premises": arguments(argument_with(premises=[])),
+    "an empty conclusion": arguments(argument_with(conclusion="")),
+    "characters that cannot be seen in a premise": arguments(argument_with(premises=[{"text": "\0\x1b[2J " * 30}])),
     "a number of many digits beside the fields": arguments('{"id":"x","conclusion":"c","premises":[],"n":' + MANY_DIGITS + "}"),
-    "an id that is long": arguments(one(id="i" * 5000)),
-    "an id of other letters": arguments(one(id="идентификатор-é😀")),
+    "an id that is long": arguments(argument_with(id="i" * 5000)),
+    "an id of other letters": arguments(argument_with(id="идентификатор-é😀")),
     "TIREx": documents(DOCUMENTS),
     "TIREx with BOMs and blank lines": tirex(
         queries_jsonl=b"\xef\xbb\xbf" + QUERIES.encode() + b"\n \n",
@@ -171,10 +171,10 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "TIREx with an escape in the query": queries('{"qid": 1, "query": "zoos \\u001b[2J"}\n'),
     "TIREx with short texts": documents('{"docno": 0, "text": "zoos"}\n{"docno": 1, "text": ""}\n{"docno": 2, "text": "ox"}\n'),
     "a list without ranks and scores": tirex(rerank_jsonl='{"qid": 1, "query": "zoos", "docno": "d", "text": "zoos"}\n'),
-    "a list": tirex(rerank_jsonl=listed()),
-    "a list of a short document": tirex(rerank_jsonl=listed(text='"Zoos are cruel."')),
-    "a list of a score of 1e300": tirex(rerank_jsonl=listed(score="1e300")),
-    "a list of a score of 7": tirex(rerank_jsonl=listed(score="7")),
+    "a list": tirex(rerank_jsonl=rerank_line()),
+    "a list of a short document": tirex(rerank_jsonl=rerank_line(text='"Zoos are cruel."')),
+    "a list of a score of 1e300": tirex(rerank_jsonl=rerank_line(score="1e300")),
+    "a list of a score of 7": tirex(rerank_jsonl=rerank_line(score="7")),
     "a run": input_run("1 Q0 a1 1 3.5 x\n1 Q0 a2 2 2.5 x\n"),
     "a run with a BOM and blank lines": input_run(b"\xef\xbb\xbf\n1 Q0 a1 1 3.5 x\n\n"),
     "a run of tied scores": scored("1", "1", "1", "1"),
@@ -184,7 +184,7 @@ GOOD: dict[str, Damage] = {  # odd, and yet to be ranked
     "a run of small scores": scored("1e-300", "1e-310", "0", "-0", "-1e-320"),
 }  # fmt: skip
 
-BAD: dict[str, tuple[Damage, str]] = {
+INVALID: dict[str, tuple[Damage, str]] = {
     "no topics": (lambda program: (program.input / "topics.xml").unlink(), "no topics found"),
     "no corpus": (lambda program: (program.input / "args-me.json").unlink(), "no corpus found"),
     "no directory": (lambda program: shutil.rmtree(program.input), "input directory not found"),
@@ -215,24 +215,26 @@ BAD: dict[str, tuple[Damage, str]] = {
     "corpus: no arguments": (corpus("{}"), "arguments"),
     "corpus: arguments that are no list": (corpus('{"arguments": {}}'), "array"),
     "corpus: nothing in it": (corpus('{"arguments": []}'), "no usable argument among 0"),
-    "corpus: no conclusions": (corpus(json.dumps({"arguments": [one(conclusion=" ")]})), "no usable argument"),
-    "corpus: a number as id": (arguments(one(id=7)), "argument 6"),
+    "corpus: no conclusions": (corpus(json.dumps({"arguments": [argument_with(conclusion=" ")]})), "no usable argument"),
+    "corpus: a number as id": (arguments(argument_with(id=7)), "argument 6"),
     "corpus: an id of many digits": (arguments('{"id":' + MANY_DIGITS + ',"conclusion":"c","premises":[]}'), "argument 6"),
     **{
         f"corpus: {name} in an id": (arguments(f'{{"id":"x{text}","conclusion":"c","premises":[]}}'), "invalid id 'x")
         for name, text in CONTROLS.items()
     },
     "corpus: an id of another text": (arguments(argument("a1", "Something else")), "a1 occurs 2 times"),
-    "corpus: premises that are no list": (arguments(one(premises="x")), "(id x)"),
+    "corpus: premises that are no list": (arguments(argument_with(premises="x")), "(id x)"),
     "corpus: an argument that is a list": (arguments("[]"), "argument 6"),
     "corpus: a word in the place of a text": (arguments('{"id":"x","conclusion":none}'), "argument 6, line 1"),
     "corpus: one object named as lines": (corpus(CORPUS, "args-me.jsonl"), "args-me.jsonl, line 1"),
-    "corpus: a mark in a line's id": (corpus(HUB[0].replace("h0", "h\\u202e"), "args-me.jsonl"), "line 1: invalid id 'h"),
+    "corpus: a mark in a line's id": (
+        corpus(JSONL_LINES[0].replace("h0", "h\\u202e"), "args-me.jsonl"), "line 1: invalid id 'h"
+    ),
     "corpus: deep beside the fields": (arguments('{"id":"x","more":' + DEEP), "malformed JSON"),
     "corpus: deep behind a wrong id": (arguments('{"id":3,"more":' + DEEP), "malformed JSON"),
     "corpus: no gzip": (corpus("zoos", "args-me.json.gz"), "damaged gzip"),
-    "corpus: gzip cut": (corpus(PACKED[:-9], "args-me.json.gz"), "damaged gzip"),
-    "corpus: gzip of another check": (corpus(PACKED[:-8] + b"\0" * 8, "args-me.json.gz"), "damaged gzip"),
+    "corpus: gzip cut": (corpus(COMPRESSED[:-9], "args-me.json.gz"), "damaged gzip"),
+    "corpus: gzip of another check": (corpus(COMPRESSED[:-8] + b"\0" * 8, "args-me.json.gz"), "damaged gzip"),
     "corpus: a bomb": (corpus(BOMB, "args-me.json.gz"), "decompression bomb"),
     "corpus: a FIFO": (special("debateorg.json", "FIFO"), "a FIFO; expected a regular file"),
     "corpus: a device": (special("debateorg.json", "device"), "a device; expected a regular file"),
@@ -258,9 +260,9 @@ BAD: dict[str, tuple[Damage, str]] = {
         for name, text in CONTROLS.items()
     },
     "a list: empty": (tirex(rerank_jsonl=""), "no queries"),
-    "a list: twice": (tirex(rerank_jsonl=listed() * 2), "duplicate document d0 in topic 1"),
+    "a list: twice": (tirex(rerank_jsonl=rerank_line() * 2), "duplicate document d0 in topic 1"),
     "a list: of other topics": (
-        tirex(rerank_jsonl=listed(qid='"9"'), queries_jsonl=QUERIES, documents_jsonl=DOCUMENTS),
+        tirex(rerank_jsonl=rerank_line(qid='"9"'), queries_jsonl=QUERIES, documents_jsonl=DOCUMENTS),
         "the only topic is not in the input (first: 9)",
     ),
     "a list: a FIFO": (lambda program: os.mkfifo(program.input / "rerank.jsonl"), "a FIFO"),
@@ -301,32 +303,33 @@ BAD: dict[str, tuple[Damage, str]] = {
 }  # fmt: skip
 
 
-def flags_of(found: object) -> list[str]:
-    return found if isinstance(found, list) else []
+def flags_of(result: object) -> list[str]:
+    """Return the flags that a Damage returned, if any."""
+    return result if isinstance(result, list) else []
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", VALID)
 def test_odd_inputs_are_ranked(program: Program, name: str) -> None:
-    flags = flags_of(GOOD[name](program))
-    code, said = program.rank(*flags, systems=("bm25", "knrm", "dirichlet_rm3"))
-    assert code == 0, said
+    flags = flags_of(VALID[name](program))
+    code, output = program.rank(*flags, systems=("bm25", "knrm", "dirichlet_rm3"))
+    assert code == 0, output
     if not flags:
         assert program.check()[0] == 0
     runs = [(program.output / f"aragorn-{system}.txt").read_text() for system in ("bm25", "knrm", "dirichlet_rm3")]
     unknown = name in ("a title of digits", "a title of marks", "a title with an unknown word")
-    assert [bool(run) for run in runs] == [not unknown] * 3, said
-    assert "its ranking is empty" in said or not unknown
-    assert max(len(line) for line in said.splitlines() if "WARNING" not in line) < 1500
+    assert [bool(run) for run in runs] == [not unknown] * 3, output
+    assert "its ranking is empty" in output or not unknown
+    assert max(len(line) for line in output.splitlines() if "WARNING" not in line) < 1500
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_inputs_are_refused_by_rank_and_check_alike(program: Program, name: str) -> None:
-    damage, words = BAD[name]
+@pytest.mark.parametrize("name", INVALID)
+def test_rank_and_check_reject_invalid_inputs(program: Program, name: str) -> None:
+    damage, message = INVALID[name]
     flags = flags_of(damage(program))
-    for code, said in (program.rank(*flags), *([] if flags else [program.check()])):  # `check` takes no earlier run
-        assert code == 3, said
-        assert words in said, said
-        assert "\x1b" not in said
+    for code, output in (program.rank(*flags), *([] if flags else [program.check()])):  # `check` takes no input run
+        assert code == 3, output
+        assert message in output, output
+        assert "\x1b" not in output
     assert not program.output.exists() or not list(program.output.iterdir())
 
 
@@ -340,7 +343,7 @@ def test_scores_beyond_float32_keep_their_order(program: Program) -> None:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without root's rights."""
+    """Drop root's rights."""
     os.seteuid(65534)
     try:
         yield
@@ -348,47 +351,47 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to take rights away from itself")
-@pytest.mark.parametrize("what", ["directory", "topics.xml", "args-me.json"])
-def test_what_may_not_be_read(program: Program, what: str) -> None:
-    with TemporaryDirectory() as place:  # pytest's own may be entered by its owner alone
-        Path(place).chmod(0o777)
-        program.input, program.output = Path(place) / "input", Path(place) / "out"
-        program.checkpoints = Path(shutil.copytree(program.checkpoints, Path(place) / "checkpoints"))
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which it drops")
+@pytest.mark.parametrize("target", ["directory", "topics.xml", "args-me.json"])
+def test_unreadable_files_are_rejected(program: Program, target: str) -> None:
+    with TemporaryDirectory() as directory:  # only the owner may enter pytest's
+        Path(directory).chmod(0o777)
+        program.input, program.output = Path(directory) / "input", Path(directory) / "out"
+        program.checkpoints = Path(shutil.copytree(program.checkpoints, Path(directory) / "checkpoints"))
         write_input(program.input)
-        (program.input if what == "directory" else program.input / what).chmod(0)
+        (program.input if target == "directory" else program.input / target).chmod(0)
         with as_nobody():
-            answers = [program.rank(), program.check()]
-        for code, said in answers:
-            assert code == 3, said
-            assert "Permission denied" in said
+            results = [program.rank(), program.check()]
+        for code, output in results:
+            assert code == 3, output
+            assert "Permission denied" in output
 
 
-def test_names_that_are_not_utf8(program: Program) -> None:
+def test_file_names_that_are_not_utf8(program: Program) -> None:
     (program.input / "topics.xml").rename(os.fsdecode(os.fsencode(program.input) + b"/topics-\xff.xml"))
     (program.input / "args-me.json").rename(os.fsdecode(os.fsencode(program.input) + b"/args-me-\xfe\x1b.json"))
-    places = ["-i", program.input, "-o", program.output, "--work", program.work, "--checkpoints", program.checkpoints]
-    rank, check = ["rank", *places, "--system", "bm25"], ["check", *places[:2], *places[-2:]]
-    for verb, code in ((rank, 0), (check, 0), (check, 3)):
+    paths = ["-i", program.input, "-o", program.output, "--work", program.work, "--checkpoints", program.checkpoints]
+    rank, check = ["rank", *paths, "--system", "bm25"], ["check", *paths[:2], *paths[-2:]]
+    for command, code in ((rank, 0), (check, 0), (check, 3)):
         if code:
             (program.input / "args-me.json").write_text("{")
             (program.input / "args-me.json").rename(os.fsdecode(os.fsencode(program.input) + b"/args-me-\xff.json"))
-        done = subprocess.run([sys.executable, "-m", "submission", *verb], cwd=ROOT, capture_output=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert b"\x1b" not in done.stderr
-        assert b"Traceback" not in done.stderr
+        process = subprocess.run([sys.executable, "-m", "submission", *command], cwd=ROOT, capture_output=True, check=False)
+        assert process.returncode == code, process.stderr
+        assert b"\x1b" not in process.stderr
+        assert b"Traceback" not in process.stderr
 
 
-def test_a_bomb_is_bounded_where_memory_is(program: Program) -> None:
-    packed = gzip.compress(b"\0" * (1 << 24), 9) * 128
-    corpus(packed, "args-me.json.gz")(program)
+def test_decompression_bomb_with_limited_memory(program: Program) -> None:
+    compressed = gzip.compress(b"\0" * (1 << 24), 9) * 128
+    corpus(compressed, "args-me.json.gz")(program)
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (8 << 30,) * 2)\n"
         "from submission.__main__ import main; code = main(sys.argv[1:])\n"
         "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]); sys.exit(code)"
     )
     command = [sys.executable, "-c", script, "rank", "-i", str(program.input), "-o", str(program.output), "--system", "bm25"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 3, done.stderr
-    assert "args-me.json.gz: exceeds the decompression limit" in done.stderr
-    assert int(done.stdout) < 1_500_000  # kilobytes at most; unpacked it would be 2 GB
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 3, process.stderr
+    assert "args-me.json.gz: exceeds the decompression limit" in process.stderr
+    assert int(process.stdout) < 1_500_000  # kilobytes; decompressed 2 GB

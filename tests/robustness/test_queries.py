@@ -29,7 +29,7 @@ from submission.systems.checkpoint_store import CheckpointStore
 from tests.conftest import ROOT, SAMPLE, ParsedPage
 
 SYSTEMS = [get_system("dirichlet_rm3"), get_system("bm25")]
-ALONE = [
+QUERIES = [
     "", " ", "\n", "\t\r\n", "\0", "?", "!!!", "...", "the of and", "a", "'", "’", "``", '"', "\\", "/", "//", "%00",
     "%", "&", "&amp;", "<", ">", "<b>zoos</b>", "<script>alert(1)</script>", "</title><script>",
     '"><img src=x onerror=alert(1)>', "'><svg/onload=1>", "<!--", "-->", "]]>", "<![CDATA[", "javascript:alert(1)",
@@ -50,31 +50,29 @@ ALONE = [
 
 @pytest.fixture(scope="module")
 def searcher() -> Iterator[Searcher]:
-    with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as opened:
-        yield opened
+    with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as instance:
+        yield instance
 
 
 @pytest.fixture(scope="module")
 def server(searcher: Searcher) -> Iterator[SearchServer]:
     """Create a server that is called in this process."""
-    with SearchServer(searcher, SYSTEMS, 3, 0) as opened:
-        yield opened
+    with SearchServer(searcher, SYSTEMS, 3, 0) as instance:
+        yield instance
 
 
-@pytest.mark.parametrize("question", ALONE, ids=lambda question: ascii(question)[1:25])
-def test_results_or_a_clear_error(question: str, searcher: Searcher, server: SearchServer) -> None:
-    status, page = server.respond(
-        "q=" + quote(question, errors="surrogatepass") + "&why=bm25 x&system=bm25&system=dirichlet_rm3"
-    )
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: ascii(query)[1:25])
+def test_odd_queries_give_results_or_errors(query: str, searcher: Searcher, server: SearchServer) -> None:
+    status, page = server.respond("q=" + quote(query, errors="surrogatepass") + "&why=bm25 x&system=bm25&system=dirichlet_rm3")
     parsed = ParsedPage(page)
     assert not {"script", "img", "svg", "style", "iframe", "object"} & set(parsed.elements)
     assert parsed.elements.count("title") == 1
-    if status != 200 or not question.strip():
-        assert status == (400 if question.strip() else 200)
+    if status != 200 or not query.strip():
+        assert status == (400 if query.strip() else 200)
         with pytest.raises(UsageError, match=r"^(empty query; enter at least one word|query has [0-9]+ characters)"):
-            searcher.search(question, SYSTEMS, SearchOptions())
+            searcher.search(query, SYSTEMS, SearchOptions())
         return
-    results = searcher.search(question, SYSTEMS, SearchOptions(3, lambda system, docno: True))
+    results = searcher.search(query, SYSTEMS, SearchOptions(3, lambda system, docno: True))
     for coloured in (False, True):
         for width in (20, 100, 200):
             file = StringIO()
@@ -89,20 +87,20 @@ def test_results_or_a_clear_error(question: str, searcher: Searcher, server: Sea
 
 
 @pytest.mark.slow
-def test_all_queries_at_a_prompt() -> None:
-    lines = [question.replace("\n", " ").encode("utf-8", "surrogatepass") for question in ALONE]
+def test_odd_queries_at_prompt() -> None:
+    lines = [query.replace("\n", " ").encode("utf-8", "surrogatepass") for query in QUERIES]
     command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--device", "cpu"]
-    done = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)
-    assert b"Traceback" not in done.stderr + done.stdout
-    assert b"error: " in done.stderr
-    assert b"Are zoos cruel?   461 arguments" in done.stdout
+    process = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)
+    assert b"Traceback" not in process.stderr + process.stdout
+    assert b"error: " in process.stderr
+    assert b"Are zoos cruel?   461 arguments" in process.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", [b"\xff\xfe zoos", b"\xed\xa0\x80", b"-- zoos", b"\xe2\x80\xaezoos"])
+@pytest.mark.parametrize("query", [b"\xff\xfe zoos", b"\xed\xa0\x80", b"-- zoos", b"\xe2\x80\xaezoos"])
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_bytes_of_a_command_line(question: bytes, locale: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "submission", "search", "--system", "bm25", "--device", "cpu", "--", question]
+def test_query_bytes_on_command_line(query: bytes, locale: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "submission", "search", "--system", "bm25", "--device", "cpu", "--", query]
     environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
-    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    process = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
+    assert (process.returncode, b"Traceback" in process.stderr) == (0, False), process.stderr

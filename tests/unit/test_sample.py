@@ -1,4 +1,4 @@
-"""The bundled sample is what it says: enough, controversial, not Touché's, its ids hashes of its texts."""
+"""Size, judgments, ids and topics of the bundled sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import REAL_DATA, SAMPLE, load_documents, load_topics
 QRELS = SAMPLE.parent / "sample.qrels"
 
 
-def test_size() -> None:
+def test_sample_size() -> None:
     corpus = load_documents(SAMPLE)
     assert len(select_collection(corpus)) >= 300
     assert len(load_topics(find_topic_files(SAMPLE))) >= 12
@@ -24,14 +24,14 @@ def test_size() -> None:
     assert corpus.duplicated(["premise"]).sum() >= 15
 
 
-def test_qrels_are_graded_and_of_this_corpus() -> None:
+def test_qrels_are_graded_and_match_corpus() -> None:
     labels = [line.split() for line in QRELS.read_text().splitlines()]
     assert {label[3] for label in labels} == {"-2", "0", "1", "2"}
     assert {label[2] for label in labels} <= set(load_documents(SAMPLE)["docno"])
     assert read_qrels(QRELS)["qid"].nunique() == len(load_topics(find_topic_files(SAMPLE)))
 
 
-def test_ids_are_hashes_of_the_texts() -> None:
+def test_ids_are_text_hashes() -> None:
     def java_hash(text: str) -> int:
         units = text.encode("utf-16-be")
         value = 0
@@ -46,10 +46,12 @@ def test_ids_are_hashes_of_the_texts() -> None:
         assert argument["id"] == f"S{java_hash(argument['context']['sourceUrl']):x}-A{text:x}"
 
 
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
-def test_topics_are_not_touches() -> None:
-    def words(text: str) -> str:
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
+def test_topics_differ_from_touche() -> None:
+    def normalise_title(text: str) -> str:
         return re.sub(r"\W+", " ", text.lower()).strip()
 
-    theirs = {words(query) for file in (REAL_DATA / "topics").glob("*.xml") for query in load_topics([file])["query"]}
-    assert not theirs & {words(query) for query in load_topics(find_topic_files(SAMPLE))["query"]}
+    touche_titles = {
+        normalise_title(query) for file in (REAL_DATA / "topics").glob("*.xml") for query in load_topics([file])["query"]
+    }
+    assert not touche_titles & {normalise_title(query) for query in load_topics(find_topic_files(SAMPLE))["query"]}

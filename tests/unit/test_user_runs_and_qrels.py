@@ -1,4 +1,4 @@
-"""Runs and judgments as users really have them: each is read to the right figure, or refused by file, line and field."""
+"""Runs and qrels as users write them: correct measures, or an error with file, line and field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Line = Callable[[str, str, int, int], str]  # qid, docno, rank from 1, number of
 
 
 def run_of(line: Line, orders: dict[str, str] = ORDERS, by_docno: bool = False) -> str:
-    """A run of these lists."""
+    """Format a run of the topics in `orders`."""
     rows = [(qid, d, rank, len(docs)) for qid, docs in orders.items() for rank, d in enumerate(docs, 1)]
     return "".join(line(*row) for row in (sorted(rows, key=lambda row: (row[0], row[1])) if by_docno else rows))
 
@@ -34,28 +34,28 @@ def plain(qid: str, docno: str, rank: int, size: int) -> str:
 
 
 def scores(rank: str, qid: str = "{}") -> str:
-    """Lines by docno, with such ranks and qids: the scores order."""
+    """Format a run sorted by docno, with the same rank pattern in all lines: only scores order it."""
     return run_of(lambda q, d, r, n: f"{qid.format(q)} Q0 {d} {rank.format(r)} {n - r}.5 t\n", by_docno=True)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Files, flags of `evaluate`, and what comes of them."""
+    """Files and flags of `evaluate`, and the expected outcome."""
 
     run: str | bytes = run_of(plain)
     qrels: str = QRELS
     flags: tuple[str, ...] = ()
     code: int = 0
-    said: tuple[str, ...] = ()  # in what it prints
-    same: bool = True  # the figures are those of the plain files
+    messages: tuple[str, ...] = ()
+    has_expected_means: bool = True
     name: str = "run.txt"
-    runs: tuple[str, ...] = ()  # beside it
-    files: dict[str, str] = field(default_factory=dict)  # more of them
+    runs: tuple[str, ...] = ()  # further runs
+    files: dict[str, str] = field(default_factory=dict)  # further files
 
 
-REFUSED = {"code": 3, "same": False}
+REJECTED = {"code": 3, "has_expected_means": False}
 ORDER = {
-    "all ranks 0": Case(scores("0"), said=("equal ranks in 3 of 3 topics",)),
+    "all ranks 0": Case(scores("0"), messages=("equal ranks in 3 of 3 topics",)),
     "all ranks 1, as pyserini's and BEIR's writers": Case(scores("1")),
     "ranks from 0": Case(run_of(lambda q, d, r, n: f"{q} Q0 {d} {r - 1} {n - r} t\n")),
     "ranks with gaps": Case(run_of(lambda q, d, r, n: f"{q} Q0 {d} {r * 10} {n - r} t\n")),
@@ -72,13 +72,13 @@ ORDER = {
     "gzip": Case(gzip.compress(run_of(plain).encode()), name="run.txt.gz"),
     "ranks against scores": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 {d} {n - r} {n - r} t\n"),
-        said=("run.txt, line 3: ranks and scores disagree in 3 of 3 topics; first in topic 1", "--order rank or"),
-        **REFUSED,
+        messages=("run.txt, line 3: ranks and scores disagree in 3 of 3 topics; first in topic 1", "--order rank or"),
+        **REJECTED,
     ),
     "ranks against scores in one topic": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 {d} {n - r if q == '2' else r} {n - r} t\n"),
-        said=("in 1 of 3 topics; first in topic 2",),
-        **REFUSED,
+        messages=("in 1 of 3 topics; first in topic 2",),
+        **REJECTED,
     ),
     "ranks against scores, the scores are meant": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 {d} {n - r} {n - r} t\n"), flags=("--order", "score")
@@ -89,106 +89,121 @@ ORDER = {
 }
 MEETING = {
     "another year": Case(
-        run_of(plain, {"51": "abxc", "52": "edya"}), said=("no common topic", ": 51, 52; ", ": 1, 2, 3)"), **REFUSED
+        run_of(plain, {"51": "abxc", "52": "edya"}), messages=("no common topic", ": 51, 52; ", ": 1, 2, 3)"), **REJECTED
     ),
-    "a suffix": Case(scores("1", "{}.1"), said=("1.1 without the part after the first `.` equals 1",), **REFUSED),
-    "leading zeros": Case(scores("1", "00{}"), said=("001 without leading zeros equals 1",), **REFUSED),
-    "a prefix": Case(scores("1", "T{}"), said=("T1 without the prefix before the number equals 1",), **REFUSED),
+    "a suffix": Case(scores("1", "{}.1"), messages=("1.1 without the part after the first `.` equals 1",), **REJECTED),
+    "leading zeros": Case(scores("1", "00{}"), messages=("001 without leading zeros equals 1",), **REJECTED),
+    "a prefix": Case(scores("1", "T{}"), messages=("T1 without the prefix before the number equals 1",), **REJECTED),
     "two of three topics": Case(
         run_of(plain, {"1": "abxc", "2": "edya"}),
-        same=False,
-        said=(
+        has_expected_means=False,
+        messages=(
             "run covers 2 of the 3 judged topics of q",
             "run × q: 2 of 3 topics, 75 % of the top five judged",
             f"run, {COMMON_TOPICS}",
         ),
     ),
     "a topic that nobody judged": Case(
-        run_of(plain, ORDERS | {"9": "ab"}), said=("3 of 3 topics", "unjudged topics of the run (1): 9")
+        run_of(plain, ORDERS | {"9": "ab"}), messages=("3 of 3 topics", "unjudged topics of the run (1): 9")
     ),
     "documents of another corpus": Case(
         run_of(lambda q, d, r, n: f"{q} Q0 197beaca-2019-04-18T11:28:59Z-{r:05}-000 {r} {n - r} t\n"),
-        said=("no document is judged", "args.me version 1"),
-        **REFUSED,
+        messages=("no document is judged", "args.me version 1"),
+        **REJECTED,
     ),
     "a topic without a relevant document": Case(
         run_of(plain, ORDERS | {"8": "ab"}),
         QRELS + "8 0 a 0\n8 0 b -2\n",
-        said=("topics without a relevant document, excluded (1): 8",),
+        messages=("topics without a relevant document, excluded (1): 8",),
     ),
     "only topics without a relevant document": Case(
         run_of(plain, {"8": "ab"}),
         QRELS + "8 0 a 0\n",
-        said=("the common topics (8) have no relevant document",),
-        **REFUSED,
+        messages=("the common topics (8) have no relevant document",),
+        **REJECTED,
     ),
 }
 STATISTICS = {
     "one topic": Case(
-        qrels="1 0 a 2\n1 0 b 1\n", same=False, flags=("--baseline", "run"), said=("1 topic: too few for intervals and tests",)
+        qrels="1 0 a 2\n1 0 b 1\n", has_expected_means=False, flags=("--baseline", "run"),
+        messages=("1 topic: too few for intervals and tests",)
     ),
     "one topic and two runs": Case(
-        qrels="1 0 a 2\n1 0 b 1\n", same=False, flags=("--baseline", "run"), runs=("other.txt",),
+        qrels="1 0 a 2\n1 0 b 1\n", has_expected_means=False, flags=("--baseline", "run"), runs=("other.txt",),
         files={"other.txt": run_of(plain)},
-        said=("1 topic: too few for intervals and tests", "no test for other: constant differences"),
+        messages=("1 topic: too few for intervals and tests", "no test for other: constant differences"),
     ),
-    "one run": Case(flags=("--baseline", "run"), said=("run is the only run; no significance tests",)),
+    "one run": Case(flags=("--baseline", "run"), messages=("run is the only run; no significance tests",)),
     "two equal runs": Case(
-        flags=("--baseline", "run"), runs=("other.txt",), files={"other.txt": run_of(plain)}, said=("no test for other",)
+        flags=("--baseline", "run"), runs=("other.txt",), files={"other.txt": run_of(plain)}, messages=("no test for other",)
     ),
-    "few topics": Case(said=("3 topics: the randomisation test cannot reach p < .250",)),
-    "all values equal": Case(run_of(plain, {"1": "ab", "2": "da", "3": "b"}), same=False, said=("1.000",)),
+    "few topics": Case(messages=("3 topics: the randomisation test cannot reach p < .250",)),
+    "all values equal": Case(run_of(plain, {"1": "ab", "2": "da", "3": "b"}), has_expected_means=False, messages=("1.000",)),
 }  # fmt: skip
 NAMES = {
     "two qrels of one name": Case(
         flags=("--qrels", "more/q.qrels"),
         files={"more/q.qrels": QRELS},
         code=2,
-        same=False,
-        said=("give each a name with NAME=FILE",),
+        has_expected_means=False,
+        messages=("give each a name with NAME=FILE",),
     ),
     "two named qrels": Case(
-        flags=("--qrels", "other=more/q.qrels"), files={"more/q.qrels": QRELS}, said=("run × other: 3 of 3",)
+        flags=("--qrels", "other=more/q.qrels"), files={"more/q.qrels": QRELS}, messages=("run × other: 3 of 3",)
     ),
     "two runs of one name": Case(
         runs=("more/run.txt",),
         files={"more/run.txt": run_of(plain)},
         code=2,
-        same=False,
-        said=("the same name 'run' for several runs",),
+        has_expected_means=False,
+        messages=("the same name 'run' for several runs",),
     ),
-    "two named runs": Case(runs=("mine=more/run.txt",), files={"more/run.txt": run_of(plain)}, said=("mine × q: 3 of 3",)),
-    "a path with =": Case(runs=("a=b/c=d.txt",), files={"a=b/c=d.txt": run_of(plain)}, said=("c=d × q: 3 of 3",)),
-    "a named path with =": Case(runs=("mine=a=b/run.txt",), files={"a=b/run.txt": run_of(plain)}, said=("mine × q: 3 of 3",)),
-    "a directory with run.txt": Case(runs=("made",), files={"made/run.txt": run_of(plain)}, said=("made × q: 3 of 3",)),
-    "a name without a file": Case(flags=("--qrels", "a="), code=2, same=False, said=("expected a non-empty path",)),
-    "a file without a name": Case(runs=("=run.txt",), code=2, same=False, said=("expected NAME before =",)),
+    "two named runs": Case(runs=("mine=more/run.txt",), files={"more/run.txt": run_of(plain)}, messages=("mine × q: 3 of 3",)),
+    "a path with =": Case(runs=("a=b/c=d.txt",), files={"a=b/c=d.txt": run_of(plain)}, messages=("c=d × q: 3 of 3",)),
+    "a named path with =": Case(
+        runs=("mine=a=b/run.txt",), files={"a=b/run.txt": run_of(plain)}, messages=("mine × q: 3 of 3",)
+    ),
+    "a directory with run.txt": Case(runs=("made",), files={"made/run.txt": run_of(plain)}, messages=("made × q: 3 of 3",)),
+    "a name without a file": Case(
+        flags=("--qrels", "a="), code=2, has_expected_means=False, messages=("expected a non-empty path",)
+    ),
+    "a file without a name": Case(runs=("=run.txt",), code=2, has_expected_means=False, messages=("expected NAME before =",)),
 }
 GRADES = {
     "whole numbers as decimals": Case(qrels=QRELS.replace("2\n", "2.0\n")),
     "halves": Case(
         qrels="".join(f"{line[:-1]} {float(line[-1]) / 2}\n" for line in QRELS.replace(" -2", "  0").splitlines()),
-        said=("non-integer grades", "grades above 0 as relevant"),
+        messages=("non-integer grades", "grades above 0 as relevant"),
     ),
     "a plus sign": Case(qrels=QRELS.replace("2\n", "+2\n").replace("-+2", "-2")),
-    "words": Case(qrels="1 0 a relevant\n", said=("q.qrels, line 1: invalid grade 'relevant'; expected a number",), **REFUSED),
-    "a comma": Case(qrels="1 0 a 0,5\n", said=("q.qrels, line 1: invalid grade '0,5'; expected a number",), **REFUSED),
-    "infinite": Case(qrels="1 0 a 1\n1 0 b inf\n", said=("q.qrels, line 2: invalid grade 'inf'",), **REFUSED),
-    "BEIR's columns": Case(
-        qrels="query-id\tcorpus-id\tscore\n1\ta\t1\n", said=("q.qrels, line 1: 3 fields", "in BEIR qrels, insert 0"), **REFUSED
+    "message": Case(
+        qrels="1 0 a relevant\n", messages=("q.qrels, line 1: invalid grade 'relevant'; expected a number",), **REJECTED
     ),
-    "-1 is no judgment": Case(qrels=QRELS + "1 0 x -1\n2 0 y -1\n", said=("dropped 2 of 10 lines with grade -1 (unjudged)",)),
-    "-2 is spam": Case(said=("set 1 of 8 lines with another negative grade to 0",)),
+    "a comma": Case(qrels="1 0 a 0,5\n", messages=("q.qrels, line 1: invalid grade '0,5'; expected a number",), **REJECTED),
+    "infinite": Case(qrels="1 0 a 1\n1 0 b inf\n", messages=("q.qrels, line 2: invalid grade 'inf'",), **REJECTED),
+    "BEIR's columns": Case(
+        qrels="query-id\tcorpus-id\tscore\n1\ta\t1\n",
+        messages=("q.qrels, line 1: 3 fields", "in BEIR qrels, insert 0"),
+        **REJECTED,
+    ),
+    "-1 is no judgment": Case(
+        qrels=QRELS + "1 0 x -1\n2 0 y -1\n", messages=("dropped 2 of 10 lines with grade -1 (unjudged)",)
+    ),
+    "-2 is spam": Case(messages=("set 1 of 8 lines with another negative grade to 0",)),
     "only -1 for a topic": Case(
-        run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", said=("unjudged topics of the run (1): 7",)
+        run_of(plain, ORDERS | {"7": "a"}), QRELS + "7 0 a -1\n", messages=("unjudged topics of the run (1): 7",)
     ),
     "a score that is none": Case(
-        run_of(plain) + "3 Q0 q 5 nan t\n", said=("run.txt, line 13: invalid score 'nan'; expected a finite number",), **REFUSED
+        run_of(plain) + "3 Q0 q 5 nan t\n",
+        messages=("run.txt, line 13: invalid score 'nan'; expected a finite number",),
+        **REJECTED,
     ),
     "a docno with a blank": Case(
-        "1 Q0 a b 1 2.0 t\n", said=("run.txt, line 1: 7 fields; expected 6", "docno 'a b' contains spaces"), **REFUSED
+        "1 Q0 a b 1 2.0 t\n", messages=("run.txt, line 1: 7 fields; expected 6", "docno 'a b' contains spaces"), **REJECTED
     ),
-    "several faults": Case("1 Q0 a 1 x t\n1 Q0 b 2 y t\n", said=("(1 more invalid lines; `check --run` lists",), **REFUSED),
+    "several faults": Case(
+        "1 Q0 a 1 x t\n1 Q0 b 2 y t\n", messages=("(1 more invalid lines; `check --run` lists",), **REJECTED
+    ),
 }
 COMMENTS = {
     "before a run": Case("# made yesterday\n" + run_of(plain)),
@@ -197,11 +212,11 @@ COMMENTS = {
     "between judgments": Case(qrels=QRELS.replace("2 0 a", "# topic 2\n\n2 0 a")),
     "behind the tag": Case(
         run_of(plain).replace(" t\n", " t best run\n"),
-        said=("run.txt, line 1: 8 fields", "remove 'best run' after the tag"),
-        **REFUSED,
+        messages=("run.txt, line 1: 8 fields", "remove 'best run' after the tag"),
+        **REJECTED,
     ),
     "behind the grade": Case(
-        qrels="1 0 a 1 sure\n", said=("q.qrels, line 1: 5 fields", "remove 'sure' after the grade"), **REFUSED
+        qrels="1 0 a 1 sure\n", messages=("q.qrels, line 1: 5 fields", "remove 'sure' after the grade"), **REJECTED
     ),
 }
 CASES = {
@@ -224,24 +239,24 @@ def test_evaluate(
     case = CASES[name]
     caplog.set_level("INFO")
     monkeypatch.chdir(tmp_path)
-    for place, content in ({case.name: case.run, "q.qrels": case.qrels} | case.files).items():
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        Path(place).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for name, content in ({case.name: case.run, "q.qrels": case.qrels} | case.files).items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     try:
         code = training(["evaluate", "--qrels", "q.qrels", *case.flags, "-o", "tables", *case.runs, case.name])
     except SystemExit as error:
         code = int(str(error.code))
     out, err = capsys.readouterr()
     assert code == case.code, err
-    for words in case.said:
-        assert words in out + err + caplog.text
-    if case.same:
-        means = pd.read_csv("tables/means.csv").query("topic_set == @ALL_TOPICS").set_index(["qrels", "run", "measure"])["mean"]
+    for message in case.messages:
+        assert message in out + err + caplog.text
+    if case.has_expected_means:
+        means = pd.read_csv("tables/means.csv").query("over == @ALL_TOPICS").set_index(["qrels", "run", "measure"])["mean"]
         for measure, expected in EXPECTED.items():
             assert means["q", "run", measure] == pytest.approx(expected, abs=1e-6), measure
 
 
-# By hand: topic 1 lists a 2, b 1, x, c 0; topic 2 e 0, d 2, y, a 1; topic 3 c 0, b 2, x, z.
+# By hand: topic 1 ranks a 2, b 1, x, c 0; topic 2 e 0, d 2, y, a 1; topic 3 c 0, b 2, x, z.
 FIRST, SECOND, THIRD = 1.0, 1 / 1.5849625007211562, 0.5  # discounts
 IDEAL = 2 * FIRST + SECOND
 EXPECTED = {
@@ -253,7 +268,7 @@ EXPECTED = {
 }
 
 
-def test_means_over_all_judged_topics_and_over_those_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("q.qrels").write_text(QRELS)
     Path("run.txt").write_text(run_of(plain, {"1": "ab", "2": "zz"[:1]}))
@@ -263,40 +278,38 @@ def test_means_over_all_judged_topics_and_over_those_in_common(tmp_path: Path, m
     assert [rows.loc[(over, HEADLINE_MEASURES[2]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == pytest.approx(
         [1 / 3, 1 / 2], abs=1e-6
     )
-    assert [rows.loc[(topic_set, HEADLINE_MEASURES[0]), "n_topics"] for topic_set in (ALL_TOPICS, COMMON_TOPICS)] == [
-        1,
-        1,
-    ]  # in 2 nothing is judged
+    counts = [rows.loc[(over, HEADLINE_MEASURES[0]), "topics"] for over in (ALL_TOPICS, COMMON_TOPICS)]
+    assert counts == [1, 1]  # nothing is judged in topic 2
     assert [rows.loc[(over, HEADLINE_MEASURES[0]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [1.0, 1.0]
 
 
-LONG = [f"a{number:03}" for number in range(150)]
+DOCNOS = [f"a{index:03}" for index in range(150)]
 
 
 @pytest.fixture
 def long_input(make_input: Callable[..., Path]) -> Path:
-    return make_input([("1", "Are zoos cruel?")], [argument(docno) for docno in LONG])
+    return make_input([("1", "Are zoos cruel?")], [argument(docno) for docno in DOCNOS])
 
 
 @pytest.mark.parametrize(
-    ("flags", "depth", "words"),
+    ("flags", "depth", "message"),
     [((), 150, ""), (("--depth", "120"), 120, "30 documents below rank 120"), (("--depth", "1000"), 1000, "")],
 )
-def test_a_list_that_is_handed_over_keeps_its_depth(
-    long_input: Path, tmp_path: Path, flags: tuple[str, ...], depth: int, words: str, caplog: pytest.LogCaptureFixture
+def test_supplied_run_keeps_its_depth(
+    long_input: Path, tmp_path: Path, flags: tuple[str, ...], depth: int, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {d} {r} {-r} t\n" for r, d in enumerate(LONG[::-1], 1)))
-    places = ["-i", str(long_input), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt"), "--system", "bm25"]
-    assert submission(["rank", *places, "--device", "cpu", *flags]) == 0
-    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == LONG[::-1][: min(depth, 150)]
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {d} {r} {-r} t\n" for r, d in enumerate(DOCNOS[::-1], 1)))
+    paths = ["-i", str(long_input), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt"), "--system", "bm25"]
+    assert submission(["rank", *paths, "--device", "cpu", *flags]) == 0
+    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == DOCNOS[::-1][: min(depth, 150)]
     [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
-    assert (entry["depth"], words in str(entry.get("truncated", ""))) == (depth, True)
-    assert ("runs truncated to 120; change with --depth" in caplog.text) == bool(words)
-    assert ("30 documents dropped" in caplog.text) == bool(words)
+    assert (entry["depth"], message in str(entry.get("truncated", ""))) == (depth, True)
+    assert ("runs truncated to 120; change with --depth" in caplog.text) == bool(message)
+    assert ("30 documents dropped" in caplog.text) == bool(message)
 
 
-def test_what_is_found_beyond_the_default_depth_is_said(long_input: Path, tmp_path: Path) -> None:
+def test_truncation_is_recorded_in_metadata(long_input: Path, tmp_path: Path) -> None:
     assert submission(["rank", "-i", str(long_input), "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 0
     [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
     assert (entry["depth"], entry["truncated"]) == (100, "50 documents below rank 100 omitted")
@@ -312,18 +325,16 @@ def test_what_is_found_beyond_the_default_depth_is_said(long_input: Path, tmp_pa
         ("1 Q0 a001 1 1 t\n1 Q0 a000 2 2 t\n1 Q0 a002 3 3 t\n", "score", 0, ["a002", "a000", "a001"]),
     ],
 )
-def test_a_run_that_is_handed_over_is_ordered_as_it_is_evaluated(
-    long_input: Path, tmp_path: Path, lines: str, order: str, code: int, expected: list[str]
-) -> None:
+def test_supplied_run_order(long_input: Path, tmp_path: Path, lines: str, order: str, code: int, expected: list[str]) -> None:
     (tmp_path / "run.txt").write_text(lines)
-    places = ["-i", str(long_input), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt"), "--system", "bm25"]
-    assert submission(["rank", *places, "--device", "cpu", "--order", order]) == code
+    paths = ["-i", str(long_input), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt"), "--system", "bm25"]
+    assert submission(["rank", *paths, "--device", "cpu", "--order", order]) == code
     if code == 0:
         assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == expected
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("7 Q0 a000 1 1 t\n", "run.txt: the only topic is not in the input (first: 7)"),
         (
@@ -335,13 +346,13 @@ def test_a_run_that_is_handed_over_is_ordered_as_it_is_evaluated(
         ("1 Q0 a000 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
     ],
 )
-def test_a_list_of_another_input_is_told_in_words_that_fit(
-    long_input: Path, tmp_path: Path, line: str, words: str, capsys: pytest.CaptureFixture[str]
+def test_run_of_another_input_is_rejected(
+    long_input: Path, tmp_path: Path, line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.txt").write_text(line)
-    places = ["-i", str(long_input), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt"), "--system", "bm25"]
-    assert submission(["rank", *places, "--device", "cpu"]) == 3
-    assert words in capsys.readouterr().err
+    paths = ["-i", str(long_input), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt"), "--system", "bm25"]
+    assert submission(["rank", *paths, "--device", "cpu"]) == 3
+    assert message in capsys.readouterr().err
 
 
 SHARED = ROOT.parent / "shared" / "cases"
@@ -349,19 +360,19 @@ SAMPLE = ROOT / "submission" / "sample"
 CODES = {  # of `evaluate` with a case's run or judgments, the sample's standing for the other
     "rank-all-1-by-docno/run.txt": 0, "rank-against-score/run.txt": 3, "qid-suffix/run.txt": 3, "partial-overlap/run.txt": 0,
     "docno-blank/run.txt": 3, "nan-score/run.txt": 3, "q-comment/q.qrels": 0, "q-half-grades/q.qrels": 0,
-    "q-one-topic/q.qrels": 0, "q-words/q.qrels": 3, "q-other-qids.qrels": 3, "two-of-one-name/relevance/qrels.txt": 0,
+    "q-one-topic/q.qrels": 0, "q-message/q.qrels": 3, "q-other-qids.qrels": 3, "two-of-one-name/relevance/qrels.txt": 0,
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="users' files are not beside this checkout")
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared example files")
 @pytest.mark.parametrize("name", CODES)
-def test_the_files_of_users(name: str, tmp_path: Path) -> None:
+def test_evaluate_user_files(name: str, tmp_path: Path) -> None:
     case, qrels, run = SHARED / name, SAMPLE / "sample.qrels", SHARED / "rank-all-1-by-docno" / "run.txt"
     qrels, run = (qrels, case) if case.name == "run.txt" else (case, run)
     assert training(["evaluate", "--qrels", str(qrels), "-o", str(tmp_path), str(run)]) == CODES[name]
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="users' files are not beside this checkout")
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared example files")
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -370,7 +381,7 @@ def test_the_files_of_users(name: str, tmp_path: Path) -> None:
         ("x-docid", 0), ("x-docno-int", 0),
     ],
 )  # fmt: skip
-def test_the_inputs_of_users(name: str, code: int, tmp_path: Path) -> None:
+def test_rank_user_inputs(name: str, code: int, tmp_path: Path) -> None:
     flags = ["--system", "bm25", "--device", "cpu"] + (["--system", "bm25_arguments"] if name.startswith("unicode") else [])
     assert submission(["rank", "-i", str(SHARED / name), "-o", str(tmp_path / "out"), *flags]) == code
     if code == 0:

@@ -14,7 +14,7 @@ from submission.errors import InputError
 from tests.conftest import PREMISE, argument, load_documents
 
 
-def read(directory: Path, content: str | bytes, name: str = "args-me.json") -> list[dict[str, str]]:
+def write_and_load(directory: Path, content: str | bytes, name: str = "args-me.json") -> list[dict[str, str]]:
     data = content if isinstance(content, bytes) else content.encode()
     (directory / name).write_bytes(data)
     return load_documents(directory).to_dict("records")  # type: ignore[return-value]
@@ -25,35 +25,40 @@ def corpus(*arguments: dict[str, object]) -> str:
 
 
 def test_premises_are_joined_in_order(tmp_path: Path) -> None:
-    many = {"id": "x", "conclusion": "C", "premises": [{"text": "one"}, {"text": "two"}, {"text": "three"}], "more": [1]}
-    none = {"id": "a", "conclusion": "C", "premises": []}
-    rows = read(tmp_path, corpus(many, none))
+    three_premises = {
+        "id": "x",
+        "conclusion": "C",
+        "premises": [{"text": "one"}, {"text": "two"}, {"text": "three"}],
+        "more": [1],
+    }
+    no_premises = {"id": "a", "conclusion": "C", "premises": []}
+    rows = write_and_load(tmp_path, corpus(three_premises, no_premises))
     assert rows == [
         {"docno": "x", "conclusion": "C", "premise": "one two three"},
         {"docno": "a", "conclusion": "C", "premise": ""},
     ]
 
 
-def test_portals_and_gzip_and_both_id_forms(tmp_path: Path) -> None:
+def test_portal_files_gzip_and_both_id_forms(tmp_path: Path) -> None:
     first, second = "S102a4f1a-A4a1828d0", "197beaca-2019-04-18T11:28:59Z-00001-000"
     (tmp_path / "debateorg.json").write_text(corpus(argument(first)))
-    rows = read(tmp_path, gzip.compress(corpus(argument(second)).encode()), "idebate.json.gz")
+    rows = write_and_load(tmp_path, gzip.compress(corpus(argument(second)).encode()), "idebate.json.gz")
     assert [row["docno"] for row in rows] == [first, second]
 
 
-def test_other_json_files_are_not_the_corpus(tmp_path: Path) -> None:
+def test_other_json_files_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "metadata.json").write_text("{}")
     with pytest.raises(InputError, match=r"no corpus found; expected args-me\*\.json, or debateorg\.json"):
         find_corpus_files(tmp_path)
 
 
-def test_missing_directory(tmp_path: Path) -> None:
+def test_missing_directory_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="input directory not found"):
         find_corpus_files(tmp_path / "absent")
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "expected"),
     [
         ('{"arguments": [\n{"id": "a",,}]}', ["args-me.json, argument 1, line 2, column", "malformed JSON"]),
         ('{"arguments": [\n{"id": "a", "concl', ["line 2", "malformed JSON"]),
@@ -78,45 +83,45 @@ def test_missing_directory(tmp_path: Path) -> None:
         (corpus(argument("\u2003")), ["without whitespace"]),
     ],
 )
-def test_refused(tmp_path: Path, content: str | bytes, words: list[str]) -> None:
+def test_invalid_corpus_raises(tmp_path: Path, content: str | bytes, expected: list[str]) -> None:
     with pytest.raises(InputError) as error:
-        read(tmp_path, content)
-    assert all(word in str(error.value) for word in words), error.value
+        write_and_load(tmp_path, content)
+    assert all(word in str(error.value) for word in expected), error.value
 
 
-def test_damaged_gzip(tmp_path: Path) -> None:
+def test_damaged_gzip_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="damaged gzip"):
-        read(tmp_path, gzip.compress(corpus(argument("a")).encode())[:-9], "args-me.json.gz")
+        write_and_load(tmp_path, gzip.compress(corpus(argument("a")).encode())[:-9], "args-me.json.gz")
 
 
-def test_equal_duplicates_are_dropped_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_equal_duplicates_are_dropped_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "idebate.json").write_text(corpus(argument("a"), argument("b")))
-    rows = read(tmp_path, corpus(argument("a"), argument("c")), "debateorg.json")
+    rows = write_and_load(tmp_path, corpus(argument("a"), argument("c")), "debateorg.json")
     assert [row["docno"] for row in rows] == ["a", "c", "b"]
     assert "dropped 1 arguments repeated with the same text" in caplog.text
 
 
-def test_different_duplicates_are_refused_by_id_and_file(tmp_path: Path) -> None:
+def test_conflicting_duplicates_name_id_and_files(tmp_path: Path) -> None:
     (tmp_path / "idebate.json").write_text(corpus(argument("a", premise="other")))
     with pytest.raises(InputError, match=r"debateorg\.json.*idebate\.json: argument a occurs 2 times with different texts"):
-        read(tmp_path, corpus(argument("a")), "debateorg.json")
+        write_and_load(tmp_path, corpus(argument("a")), "debateorg.json")
 
 
-def test_a_corpus_without_arguments(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert read(tmp_path, corpus()) == []
+def test_empty_corpus(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert write_and_load(tmp_path, corpus()) == []
     assert not caplog.messages
 
 
-def test_short_premises_are_not_in_the_collection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_collection_excludes_short_premises(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     texts = {"a": " ".join(["w"] * 15), "b": " ".join(["w"] * 14), "c": " ", "d": PREMISE}
     (tmp_path / "args-me.json").write_text(corpus(*(argument(docno, premise=text) for docno, text in texts.items())))
-    kept = select_collection(load_documents(tmp_path))
-    assert list(kept["docno"]) == ["a", "d"]
+    collection = select_collection(load_documents(tmp_path))
+    assert list(collection["docno"]) == ["a", "d"]
     assert "2 of 4 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
 
 
-def test_nothing_long_enough(make_input: Callable[..., Path]) -> None:
+def test_empty_collection_raises(make_input: Callable[..., Path]) -> None:
     directory = make_input(arguments=[argument("a", premise="short")])
     documents = load_documents(directory)
     with pytest.raises(InputError, match="at least 15 words"):

@@ -11,11 +11,11 @@ from tests.conftest import REAL_DATA, load_documents
     ("text", "expected"),
     [("", 0), ("a", 97), ("hello", 99162322), ("Aa", 2112), ("BB", 2112), ("polygenelubricants", 2**31), ("😀", 1772899)],
 )
-def test_javas_hash(text: str, expected: int) -> None:
+def test_java_string_hash_values(text: str, expected: int) -> None:
     assert java_string_hash(text) == expected
 
 
-def test_java_hash_by_its_definition() -> None:
+def test_java_string_hash_matches_definition() -> None:
     text, value = "Zöös are crüel 😀" * 50, 0
     units = text.encode("utf-16-le")
     for low, high in zip(units[::2], units[1::2], strict=True):
@@ -23,16 +23,16 @@ def test_java_hash_by_its_definition() -> None:
     assert java_string_hash(text) == value
 
 
-def test_differing_texts_are_named() -> None:
-    own = f"S1-A{(31 * java_string_hash('they suffer') + java_string_hash('zoos are cruel')) % 2**32:x}"
-    frame = pd.DataFrame({"docno": [own, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
+def test_find_mismatches_of_changed_texts() -> None:
+    matching_id = f"S1-A{(31 * java_string_hash('they suffer') + java_string_hash('zoos are cruel')) % 2**32:x}"
+    frame = pd.DataFrame({"docno": [matching_id, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
                           "conclusion": "zoos are cruel", "premise": "they suffer"})  # fmt: skip
-    docnos, number = find_mismatches(frame)
-    assert (docnos.tolist(), number) == (["S2-Aff"], 2)
-    assert find_mismatches(frame.assign(premise="They suffer"))[0].tolist() == [own, "S2-Aff"]
+    docnos, hashed_count = find_mismatches(frame)
+    assert (docnos.tolist(), hashed_count) == (["S2-Aff"], 2)
+    assert find_mismatches(frame.assign(premise="They suffer"))[0].tolist() == [matching_id, "S2-Aff"]
 
 
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="the real excerpt is not beside this checkout")
-def test_real_ids_prove_their_texts() -> None:
-    docnos, number = find_mismatches(load_documents(REAL_DATA / "touche-2020" / "input"))
-    assert (len(docnos), number) == (0, 20364)
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the args.me data")
+def test_real_ids_match_their_texts() -> None:
+    docnos, hashed_count = find_mismatches(load_documents(REAL_DATA / "touche-2020" / "input"))
+    assert (len(docnos), hashed_count) == (0, 20364)

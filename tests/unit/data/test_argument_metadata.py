@@ -21,20 +21,20 @@ def with_stances(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Callable[[dict[str, str]], MetadataStore]:
+def open_corpus(tmp_path: Path) -> Callable[[dict[str, str]], MetadataStore]:
     """Write corpus files and open their metadata."""
 
-    def open_them(contents: dict[str, str]) -> MetadataStore:
+    def write_and_open(contents: dict[str, str]) -> MetadataStore:
         for name, text in contents.items():
             (tmp_path / name).write_text(text, encoding="utf-8")
-        with CacheDirectory(tmp_path / "work", tmp_path) as work:
+        with CacheDirectory(tmp_path / "work", tmp_path) as cache:
             corpus = Corpus.from_directory(tmp_path)
-            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work)
+            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
 
-    return open_them
+    return write_and_open
 
 
-def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], MetadataStore]) -> None:
+def test_stance_and_portal_of_args_me(open_corpus: Callable[[dict[str, str]], MetadataStore]) -> None:
     arguments = [
         with_stances("a", "PRO", sourceDomain="debate.org"),
         with_stances("b", "CON", "CON", sourceDomain="parliament.example.org"),
@@ -43,50 +43,50 @@ def test_stance_and_portal_of_args_me(opened: Callable[[dict[str, str]], Metadat
         with_stances("e", "<b>", sourceDomain=7),
         with_stances("f"),
     ]
-    origins = opened({"args-me.json": json.dumps({"arguments": arguments})})
-    assert origins.get(["a", "b", "c", "d", "e", "f", "unknown"]) == {
+    metadata = open_corpus({"args-me.json": json.dumps({"arguments": arguments})})
+    assert metadata.get(["a", "b", "c", "d", "e", "f", "unknown"]) == {
         "a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "parliament.example.org"),
         "c": ArgumentMetadata(), "d": ArgumentMetadata(), "e": ArgumentMetadata(), "f": ArgumentMetadata(),
     }  # fmt: skip
 
 
-def test_a_file_of_a_portal_tells_it(opened: Callable[[dict[str, str]], MetadataStore]) -> None:
+def test_portal_from_file_name(open_corpus: Callable[[dict[str, str]], MetadataStore]) -> None:
     text = "\ufeff" + json.dumps({"arguments": [with_stances("a", "PRO", sourceDomain="www.example.org")]})
-    assert opened({"idebate.json": text}).get(["a"]) == {"a": ArgumentMetadata("PRO", "idebate")}
+    assert open_corpus({"idebate.json": text}).get(["a"]) == {"a": ArgumentMetadata("PRO", "idebate")}
 
 
-def test_an_argument_a_line_has_them_too(opened: Callable[[dict[str, str]], MetadataStore]) -> None:
-    """The stance is a field of the premise or, in the copy on a model hub, of the argument."""
-    copied = {"id": "b", "conclusion": "c", "argument": "text", "stance": "CON"}
-    lines = [with_stances("a", "PRO", sourceDomain="debate.org"), copied]
-    origins = opened({"args-me.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
-    assert origins.get(["a", "b"]) == {"a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "")}
+def test_metadata_of_json_lines(open_corpus: Callable[[dict[str, str]], MetadataStore]) -> None:
+    """Read the stance from the premise or, in the Hugging Face copy, from the argument."""
+    hugging_face_record = {"id": "b", "conclusion": "c", "argument": "text", "stance": "CON"}
+    lines = [with_stances("a", "PRO", sourceDomain="debate.org"), hugging_face_record]
+    metadata = open_corpus({"args-me.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
+    assert metadata.get(["a", "b"]) == {"a": ArgumentMetadata("PRO", "debate.org"), "b": ArgumentMetadata("CON", "")}
 
 
-def test_a_file_with_another_structure_has_no_metadata(
-    opened: Callable[[dict[str, str]], MetadataStore], caplog: pytest.LogCaptureFixture
+def test_malformed_file_has_no_metadata(
+    open_corpus: Callable[[dict[str, str]], MetadataStore], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = json.dumps({"arguments": [with_stances("a", "CON")]})
-    origins = opened({"idebate.json": good, "debateorg.json": good.replace('"CON"}]', '"CON"}], "x": [')})
-    assert origins.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
+    metadata = open_corpus({"idebate.json": good, "debateorg.json": good.replace('"CON"}]', '"CON"}], "x": [')})
+    assert metadata.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
     assert "debateorg.json: cannot read stances and portals" in caplog.text
 
 
 def test_metadata_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = Corpus.from_directory(SAMPLE)
-    with CacheDirectory(tmp_path / "work", tmp_path) as work:
-        first = open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work).get(["S89c1bfbf-A1536463"])
-        monkeypatch.setattr("submission.data.argument_metadata.arguments_as", None)
-        again = open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work)
-        assert first == again.get(["S89c1bfbf-A1536463"]) == {"S89c1bfbf-A1536463": ArgumentMetadata("CON", "debateorg")}
+    with CacheDirectory(tmp_path / "work", tmp_path) as cache:
+        first = open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache).get(["S89c1bfbf-A1536463"])
+        monkeypatch.setattr("submission.data.argument_metadata.decode_arguments", None)  # calling it fails
+        reopened = open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
+        assert first == reopened.get(["S89c1bfbf-A1536463"]) == {"S89c1bfbf-A1536463": ArgumentMetadata("CON", "debateorg")}
         [file] = (tmp_path / "work").rglob(DATABASE_FILE)
         file.write_bytes(b"no database")
         with pytest.raises(OutputError, match="cannot be read"):
-            again.get(["a"])
+            reopened.get(["a"])
 
 
 def test_other_formats_have_no_metadata(tmp_path: Path) -> None:
     frame = pd.DataFrame({"docno": ["a"], "conclusion": ["b"], "premise": ["c"]})
-    with CacheDirectory(None, tmp_path) as work:
+    with CacheDirectory(None, tmp_path) as cache:
         corpus = Corpus.from_frame(frame)
-        assert open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, work).get(["a"]) == {}
+        assert open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache).get(["a"]) == {}

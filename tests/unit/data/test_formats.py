@@ -1,4 +1,4 @@
-"""Forms of topics, collections and lists as their writers really write them: what is read of each, or why it is refused."""
+"""Formats of topics, documents and candidates as other software writes them: records read, or the error."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TOPICS = "<topics><topic><number>{}</number><title>zoos</title></topic></topics>
 QUERIES = '{"qid": 1, "query": "zoos"}\n'
 DOCUMENTS = '{"docno": "d", "text": "zoos are cruel"}\n'
 HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": PREMISE}
-NAN, INFINITE = math.nan, math.inf
+NAN, INFINITY = math.nan, math.inf
 
 
 def write(directory: Path, **files: str) -> Path:
-    """An input: files by their names, _ for a dot and __ for a dash; those that end in gz are packed."""
+    """Write input files: in names, _ stands for a dot and __ for a dash; names that end in gz are compressed."""
     for name, text in files.items():
         file = directory / name.replace("__", "-").replace("_", ".")
         file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
@@ -41,21 +41,21 @@ def touche(*arguments: dict[str, Any]) -> dict[str, str]:
     return {"topics_xml": TOPICS.format(1), "args__me_json": json.dumps({"arguments": arguments})}
 
 
-def of_lines(*rows: dict[str, Any] | str) -> dict[str, str]:
+def json_lines(*rows: dict[str, Any] | str) -> dict[str, str]:
     text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
     return {"topics_xml": TOPICS.format(1), "args__me_jsonl": text}
 
 
-def listed(*rows: dict[str, Any], **fields: Any) -> dict[str, str]:
-    whole = [{"qid": "1", "query": "zoos", "docno": f"d{n}", "text": "zoos", **fields, **row} for n, row in enumerate(rows, 1)]
-    return {"rerank_jsonl": lines(*whole)}
+def rerank(*rows: dict[str, Any], **fields: Any) -> dict[str, str]:
+    defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
+    return {"rerank_jsonl": lines(*({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1)))}
 
 
 def tirex(queries: str = QUERIES, documents: str = DOCUMENTS) -> dict[str, str]:
     return {"queries_jsonl": queries, "documents_jsonl": documents}
 
 
-READ: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # files, topics, docno and premise
+VALID: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # files, topics, docno and premise
     "whole numbers as ids": (
         tirex(documents=lines({"docno": 0, "text": "x"}, {"docno": -7, "text": "y"}, {"docno": 10**19, "text": "z"})),
         [["1", "zoos"]],
@@ -105,17 +105,17 @@ READ: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # 
         [["d", "zoos are cruel"]],
     ),
     "a list of the same texts in two topics": (
-        listed({"docno": "d"}, {"docno": "d", "qid": "2"}),
+        rerank({"docno": "d"}, {"docno": "d", "qid": "2"}),
         [["1", "zoos"], ["2", "zoos"]],
         [["d", "zoos"]],
     ),
-    "a model hub's lines": (of_lines(HUB, "", {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
+    "a model hub's lines": (json_lines(HUB, "", {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
     "the big file's arguments as lines": (
-        of_lines({**argument("a"), "premises": [{"text": "one"}, {"text": "two"}]}),
+        json_lines({**argument("a"), "premises": [{"text": "one"}, {"text": "two"}]}),
         [["1", "zoos"]],
         [["a", "one two"]],
     ),
-    "both sorts of lines": (of_lines(argument("a"), {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
+    "both sorts of lines": (json_lines(argument("a"), {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
     "packed lines of a portal": (
         {"topics_xml": TOPICS.format(1), "idebate_jsonl_gz": "\ufeff" + lines(HUB, HUB)},
         [["1", "zoos"]],
@@ -135,7 +135,7 @@ READ: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  # 
     "# inside a number": ({**touche(argument("a")), "topics_xml": TOPICS.format("1#")}, [["1#", "zoos"]], [["a", PREMISE]]),
 }
 
-REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the message has
+INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
     "NaN as a premise": (
         touche(argument("a"), {**argument("b"), "premises": [{"text": NAN}]}),
         "args-me.json, argument 2 (id b): premises[0].text is NaN; NaN and Infinity",
@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
         "args-me.json, argument 1 (id a): context.year is NaN",
     ),
     "NaN before the id": (
-        touche({"stance": [0, -INFINITE], **argument("a")}),
+        touche({"stance": [0, -INFINITY], **argument("a")}),
         "argument 1 (id a): stance[1] is -Infinity",
     ),
     "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
@@ -176,26 +176,29 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
         "files with one argument per line must be named .jsonl",
     ),
     "a line without a premise": (
-        of_lines(HUB, {"id": "b", "conclusion": "C"}),
+        json_lines(HUB, {"id": "b", "conclusion": "C"}),
         "args-me.jsonl, line 2 (id b): neither premises nor argument; expected {",
     ),
     "a line with both": (
-        of_lines({**argument("a"), "argument": "x"}),
+        json_lines({**argument("a"), "argument": "x"}),
         "args-me.jsonl, line 1 (id a): both premises and argument",
     ),
-    "a line that is cut": (of_lines(HUB, '{"id": "b", "concl'), "args-me.jsonl, line 2: malformed JSON at byte 18"),
+    "a line that is cut": (json_lines(HUB, '{"id": "b", "concl'), "args-me.jsonl, line 2: malformed JSON at byte 18"),
     "a line without its text": (
-        of_lines({**HUB, "argument": None}),
+        json_lines({**HUB, "argument": None}),
         "line 1 (id a): Expected `str`, got `null` - at `$.argument`",
     ),
-    "a line of another text": (of_lines(HUB, {**HUB, "argument": "x"}), "args-me.jsonl: argument a occurs 2 times"),
+    "a line of another text": (json_lines(HUB, {**HUB, "argument": "x"}), "args-me.jsonl: argument a occurs 2 times"),
     "a line with a blank in its id": (
-        of_lines({**HUB, "id": "a b"}),
+        json_lines({**HUB, "id": "a b"}),
         "args-me.jsonl, line 1: invalid id 'a b'; ids must be non-empty, without whitespace",
     ),
-    "NaN in a line": (of_lines(HUB, "", {**HUB, "id": "b", "argument": NAN}), "args-me.jsonl, line 3 (id b): argument is NaN"),
+    "NaN in a line": (
+        json_lines(HUB, "", {**HUB, "id": "b", "argument": NAN}),
+        "args-me.jsonl, line 3 (id b): argument is NaN",
+    ),
     "NaN in a line's field that is not read": (
-        of_lines({**argument("a"), "context": {"year": INFINITE}}),
+        json_lines({**argument("a"), "context": {"year": INFINITY}}),
         "args-me.jsonl, line 1 (id a): context.year is Infinity",
     ),
     "the corpus of 2022": (
@@ -277,7 +280,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
         "queries.jsonl, line 1: query_id is '#'; ids must not",
     ),
     "a comment in a list": (
-        listed({"qid": "#1"}),
+        rerank({"qid": "#1"}),
         "rerank.jsonl, line 1 (docno d1): qid is '#1'; ids must not start with #",
     ),
     "a blank in a topic's number": (
@@ -285,114 +288,113 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {  # files, and what the messag
         "queries.jsonl, line 1: qid is '1 2'; ids must be",
     ),
     "a rank in some lines": (
-        listed({"rank": 1}, {"rank": 2}, {}),
+        rerank({"rank": 1}, {"rank": 2}, {}),
         "rerank.jsonl, line 3 (qid 1, docno d3): line 1 has a rank and line 3 has none",
     ),
     "a score in some lines": (
-        listed({}, {"score": 1}),
+        rerank({}, {"score": 1}),
         "rerank.jsonl, line 2 (qid 1, docno d2): line 2 has a score and line 1 has none",
     ),
     "a score that is NaN": (
-        listed({"score": NAN}),
+        rerank({"score": NAN}),
         "rerank.jsonl, line 1 (qid 1, docno d1): score is NaN; NaN and Infinity",
     ),
-    "a score that is NaN in a text": (listed({"score": "nan"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'nan'"),
-    "a score in words": (listed({"score": "high"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'high'"),
-    "a score of Python's": (listed({"score": "1_0"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is '1_0'"),
+    "a score that is NaN in a text": (rerank({"score": "nan"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'nan'"),
+    "a score in words": (rerank({"score": "high"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is 'high'"),
+    "a score of Python's": (rerank({"score": "1_0"}), "rerank.jsonl, line 1 (qid 1, docno d1): score is '1_0'"),
     "a score of null": (
-        listed({"score": None}),
+        rerank({"score": None}),
         "rerank.jsonl, line 1 (qid 1, docno d1): score is null; expected a finite number",
     ),
     "a rank of a half": (
-        listed({"rank": 1.5}),
+        rerank({"rank": 1.5}),
         "rerank.jsonl, line 1 (qid 1, docno d1): rank is 1.5; expected a non-negative integer",
     ),
-    "a rank below 0": (listed({"rank": -1}), "rank is -1; expected a non-negative integer"),
-    "a rank that is true": (listed({"rank": True}), "rank is true; expected a non-negative integer"),
-    "a score of many digits": (listed({"score": 10**400}), "(qid 1, docno d1): score is 1000"),
+    "a rank below 0": (rerank({"rank": -1}), "rank is -1; expected a non-negative integer"),
+    "a rank that is true": (rerank({"rank": True}), "rank is true; expected a non-negative integer"),
+    "a score of many digits": (rerank({"score": 10**400}), "(qid 1, docno d1): score is 1000"),
 }
 
-NUMBERS: dict[str, tuple[dict[str, str], list[float], list[float]]] = {  # files, ranks and scores in the order of the lines
-    "neither": (listed({}, {}), [NAN, NAN], [NAN, NAN]),
-    "ranks": (listed({"rank": 2}, {"rank": 1}), [2, 1], [NAN, NAN]),
-    "scores": (listed({"score": 1}, {"score": 2.5}), [NAN, NAN], [1, 2.5]),
-    "whole numbers with a point": (listed({"rank": 1.0, "score": -0.5}, {"rank": 0.0, "score": 3}), [1, 0], [-0.5, 3]),
-    "texts": (listed({"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"}), [1, 2], [3.5, 1e-5]),
+NUMBERS: dict[str, tuple[dict[str, str], list[float], list[float]]] = {  # files, ranks and scores in line order
+    "neither": (rerank({}, {}), [NAN, NAN], [NAN, NAN]),
+    "ranks": (rerank({"rank": 2}, {"rank": 1}), [2, 1], [NAN, NAN]),
+    "scores": (rerank({"score": 1}, {"score": 2.5}), [NAN, NAN], [1, 2.5]),
+    "whole numbers with a point": (rerank({"rank": 1.0, "score": -0.5}, {"rank": 0.0, "score": 3}), [1, 0], [-0.5, 3]),
+    "texts": (rerank({"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"}), [1, 2], [3.5, 1e-5]),
 }
 
 
-@pytest.mark.parametrize("name", READ)
-def test_what_is_read(name: str, tmp_path: Path) -> None:
-    files, topics, documents = READ[name]
+@pytest.mark.parametrize("name", VALID)
+def test_valid_formats_are_read(name: str, tmp_path: Path) -> None:
+    files, topics, documents = VALID[name]
     source = Dataset(write(tmp_path, **files))
     assert source.topics.to_numpy().tolist() == topics
     assert source.documents[["docno", "premise"]].to_numpy().tolist() == documents
     assert all(type(docno) is str for docno in source.documents["docno"])
-    given = source.supplied_ranking(lambda docnos: set(docnos) - set(source.documents["docno"]))
-    assert (given is None) == ("rerank_jsonl" not in files)
+    ranking = source.supplied_ranking(lambda docnos: set(docnos) - set(source.documents["docno"]))
+    assert (ranking is None) == ("rerank_jsonl" not in files)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_by_rank_and_check_alike(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files, words = REFUSED[name]
+@pytest.mark.parametrize("name", INVALID)
+def test_rank_and_check_reject_invalid_formats(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files, words = INVALID[name]
     (tmp_path / "input").mkdir()
-    place = str(write(tmp_path / "input", **files))
-    assert main(["rank", "-i", place, "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 3
+    directory = str(write(tmp_path / "input", **files))
+    assert main(["rank", "-i", directory, "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 3
     assert words in capsys.readouterr().err
-    assert main(["check", "-i", place, "--checkpoints", str(tmp_path)]) == 3
+    assert main(["check", "-i", directory, "--checkpoints", str(tmp_path)]) == 3
     assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_ranks_and_scores_of_a_list(name: str, tmp_path: Path) -> None:
+def test_ranks_and_scores_of_candidates(name: str, tmp_path: Path) -> None:
     files, ranks, scores = NUMBERS[name]
-    found = Dataset(write(tmp_path, **files)).reader._sorted_ranking().drop(columns="line")
-    expected = pd.DataFrame({"qid": "1", "docno": ["d1", "d2"], "rank": ranks, "score": scores}).astype(
-        {"qid": object, "docno": object, "rank": float, "score": float}
-    )
-    assert found is not None
-    pd.testing.assert_frame_equal(found, expected)
+    candidates = Dataset(write(tmp_path, **files)).reader.read_candidates()
+    types = {"qid": object, "docno": object, "rank": float, "score": float}
+    expected = pd.DataFrame({"qid": "1", "docno": ["d1", "d2"], "rank": ranks, "score": scores}).astype(types)
+    assert candidates is not None
+    pd.testing.assert_frame_equal(candidates.drop(columns="line"), expected)
 
 
-def test_a_long_list_is_read_whole_in_its_order(tmp_path: Path) -> None:
+def test_long_rerank_file_keeps_order(tmp_path: Path) -> None:
     rows = [
         {"qid": str(topic), "docno": f"d{n * 7 % 150}", "rank": n, "score": 1000 - n} for topic in (2, 1) for n in range(1, 151)
     ]
-    found = Dataset(write(tmp_path, **listed(*rows))).reader._sorted_ranking().drop(columns="line")
-    assert found is not None
-    assert found.to_dict("records") == rows
+    candidates = Dataset(write(tmp_path, **rerank(*rows))).reader.read_candidates()
+    assert candidates is not None
+    assert candidates.drop(columns="line").to_dict("records") == rows
 
 
-def test_a_list_without_scores_keeps_its_lines_order(tmp_path: Path) -> None:
+def test_rerank_file_without_scores_keeps_line_order(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
-    place = write(tmp_path / "input", **listed(*({"docno": docno} for docno in "cab")))
-    assert main(["rank", "-i", str(place), "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 0
+    directory = write(tmp_path / "input", **rerank(*({"docno": docno} for docno in "cab")))
+    assert main(["rank", "-i", str(directory), "-o", str(tmp_path / "out"), "--system", "bm25", "--device", "cpu"]) == 0
     assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == ["c", "a", "b"]
 
 
-def test_systems_rank_a_collection_of_few_words(tmp_path: Path, checkpoints_copy: Path) -> None:
+def test_systems_rank_short_documents(tmp_path: Path, checkpoints_copy: Path) -> None:
     write_tiny_ranker(checkpoints_copy, "knrm", 1)
     (tmp_path / "small").mkdir()
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
-    place = write(
+    directory = write(
         tmp_path / "small",
         **tirex('{"qid": "1", "query": "topicaa zoos"}', lines(*({"docno": n, "text": t} for n, t in enumerate(texts)))),
     )
     names = ["bm25", "knrm", "dirichlet", "bm25_arguments", "dirichlet_rm3", "vanilla_bert", "snrm"]
     systems = [flag for name in names for flag in ("--system", name)]
-    flags = ["-i", str(place), "--checkpoints", str(checkpoints_copy)]
+    flags = ["-i", str(directory), "--checkpoints", str(checkpoints_copy)]
     assert main(["rank", *flags, "-o", str(tmp_path / "runs"), *systems, "--device", "cpu"]) == 0
-    found = {name: read_run(tmp_path / "runs" / f"aragorn-{name}.txt")["docno"].tolist() for name in names}
-    assert set(found["bm25"]) == set(found["knrm"]) == set(found["dirichlet"]) == {"0", "3", "4", "6"}
+    docnos = {name: read_run(tmp_path / "runs" / f"aragorn-{name}.txt")["docno"].tolist() for name in names}
+    assert set(docnos["bm25"]) == set(docnos["knrm"]) == set(docnos["dirichlet"]) == {"0", "3", "4", "6"}
 
 
 @pytest.mark.parametrize("system", ["bm25", "knrm", "dirichlet", "snrm"])
-def test_each_system_refuses_a_collection_without_words(
+def test_systems_reject_empty_collection(
     system: str, tmp_path: Path, checkpoints_copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "blank").mkdir()
-    place = str(write(tmp_path / "blank", **tirex(documents=lines({"docno": 1, "text": ""}, {"docno": 2, "text": " "}))))
-    flags = ["-i", place, "--checkpoints", str(checkpoints_copy), "--system", system, "--device", "cpu"]
+    directory = str(write(tmp_path / "blank", **tirex(documents=lines({"docno": 1, "text": ""}, {"docno": 2, "text": " "}))))
+    flags = ["-i", directory, "--checkpoints", str(checkpoints_copy), "--system", system, "--device", "cpu"]
     for work in ([], ["--work", str(tmp_path / "work")], ["--work", str(tmp_path / "work")]):
         assert main(["rank", *flags, *work, "-o", str(tmp_path / "runs")]) == 3
         assert "all 2 documents are empty" in capsys.readouterr().err
@@ -411,7 +413,7 @@ def test_each_system_refuses_a_collection_without_words(
         ),
     ],
 )
-def test_check_says_how_much_is_in_the_collection(
+def test_check_reports_collection_size(
     files: dict[str, str], note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "-i", str(write(tmp_path, **files)), "--checkpoints", str(tmp_path / "none")]) == 0
@@ -419,14 +421,14 @@ def test_check_says_how_much_is_in_the_collection(
 
 
 @pytest.mark.parametrize(
-    ("files", "faults"),
+    ("files", "messages"),
     [
         (
-            of_lines({"id": "x"}, HUB, "{}", {**HUB, "conclusion": NAN}),
+            json_lines({"id": "x"}, HUB, "{}", {**HUB, "conclusion": NAN}),
             ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
         ),
         (
-            touche({**argument("a"), "x": [INFINITE, NAN]}, argument("c"), {"id": "b"}),
+            touche({**argument("a"), "x": [INFINITY, NAN]}, argument("c"), {"id": "b"}),
             ["argument 1 (id a): x[0] is Infinity", "argument 1 (id a): x[1] is NaN", "argument 3 (id b): Object missing"],
         ),
         (touche(argument("a"), {**argument("b"), "id": NAN}), ["argument 2: id is NaN"]),
@@ -440,19 +442,19 @@ def test_check_says_how_much_is_in_the_collection(
         ),
     ],
 )
-def test_check_tells_all_faults(
-    files: dict[str, str], faults: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_check_lists_all_errors(
+    files: dict[str, str], messages: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "-i", str(write(tmp_path, **files)), "--checkpoints", str(tmp_path / "none")]) == 3
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ERROR")]
-    assert len(told) == len(faults), told
-    assert all(fault in line for fault, line in zip(faults, told, strict=True)), told
+    errors = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ERROR")]
+    assert len(errors) == len(messages), errors
+    assert all(message in line for message, line in zip(messages, errors, strict=True)), errors
 
 
-def test_contexts_are_found_in_lines_too(tmp_path: Path) -> None:
+def test_topics_from_json_lines(tmp_path: Path) -> None:
     context = {"topic": "zoos", "discussionTitle": "Should zoos be closed?"}
     file = tmp_path / "args-me.jsonl"
     file.write_text(lines({**argument("a"), "context": context}, HUB | {"id": "b"}))
     assert read_topics([file]) == {"a": "zoos", "b": ""}
     assert read_debate_titles([file]) == ["Should zoos be closed?"]
-    assert [found["id"] for found in decode_arguments(dict, file)] == ["a", "b"]
+    assert [record["id"] for record in decode_arguments(dict, file)] == ["a", "b"]

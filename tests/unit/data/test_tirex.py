@@ -1,4 +1,4 @@
-"""TIREx's form of a data set, lists to be re-ranked, and runs of an earlier stage."""
+"""TIREx data sets, rank_conclusions to re-rank, and runs of an earlier stage."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DOCUMENTS = [
     {"docno": "d2", "text": "golf, short"},
     {"docno": "d4", "text": f"Taxes. {PREMISE}"},
 ]
-LISTED = [("2", "d1", 3.0), ("2", "d2", 9.5), ("10", "d3", 1.0), ("10", "d4", 1.0), ("10", "d2", -4.0)]
+CANDIDATES = [("2", "d1", 3.0), ("2", "d2", 9.5), ("10", "d3", 1.0), ("10", "d4", 1.0), ("10", "d2", -4.0)]
 
 
 def lines(rows: list[dict[str, object]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def listed(rows: list[tuple[str, str, float]] = LISTED) -> list[dict[str, object]]:
+def candidate_rows(rows: list[tuple[str, str, float]] = CANDIDATES) -> list[dict[str, object]]:
     queries, texts = {q["qid"]: q["query"] for q in QUERIES}, {d["docno"]: d["text"] for d in DOCUMENTS}
     ranks = {row: rank for rank, row in enumerate(sorted(rows, key=lambda row: -row[2]))}
     return [
@@ -49,7 +49,7 @@ def listed(rows: list[tuple[str, str, float]] = LISTED) -> list[dict[str, object
 
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
-    """Queries and documents."""
+    """Create queries and documents."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "queries.jsonl").write_text(lines(QUERIES))
     (tmp_path / "full" / "documents.jsonl.gz").write_bytes(gzip.compress(lines(DOCUMENTS).encode()))
@@ -58,30 +58,30 @@ def full(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reranking(tmp_path: Path) -> Path:
-    """A list to be re-ranked alone."""
+    """Create a rerank.jsonl without other files."""
     (tmp_path / "reranking").mkdir()
-    (tmp_path / "reranking" / "rerank.jsonl.gz").write_bytes(gzip.compress(lines(listed()).encode()))
+    (tmp_path / "reranking" / "rerank.jsonl.gz").write_bytes(gzip.compress(lines(candidate_rows()).encode()))
     return tmp_path / "reranking"
 
 
-def candidates(execution: Execution) -> list[tuple[str, str, int]]:
+def rank_conclusions(execution: Execution) -> list[tuple[str, str, int]]:
     return list(execution.get_ranking(CONCLUSION_BM25)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
 
 
-def test_bm25_over_the_texts_of_the_collection(full: Path, make_execution: Callable[..., Execution]) -> None:
+def test_bm25_over_texts(full: Path, make_execution: Callable[..., Execution]) -> None:
     data = Dataset(full)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
     assert make_execution(full).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
-    assert ("10", "d3", 1) in candidates(make_execution(full))
+    assert ("10", "d3", 1) in rank_conclusions(make_execution(full))
     assert data.description.endswith("conclusion and premise; each system retrieves from the collection")
 
 
-def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, make_execution: Callable[..., Execution]) -> None:
+def test_candidates_are_sorted_by_score(reranking: Path, make_execution: Callable[..., Execution]) -> None:
     data = Dataset(reranking)
     assert data.topics["qid"].tolist() == ["2", "10"]
     assert data.documents["premise"].tolist() == [d["text"] for d in sorted(DOCUMENTS, key=lambda d: d["docno"])]
-    assert candidates(make_execution(reranking)) == [
+    assert rank_conclusions(make_execution(reranking)) == [
         ("2", "d2", 1),
         ("2", "d1", 2),
         ("10", "d3", 1),
@@ -91,26 +91,26 @@ def test_a_list_is_ranked_whole_in_the_order_of_its_scores(reranking: Path, make
     assert data.description.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
 
 
-def test_the_list_beside_queries_and_documents_decides(full: Path, make_execution: Callable[..., Execution]) -> None:
-    (full / "rerank.jsonl").write_text(lines(listed(LISTED[:1])))
-    assert candidates(make_execution(full)) == [("2", "d1", 1)]
+def test_rerank_file_overrides_retrieval(full: Path, make_execution: Callable[..., Execution]) -> None:
+    (full / "rerank.jsonl").write_text(lines(candidate_rows(CANDIDATES[:1])))
+    assert rank_conclusions(make_execution(full)) == [("2", "d1", 1)]
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
-def test_a_run_of_an_earlier_stage_decides_over_all(
+def test_input_run_overrides_rerank_file(
     reranking: Path, tmp_path: Path, name: str, make_execution: Callable[..., Execution]
 ) -> None:
     run = b"10 Q0 d4 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n"
     (tmp_path / name).write_bytes(gzip.compress(run) if name.endswith("gz") else run)
     for path in (tmp_path, tmp_path / name):
         data = Dataset(reranking, path)
-        assert candidates(make_execution(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
+        assert rank_conclusions(make_execution(reranking, path)) == [("2", "d2", 1), ("10", "d4", 1), ("10", "d3", 2)]
         assert data.description.endswith(f"re-ranking the documents of {tmp_path / name}")
     assert data.fingerprint != Dataset(reranking).fingerprint
     assert data.corpus_fingerprint == Dataset(reranking).corpus_fingerprint
 
 
-def test_numbers_as_ids(tmp_path: Path) -> None:
+def test_integer_ids(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"qid": 7, "query": "golf"}\n')
     (tmp_path / "documents.jsonl").write_text(lines(DOCUMENTS))
     assert Dataset(tmp_path).topics["qid"].tolist() == ["7"]
@@ -135,12 +135,16 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
             '{"docno": "d", "text": "a"}\n{"docno": "d", "text": "b"}\n',
             "line 2: docno d repeated with different text",
         ),
-        ("rerank.jsonl", lines(listed([*LISTED, LISTED[0]])), "duplicate document d1 in topic 2"),
-        ("rerank.jsonl", lines(listed()).replace('"d1"', '"d9"'), r"1 of 4 documents is not in the input \(first: d9\)"),
-        ("rerank.jsonl", lines(listed()).replace("9.5", "1e999"), "line 2: Number out of range"),
+        ("rerank.jsonl", lines(candidate_rows([*CANDIDATES, CANDIDATES[0]])), "duplicate document d1 in topic 2"),
+        (
+            "rerank.jsonl",
+            lines(candidate_rows()).replace('"d1"', '"d9"'),
+            r"1 of 4 documents is not in the input \(first: d9\)",
+        ),
+        ("rerank.jsonl", lines(candidate_rows()).replace("9.5", "1e999"), "line 2: Number out of range"),
     ],
 )
-def test_faults_name_file_and_line_or_id(
+def test_errors_name_file_and_line_or_id(
     full: Path, file: str, content: str, message: str, make_execution: Callable[..., Execution]
 ) -> None:
     (full / f"{file}.gz").unlink(missing_ok=True)
@@ -150,7 +154,7 @@ def test_faults_name_file_and_line_or_id(
         _ = execution.topics, execution.input.documents, execution.get_ranking(CONCLUSION_BM25)
 
 
-def test_what_is_missing_is_named(full: Path, reranking: Path, tmp_path: Path) -> None:
+def test_missing_files_are_named(full: Path, reranking: Path, tmp_path: Path) -> None:
     (full / "queries.jsonl").unlink()
     with pytest.raises(InputError, match=r"no queries\.jsonl found"):
         Dataset(full)
@@ -158,9 +162,9 @@ def test_what_is_missing_is_named(full: Path, reranking: Path, tmp_path: Path) -
         Dataset(reranking, tmp_path)
 
 
-@pytest.mark.parametrize("form", ["full", "reranking"])
-def test_the_same_rankers_rank_it(
-    form: str,
+@pytest.mark.parametrize("format_name", ["full", "reranking"])
+def test_systems_rank_and_rerank(
+    format_name: str,
     full: Path,
     reranking: Path,
     checkpoints: Path,
@@ -169,43 +173,43 @@ def test_the_same_rankers_rank_it(
     caplog: pytest.LogCaptureFixture,
     make_execution: Callable[..., Execution],
 ) -> None:
-    directory = {"full": full, "reranking": reranking}[form]
+    directory = {"full": full, "reranking": reranking}[format_name]
     (tmp_path / "run.txt").write_text("10 Q0 d4 1 7.5 t\n10 Q0 d2 2 7 t\n2 Q0 d1 1 1 t\n")
     caplog.set_level("INFO")
     flags = ["-i", str(directory), "--checkpoints", str(checkpoints), "--system", "knrm", "--system", "bm25", "--device", "cpu"]
     assert main(["rank", *flags, "-o", str(tmp_path / "o")]) == 0
     run = read_run(tmp_path / "o" / "aragorn-knrm.txt")
-    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in candidates(make_execution(directory))}
+    assert set(zip(run["qid"], run["docno"], strict=True)) == {pair[:2] for pair in rank_conclusions(make_execution(directory))}
     assert "text is used as conclusion and premise" in caplog.text
     monkeypatch.setenv("inputRun", str(tmp_path))
     assert main(["rank", *flags, "-o", str(tmp_path / "of-run")]) == 0
-    found = read_run(tmp_path / "of-run" / "aragorn-bm25.txt")
-    assert found["docno"].tolist() == ["d1", "d4", "d2"]
+    run = read_run(tmp_path / "of-run" / "aragorn-bm25.txt")
+    assert run["docno"].tolist() == ["d1", "d4", "d2"]
     assert main(["check", "-i", str(directory), "--checkpoints", str(checkpoints)]) == 0
 
 
-@pytest.mark.parametrize("work", [False, True])
-def test_empty_texts_are_ranked_where_they_are_listed_and_refused_where_they_are_not(
-    work: bool, full: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_empty_texts_are_reranked_but_not_retrieved(
+    is_cached: bool, full: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (full / "documents.jsonl.gz").write_bytes(
         gzip.compress(lines([{"docno": d["docno"], "text": " "} for d in DOCUMENTS]).encode())
     )
     flags = ["-i", str(full), "--checkpoints", str(checkpoints)]
-    kept = ["--work", str(tmp_path / "work")] if work else []
-    rank = ["rank", *flags, "--device", "cpu", *kept]
+    cache_flags = ["--work", str(tmp_path / "work")] if is_cached else []
+    rank = ["rank", *flags, "--device", "cpu", *cache_flags]
     assert main([*rank, "-o", str(tmp_path / "none")]) == 3
     assert "all 4 documents are empty" in capsys.readouterr().err
     assert main(["check", *flags]) == 3
     assert "ERROR  all 4 documents are empty" in capsys.readouterr().out
-    (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in listed()]))
+    (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in candidate_rows()]))
     for output in ("first", "second"):
         assert main([*rank, "-o", str(tmp_path / output)]) == 0
-        assert len(read_run(tmp_path / output / "aragorn-knrm.txt")) == len(LISTED)
+        assert len(read_run(tmp_path / output / "aragorn-knrm.txt")) == len(CANDIDATES)
     assert main(["check", *flags]) == 0
 
 
-def test_scores_of_a_list_are_not_explained(reranking: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_of_candidates_are_not_explained(reranking: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["-i", str(reranking), "--checkpoints", str(checkpoints), "--topic", "2", "--document", "d1"]
     assert main(["explain", *flags, "--system", "bm25"]) == 2
     assert "bm25: its scores come from " in capsys.readouterr().err

@@ -81,7 +81,7 @@ def test_overwrite_removes_all_old_runs_when_the_first_new_one_is_there(tmp_path
         assert (tmp_path / "a-y.txt").exists()
         output.write_run("a-x.txt", "new\n", "k")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-x.txt", FINGERPRINT_FILE]
-    assert json.loads((tmp_path / FINGERPRINT_FILE).read_text())["decided_by"]["input"] == "other"
+    assert json.loads((tmp_path / FINGERPRINT_FILE).read_text())["inputs"]["input"] == "other"
 
 
 def test_killed_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

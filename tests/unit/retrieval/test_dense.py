@@ -114,7 +114,7 @@ def test_parts_do_not_matter_and_are_taken_up(
     monkeypatch.setattr(dense, "encode_texts", stops)
     with pytest.raises(KeyboardInterrupt):
         build(corpus, checkpoint, tmp_path / "stopped")
-    assert not (tmp_path / "stopped" / "kept.json").exists()
+    assert not (tmp_path / "stopped" / "manifest.json").exists()
     build(corpus, checkpoint, tmp_path / "stopped")
     assert made == [40, 40, 40, 40, 30]
     assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")

@@ -72,7 +72,7 @@ def test_scores_are_the_dense_dot_products(
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.score_all(query), documents @ query, rtol=0, atol=1e-6)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["data.npy", "indices.npy", "indptr.npy", "kept.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["data.npy", "indices.npy", "indptr.npy", "manifest.json"]
 
 
 def test_retrieval(
@@ -124,7 +124,7 @@ def test_building_goes_on_where_it_stopped(
     monkeypatch.setattr(latent, "_compute_postings", stops)
     with pytest.raises(KeyboardInterrupt):
         build(checkpoint, corpus, tmp_path / "stopped")
-    assert not (tmp_path / "stopped" / "kept.json").exists()
+    assert not (tmp_path / "stopped" / "manifest.json").exists()
     build(checkpoint, corpus, tmp_path / "stopped")
     assert made == [0, 16, 32, 32, 48]
     for file in (tmp_path / "whole").iterdir():

@@ -71,7 +71,7 @@ def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(term_index_module, "TOKENISE_BATCH", at_a_time)
         build(tmp_path / f"{size}")
         assert file_contents(tmp_path / f"{size}") == file_contents(tmp_path / "whole")
-    assert {*file_contents(tmp_path / "whole")} == {*INDEX_FILES, "kept.json"}
+    assert {*file_contents(tmp_path / "whole")} == {*INDEX_FILES, "manifest.json"}
 
 
 def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
-"""Files that are made once."""
+"""Artifact stores and directory locks."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -16,54 +17,54 @@ from submission.storage.artifact_store import MANIFEST, ArtifactStore, append, r
 from submission.storage.locks import lock_directory
 
 
-def array(directory: Path, value: float, key: str = "k") -> tuple[list[float], bool]:
-    """What is there under a name, and whether it was made now."""
-    made: list[bool] = []
+def load_array(directory: Path, value: float, key: str = "k") -> tuple[list[float], bool]:
+    """Load or build an array; return it and whether it was built."""
+    builds: list[bool] = []
 
-    def make() -> np.ndarray:
-        made.append(True)
+    def build() -> np.ndarray:
+        builds.append(True)
         return np.full(3, value)
 
-    return ArtifactStore(directory, {"key": key}, overwrite=True).load_or_build_array("a.npy", make).tolist(), bool(made)
+    return ArtifactStore(directory, {"key": key}, overwrite=True).load_or_build_array("a.npy", build).tolist(), bool(builds)
 
 
-def test_made_once(tmp_path: Path) -> None:
-    assert array(tmp_path / "new", 1.0) == ([1.0] * 3, True)
-    assert array(tmp_path / "new", 2.0) == ([1.0] * 3, False)
+def test_array_is_built_once(tmp_path: Path) -> None:
+    assert load_array(tmp_path / "new", 1.0) == ([1.0] * 3, True)
+    assert load_array(tmp_path / "new", 2.0) == ([1.0] * 3, False)
 
 
-def test_made_again_where_something_else_decides(tmp_path: Path) -> None:
-    array(tmp_path, 1.0)
-    assert array(tmp_path, 2.0, key="other") == ([2.0] * 3, True)
-    assert array(tmp_path, 3.0) == ([3.0] * 3, True)
+def test_array_is_rebuilt_for_another_key(tmp_path: Path) -> None:
+    load_array(tmp_path, 1.0)
+    assert load_array(tmp_path, 2.0, key="other") == ([2.0] * 3, True)
+    assert load_array(tmp_path, 3.0) == ([3.0] * 3, True)
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut", "zip", "reversed", "empty", "gone"])
-def test_made_again_where_its_bytes_are_others(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_array_is_rebuilt(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     ArtifactStore(tmp_path, {}).load_or_build_array("a.npy", lambda: np.array([1.0, 2.0]))
     file = tmp_path / "a.npy"
-    whole = file.read_bytes()
+    content = file.read_bytes()
     np.save(file, np.array([2.0, 1.0]))
     contents = {
-        "bit": bytes([*whole[:-1], whole[-1] ^ 1]), "cut": whole[:-8], "zip": b"PK\x03\x04", "reversed": file.read_bytes(),
-        "empty": b"",
+        "bit": bytes([*content[:-1], content[-1] ^ 1]), "cut": content[:-8], "zip": b"PK\x03\x04",
+        "reversed": file.read_bytes(), "empty": b"",
     }  # fmt: skip
     file.unlink() if damage == "gone" else file.write_bytes(contents[damage])
     assert ArtifactStore(tmp_path, {}).load_or_build_array("a.npy", lambda: np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == content
     assert ("a.npy: checksum mismatch, rebuilding" in caplog.text) == (damage != "gone")
 
 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"files": {"a.npy": 3}}', '{"files": {"a.npy": {"key": 1}}}', "[" * 10**5]
 )
-def test_a_damaged_record_knows_nothing(tmp_path: Path, content: str) -> None:
-    array(tmp_path, 1.0)
+def test_damaged_manifest_is_empty(tmp_path: Path, content: str) -> None:
+    load_array(tmp_path, 1.0)
     (tmp_path / MANIFEST).write_text(content)
-    assert array(tmp_path, 2.0) == ([2.0] * 3, True)
+    assert load_array(tmp_path, 2.0) == ([2.0] * 3, True)
 
 
-def test_files_that_are_made_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_build_files_builds_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     calls: list[int] = []
 
     def write(first: Path, second: Path) -> None:
@@ -81,7 +82,7 @@ def test_files_that_are_made_together(tmp_path: Path, caplog: pytest.LogCaptureF
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b", MANIFEST]
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_build_leaves_no_files(tmp_path: Path) -> None:
     def write(file: Path) -> None:
         file.write_text("half")
         raise OSError(28, "No space left on device")
@@ -91,7 +92,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_between_record_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_between_manifest_and_rename_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -104,25 +105,23 @@ def test_killed_between_record_and_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert file.read_text() == "2"
 
 
-def test_other_files_are_refused_and_replaced_only_when_asked(tmp_path: Path) -> None:
+def test_files_of_other_inputs_need_overwrite(tmp_path: Path) -> None:
     ArtifactStore(tmp_path, {"input": "a", "seed": 1}).write("x", "old")
     ArtifactStore(tmp_path, {"input": "a", "seed": 1}).write("y", "old")
-    with pytest.raises(
-        OutputError, match=r"files made from another seed \(x, y\); choose another directory or use --overwrite"
-    ):
+    with pytest.raises(OutputError, match=r"files made from another seed \(x, y\); choose another .* or use --overwrite"):
         ArtifactStore(tmp_path, {"input": "a", "seed": 2})
-    other = ArtifactStore(tmp_path, {"input": "a", "seed": 2}, overwrite=True)
+    new_store = ArtifactStore(tmp_path, {"input": "a", "seed": 2}, overwrite=True)
     assert (tmp_path / "y").exists()
-    other.write("x", "new")
+    new_store.write("x", "new")
     assert sorted(file.name for file in tmp_path.iterdir()) == [MANIFEST, "x"]
-    assert json.loads((tmp_path / MANIFEST).read_text())["decided_by"] == {"input": "a", "seed": 2}
+    assert json.loads((tmp_path / MANIFEST).read_text())["inputs"] == {"input": "a", "seed": 2}
 
 
-def test_a_key_decides_a_file_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_valid_key_of_each_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     ArtifactStore(tmp_path, {}).write("x", "1", "first")
-    kept = ArtifactStore(tmp_path, {})
-    assert (kept.valid_key("x"), kept.valid_key("y"), "x" in kept, "y" in kept) == ("first", None, True, False)
+    store = ArtifactStore(tmp_path, {})
+    assert (store.valid_key("x"), store.valid_key("y"), "x" in store, "y" in store) == ("first", None, True, False)
     assert not caplog.text
 
 
@@ -130,116 +129,113 @@ JOURNAL = f"{MANIFEST}.journal"
 
 
 @pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+def _low_journal_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "JOURNAL_THRESHOLD", 4)
 
 
-@pytest.mark.usefixtures("_small")
-def test_a_long_record_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: list[int] = []
-    write_whole = module.write_atomic
+@pytest.mark.usefixtures("_low_journal_threshold")
+def test_long_manifest_is_journaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    write_atomic = module.write_atomic
 
-    def told(file: Path, content: bytes) -> None:
-        whole.append(len(read_manifest(tmp_path / MANIFEST).files) + 1)
-        write_whole(file, content)
+    def count_and_write(file: Path, content: bytes) -> None:
+        sizes.append(len(read_manifest(tmp_path / MANIFEST).files) + 1)
+        write_atomic(file, content)
 
-    monkeypatch.setattr(module, "write_whole", told)
-    kept = ArtifactStore(tmp_path, {"key": 1})
-    for number in range(40):
-        kept.write(f"{number:02}", str(number))
-        assert [*read_manifest(tmp_path / MANIFEST).files] == [f"{one:02}" for one in range(number + 1)]
-    assert whole == [1, 2, 3, 4, 10, 22]  # of n files no more than about 2 n entries are written
+    monkeypatch.setattr(module, "write_atomic", count_and_write)
+    store = ArtifactStore(tmp_path, {"key": 1})
+    for index in range(40):
+        store.write(f"{index:02}", str(index))
+        assert [*read_manifest(tmp_path / MANIFEST).files] == [f"{i:02}" for i in range(index + 1)]
+    assert sizes == [1, 2, 3, 4, 10, 22]  # for n files about 2 n entries are written
     assert len((tmp_path / JOURNAL).read_bytes().split()) == 18
-    again = ArtifactStore(tmp_path, {"key": 1})
-    assert [again.load_or_build(f"{one:02}", lambda: b"made again") for one in range(40)] == [b"%d" % one for one in range(40)]
-    again.write("00", "other")  # a process that finds a journal makes the record whole
-    assert whole[6:] == [41]
+    reopened = ArtifactStore(tmp_path, {"key": 1})
+    contents = [reopened.load_or_build(f"{index:02}", lambda: b"rebuilt") for index in range(40)]
+    assert contents == [b"%d" % index for index in range(40)]
+    reopened.write("00", "other")  # the first write after opening merges the journal
+    assert sizes[6:] == [41]
     assert not (tmp_path / JOURNAL).exists()
-    assert json.loads((tmp_path / MANIFEST).read_text())["files"].keys() == {f"{one:02}" for one in range(40)}
+    assert json.loads((tmp_path / MANIFEST).read_text())["files"].keys() == {f"{index:02}" for index in range(40)}
 
 
-@pytest.mark.usefixtures("_small")
-def test_a_journal_that_was_cut_loses_its_last_entry_alone(tmp_path: Path) -> None:
-    kept = ArtifactStore(tmp_path, {"key": 1})
-    for number in range(7):
-        kept.write(str(number), "x")
+@pytest.mark.usefixtures("_low_journal_threshold")
+def test_truncated_journal_loses_only_last_entry(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, {"key": 1})
+    for index in range(7):
+        store.write(str(index), "x")
     journal = tmp_path / JOURNAL
     journal.write_bytes(journal.read_bytes()[:-5])
-    again = ArtifactStore(tmp_path, {"key": 1})
-    assert [str(number) in again for number in range(7)] == [True] * 6 + [False]
-    again.write("6", "y")
-    assert [str(number) in ArtifactStore(tmp_path, {"key": 1}) for number in range(7)] == [True] * 7
+    reopened = ArtifactStore(tmp_path, {"key": 1})
+    assert [str(index) in reopened for index in range(7)] == [True] * 6 + [False]
+    reopened.write("6", "y")
+    assert [str(index) in ArtifactStore(tmp_path, {"key": 1}) for index in range(7)] == [True] * 7
 
 
-@pytest.mark.usefixtures("_small")
-def test_a_damaged_entry_of_a_journal_loses_its_file_alone(tmp_path: Path) -> None:
-    kept = ArtifactStore(tmp_path, {"key": 1})
-    for number in range(7):
-        kept.write(str(number), "x")
+@pytest.mark.usefixtures("_low_journal_threshold")
+def test_damaged_journal_entry_loses_only_its_file(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, {"key": 1})
+    for index in range(7):
+        store.write(str(index), "x")
     journal = tmp_path / JOURNAL
-    first, *others = filter(None, journal.read_bytes().split(b"\n"))
+    first, *rest = filter(None, journal.read_bytes().split(b"\n"))
     for damaged in (b"[]", b"\xff", first[:-3], b"{}" * 9):
-        journal.write_bytes(b"\n".join([damaged, *others, b""]))
-        assert [str(number) in ArtifactStore(tmp_path, {"key": 1}) for number in range(7)] == [True] * 4 + [False] + [True] * 2
+        journal.write_bytes(b"\n".join([damaged, *rest, b""]))
+        assert [str(index) in ArtifactStore(tmp_path, {"key": 1}) for index in range(7)] == [True] * 4 + [False] + [True] * 2
 
 
-def test_several_processes_append_to_a_journal(tmp_path: Path) -> None:
+def test_processes_append_to_journal_concurrently(tmp_path: Path) -> None:
     ArtifactStore(tmp_path, {})
     append(tmp_path / "a", b"1")
     with (tmp_path / JOURNAL).open("ab") as stream:
-        stream.write(b'\n{"name": "b", "fi')  # a process was killed here
+        stream.write(b'\n{"name": "b", "fi')  # of a killed process
     append(tmp_path / "c", b"2")
     with ProcessPoolExecutor(4) as pool:
-        list(pool.map(append, [tmp_path / f"{number}" for number in range(40)], [b"%d" % number for number in range(40)]))
-    kept = ArtifactStore(tmp_path, {})
-    assert [kept.read(name) for name in ("a", "b", "c", *map(str, range(40)))] == [
-        b"1",
-        None,
-        b"2",
-        *(b"%d" % n for n in range(40)),
-    ]
-    kept.write("d", "3")
+        list(pool.map(append, [tmp_path / f"{index}" for index in range(40)], [b"%d" % index for index in range(40)]))
+    store = ArtifactStore(tmp_path, {})
+    contents = [b"1", None, b"2", *(b"%d" % index for index in range(40))]
+    assert [store.read(name) for name in ("a", "b", "c", *map(str, range(40)))] == contents
+    store.write("d", "3")
     assert not (tmp_path / JOURNAL).exists()
     assert ArtifactStore(tmp_path, {}).read("39") == b"39"
 
 
-@pytest.mark.usefixtures("_small")
-def test_a_full_disk_while_it_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = ArtifactStore(tmp_path, {})
-    for number in range(6):
-        kept.write(str(number), "x")
+@pytest.mark.usefixtures("_low_journal_threshold")
+def test_append_to_full_disk_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ArtifactStore(tmp_path, {})
+    for index in range(6):
+        store.write(str(index), "x")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "fsync", lambda file, sync=module.os.fsync: full() if "journal" in name(file) else sync(file))
+        patch.setattr(os, "fsync", lambda file, sync=os.fsync: full() if "journal" in file_name(file) else sync(file))
         with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)"):
-            kept.write("6", "x")
+            store.write("6", "x")
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(b"half an en")
-    kept.write("6", "y")
+    store.write("6", "y")
     assert not (tmp_path / JOURNAL).exists()
-    assert ArtifactStore(tmp_path, {}).load_or_build("6", lambda: b"made again") == b"y"
+    assert ArtifactStore(tmp_path, {}).load_or_build("6", lambda: b"rebuilt") == b"y"
 
 
-def name(descriptor: int) -> str:
+def file_name(descriptor: int) -> str:
     return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
 
-@pytest.mark.usefixtures("_small")
-def test_the_journal_of_other_files_goes_with_them(tmp_path: Path) -> None:
-    kept = ArtifactStore(tmp_path, {"key": 1})
-    for number in range(7):
-        kept.write(str(number), "x")
-    other = ArtifactStore(tmp_path, {"key": 2}, overwrite=True)
-    assert "0" not in other
-    other.write("0", "y")
+@pytest.mark.usefixtures("_low_journal_threshold")
+def test_overwrite_removes_old_journal(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, {"key": 1})
+    for index in range(7):
+        store.write(str(index), "x")
+    new_store = ArtifactStore(tmp_path, {"key": 2}, overwrite=True)
+    assert "0" not in new_store
+    new_store.write("0", "y")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["0", MANIFEST]
     assert [*read_manifest(tmp_path / MANIFEST).files] == ["0"]
 
 
-def test_a_held_directory(tmp_path: Path) -> None:
+def test_lock_directory_is_exclusive(tmp_path: Path) -> None:
     with (
         lock_directory(tmp_path),
         pytest.raises(OutputError, match="in use by another process; wait"),
@@ -247,25 +243,25 @@ def test_a_held_directory(tmp_path: Path) -> None:
     ):
         pass
     with lock_directory(tmp_path), pytest.raises(BlockingIOError), lock_directory(tmp_path.parent):
-        raise BlockingIOError  # somebody else's
+        raise BlockingIOError  # not from the lock
     with pytest.raises(OutputError, match="not a writable directory"), lock_directory(tmp_path / "nowhere"):
         pass
 
 
-def test_a_mount_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+def test_lock_directory_without_lock_support(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("submission.storage.locks.fcntl.flock", refuse)
+    monkeypatch.setattr("submission.storage.locks.fcntl.flock", fail)
     with pytest.raises(OutputError, match="cannot be locked"), lock_directory(tmp_path):
         pass
 
 
-def test_what_killed_processes_left_goes_and_nothing_else(tmp_path: Path) -> None:
+def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
     names = [".a.123.part", ".b.7.part", ".c.9.part", ".a.part", "a.1.part", ".a.x.part", ".notes.part"]
     for name in names:
         (tmp_path / name).touch()
-    kept = ArtifactStore(tmp_path, {}, expected_names=["a"])
+    store = ArtifactStore(tmp_path, {}, expected_names=["a"])
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(names[1:])
-    kept.write("b", "x")
+    store.write("b", "x")
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([*names[2:], "b", MANIFEST])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +19,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def test_all_that_is_missing_is_named_at_once(directory: Path) -> None:
+def test_missing_files_are_all_named(directory: Path) -> None:
     assert set(verify_files(directory, ("a", "b"))) == {"a", "b", "c"}
     (directory / "c").unlink()
     (directory / "a").unlink()
@@ -28,94 +30,94 @@ def test_all_that_is_missing_is_named_at_once(directory: Path) -> None:
         verify_files(directory, ("a", "b"))
 
 
-def test_a_file_without_a_hash(directory: Path) -> None:
+def test_file_without_hash_raises(directory: Path) -> None:
     with pytest.raises(CheckpointError, match=r"provenance\.json: damaged \(no hash of d\)"):
         verify_files(directory, ("a", "d"))
 
 
-def test_a_changed_file(directory: Path) -> None:
+def test_changed_file_raises(directory: Path) -> None:
     (directory / "b").write_text("x")
     with pytest.raises(CheckpointError, match=r"b: damaged \(SHA-256 is not d4735e3a265e…"):
         verify_files(directory, ("a",))
 
 
-def test_no_such_directory_names_those_that_are_there(directory: Path) -> None:
+def test_missing_checkpoint_lists_available(directory: Path) -> None:
     with pytest.raises(CheckpointError, match="checkpoint not found; available: mine"):
         verify_files(directory.parent / "other", ("a",))
 
 
-def content(directory: Path) -> bytes:
+def verified_content(directory: Path) -> bytes:
     verify_files(directory, ("a",))
     return (directory / "a").read_bytes()
 
 
-def test_a_directory_that_is_rewritten_is_there_at_any_moment(directory: Path) -> None:
+def test_directory_always_exists_during_rewrite(directory: Path) -> None:
     done = threading.Event()
 
-    def look() -> bool:
-        found = True
+    def watch() -> bool:
+        exists = True
         while not done.is_set():
-            found &= directory.is_dir()
-        return found
+            exists &= directory.is_dir()
+        return exists
 
     with ThreadPoolExecutor(1) as pool:
-        always = pool.submit(look)
-        for number in range(100):
-            write_with_provenance(directory, {"a": b"%d" % number}, {})
+        watcher = pool.submit(watch)
+        for index in range(100):
+            write_with_provenance(directory, {"a": b"%d" % index}, {})
         done.set()
-        assert always.result()
-    assert content(directory) == b"99"
+        assert watcher.result()
+    assert verified_content(directory) == b"99"
     assert [*directory.parent.iterdir()] == [directory]
 
 
 @pytest.mark.parametrize("step", ["before", "between", "after"])
-@pytest.mark.parametrize("exchanges", [True, False])
-def test_a_kill_while_a_directory_is_rewritten_leaves_a_complete_one(
-    directory: Path, step: str, exchanges: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_kill_during_rewrite_leaves_complete_directory(
+    directory: Path, step: str, can_exchange: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
 
-    def killed(*_: object, **__: object) -> None:
+    def kill(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        if not exchanges:
+        if not can_exchange:
             patch.setattr(atomic_files, "_exchange", lambda first, second: False)
-        rmtree, replace, renamed = atomic_files.shutil.rmtree, Path.replace, list[Path]()
+        rmtree, replace, renames = shutil.rmtree, Path.replace, list[Path]()
 
         def remove(path: Path, **options: bool) -> None:
-            """A killed process removes nothing, but for what it removes before it begins."""
-            if not (directory.with_name(".mine.new") / PROVENANCE).exists() and not renamed:
+            """Remove nothing after the simulated kill."""
+            if not (directory.with_name(".mine.new") / PROVENANCE).exists() and not renames:
                 rmtree(path, **options)
 
         def rename(path: Path, target: Path) -> Path:
-            if path.is_dir() and len(renamed) == {"before": 0, "between": 1, "after": 2}[step]:
+            if path.is_dir() and len(renames) == {"before": 0, "between": 1, "after": 2}[step]:
                 raise Killed
             if path.is_dir():
-                renamed.append(path)
+                renames.append(path)
             return replace(path, target)
 
-        patch.setattr(atomic_files.shutil, "rmtree", remove)
+        patch.setattr(shutil, "rmtree", remove)
         patch.setattr(Path, "replace", rename)
-        if exchanges and step == "before":
-            patch.setattr(atomic_files, "_exchange", killed)
+        if can_exchange and step == "before":
+            patch.setattr(atomic_files, "_exchange", kill)
         try:
             write_with_provenance(directory, {"a": b"new"}, {})
         except Killed:
-            assert exchanges == (step == "before") or not exchanges
+            assert can_exchange == (step == "before") or not can_exchange
     read_provenance(directory)
-    assert content(directory) == (b"new" if step == "after" or (exchanges and step == "between") else b"1")
+    assert verified_content(directory) == (b"new" if step == "after" or (can_exchange and step == "between") else b"1")
     write_with_provenance(directory, {"a": b"newer"}, {})
-    assert content(directory) == b"newer"
+    assert verified_content(directory) == b"newer"
     assert [*directory.parent.iterdir()] == [directory]
 
 
-def test_a_directory_that_cannot_be_written_stays(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_old_directory(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic_files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OutputError, match="free disk space"):
         write_with_provenance(directory, {"a": b"new"}, {})
-    assert content(directory) == b"1"
+    assert verified_content(directory) == b"1"

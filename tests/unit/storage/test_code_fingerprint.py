@@ -13,9 +13,9 @@ from submission.storage import code_fingerprint as module
 from submission.storage.code_fingerprint import (
     EXCLUDED_MODULES,
     INDIFFERENT,
+    clear_caches,
     code_fingerprint,
     dependency_files,
-    forget,
     library_versions,
     module_file,
     parse_source,
@@ -41,19 +41,19 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, content in TOY.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
     monkeypatch.setattr(module, "EXCLUDED_MODULES", {"submission.apart"})
     monkeypatch.setattr(module, "INDIFFERENT", {"submission.apart", "submission.errors"})
-    forget()
+    clear_caches()
     yield tmp_path
-    forget()
+    clear_caches()
 
 
-def changed(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, ...] = ()) -> bool:
-    """Whether an edit of a file changes the fingerprint of modules, or of the program if there are none."""
+def changes_fingerprint(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, ...] = ()) -> bool:
+    """Return whether an edit of a file changes the fingerprint of modules, or of the program if there are none."""
 
     def current() -> str:
-        forget()
+        clear_caches()
         return code_fingerprint(*modules, shallow=shallow) if modules or shallow else program_fingerprint()
 
     before, content = current(), file.read_text()
@@ -67,45 +67,45 @@ def changed(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, .
 
 def test_docstrings_comments_and_layout_do_not_count(toy: Path) -> None:
     rank = toy / "submission/rank.py"
-    assert not changed(rank, '"""Rank."""', '"""Rank all documents."""')
-    assert not changed(rank, '"""Rank."""', "# no docstring at all")
-    assert not changed(rank, '"""Do it."""', '"""Do it well."""  # and fast')
-    assert not changed(rank, "\n\ndef", "\n\n\n\n\ndef")
-    assert not changed(toy / "submission/near.py", "two() + np.e", "(two() +  # and so on\n            np.e)")
+    assert not changes_fingerprint(rank, '"""Rank."""', '"""Rank all documents."""')
+    assert not changes_fingerprint(rank, '"""Rank."""', "# no docstring at all")
+    assert not changes_fingerprint(rank, '"""Do it."""', '"""Do it well."""  # and fast')
+    assert not changes_fingerprint(rank, "\n\ndef", "\n\n\n\n\ndef")
+    assert not changes_fingerprint(toy / "submission/near.py", "two() + np.e", "(two() +  # and so on\n            np.e)")
 
 
-def test_what_is_computed_counts_wherever_it_is_imported(toy: Path) -> None:
+def test_imported_computations_count(toy: Path) -> None:
     for modules in ([], ["submission.rank"]):
-        assert changed(toy / "submission/rank.py", "near.one()", "near.one() + 1", *modules)
-        assert changed(toy / "submission/near.py", "two() + np.e", "np.e + two()", *modules)
-        assert changed(toy / "submission/within.py", "return 2", "return 3", *modules)
-        assert not changed(toy / "submission/apart.py", "return 3", "return 4", *modules)
-    assert not changed(toy / "submission/rank.py", "near.one()", "near.one() + 1", "submission.near")
+        assert changes_fingerprint(toy / "submission/rank.py", "near.one()", "near.one() + 1", *modules)
+        assert changes_fingerprint(toy / "submission/near.py", "two() + np.e", "np.e + two()", *modules)
+        assert changes_fingerprint(toy / "submission/within.py", "return 2", "return 3", *modules)
+        assert not changes_fingerprint(toy / "submission/apart.py", "return 3", "return 4", *modules)
+    assert not changes_fingerprint(toy / "submission/rank.py", "near.one()", "near.one() + 1", "submission.near")
 
 
-def test_the_imports_of_a_shallow_module_do_not_count(toy: Path) -> None:
+def test_imports_of_shallow_modules_do_not_count(toy: Path) -> None:
     near = "submission.near"
-    assert changed(toy / "submission/near.py", "two() + np.e", "np.e + two()", "submission.rank", shallow=(near,))
-    assert not changed(toy / "submission/within.py", "return 2", "return 3", "submission.rank", shallow=(near,))
-    assert changed(toy / "submission/within.py", "return 2", "return 3", "submission.within", shallow=(near,))
+    assert changes_fingerprint(toy / "submission/near.py", "two() + np.e", "np.e + two()", "submission.rank", shallow=(near,))
+    assert not changes_fingerprint(toy / "submission/within.py", "return 2", "return 3", "submission.rank", shallow=(near,))
+    assert changes_fingerprint(toy / "submission/within.py", "return 2", "return 3", "submission.within", shallow=(near,))
 
 
-def test_registered_modules_count_in_the_program_and_not_in_an_artifact(toy: Path) -> None:
+def test_registered_modules_count_only_in_program(toy: Path) -> None:
     rank, first = toy / "submission/rank.py", toy / "submission/kinds/first.py"
     rank.write_text(f"from submission.kinds import names\n{rank.read_text()}")
-    assert changed(first, "1", "2")
-    assert not changed(first, "1", "2", "submission.rank")
-    assert changed(first, "1", "2", "submission.rank", "submission.kinds.first")
+    assert changes_fingerprint(first, "1", "2")
+    assert not changes_fingerprint(first, "1", "2", "submission.rank")
+    assert changes_fingerprint(first, "1", "2", "submission.rank", "submission.kinds.first")
     before = program_fingerprint()
     (toy / "submission/kinds/second.py").write_text("KIND = 2\n")
-    forget()
+    clear_caches()
     assert program_fingerprint() != before
 
 
 def test_versions_of_imported_libraries_count(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(numpy: str, *modules: str) -> str:
         monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
-        forget()
+        clear_caches()
         assert library_versions(dependency_files("submission.rank")) == {"numpy": numpy}
         return code_fingerprint(*modules)
 
@@ -113,12 +113,12 @@ def test_versions_of_imported_libraries_count(toy: Path, monkeypatch: pytest.Mon
     assert installed("9.9", "submission.within") == installed("9.8", "submission.within")
 
 
-def test_an_unknown_module_is_refused(toy: Path) -> None:
+def test_unknown_module_raises(toy: Path) -> None:
     with pytest.raises(ValueError, match=r"submission\.nowhere: not a module of this project"):
         code_fingerprint("submission.nowhere")
 
 
-# ---- what counts in a module
+# ---- syntax of a module
 
 SOURCE = """import argparse
 import logging
@@ -131,15 +131,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-def read(line, faults):
+def read(line, issues):
     if not line:
         raise InputError(f"{line}: empty")
     assert line.strip(), "blank"
     log.info("%d characters", len(line))
-    faults.append(f"{line}: too long")
+    issues.append(f"{line}: too long")
     parser.add_argument("--depth", default=3, help="documents")
     with clock.stage("reading"):
-        for word in progress(line.split(), "reading", "words", [1]):
+        for word in track(line.split(), "reading", "words", [1]):
             yield f"{word} {parse(word, 'strict')}"
     return ParseError("bad", 3)
 """
@@ -173,8 +173,8 @@ def test_texts_of_errors_logs_and_help_do_not_count(old: str, new: str) -> None:
         ("raise InputError", "raise ValueError"),
         ("assert line.strip()", "assert line"),
         ('log.info("%d characters", len(line))', "log.info(line := line[1:])"),
-        ("faults.append", "words.append"),
-        ("faults.append", "faults.remove"),
+        ("issues.append", "words.append"),
+        ("issues.append", "issues.remove"),
         ("default=3", "default=4"),
         ('"--depth"', '"--top"'),
         ("[1])", "[2])"),
@@ -184,32 +184,32 @@ def test_texts_of_errors_logs_and_help_do_not_count(old: str, new: str) -> None:
         ("import argparse", "import optparse"),
     ],
 )
-def test_all_else_counts(old: str, new: str) -> None:
+def test_other_changes_count(old: str, new: str) -> None:
     assert old in SOURCE
     assert parse_source(SOURCE.replace(old, new).encode()).syntax_hash != parse_source(SOURCE.encode()).syntax_hash
 
 
-def test_types_are_no_dependency() -> None:
+def test_type_checking_imports_do_not_count() -> None:
     assert "submission.near" not in parse_source(SOURCE.encode()).imports
 
 
-# ---- of the project itself
+# ---- this project
 
 FUTURE = "from __future__ import annotations\n"
-KEPT = {  # what keeps results, with modules that decide them far from where they are kept
+DEPENDENCIES = {  # modules that cache results, with distant modules on which these depend
     "submission.data.document_store": {
-        *("submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py")
+        "submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py",
     },
     "submission.retrieval.term_index": {
-        *("submission/text/index_terms.py", "submission/text/unicode.py", "submission/retrieval/sparse_matrix.py")
+        "submission/text/index_terms.py", "submission/text/unicode.py", "submission/retrieval/sparse_matrix.py",
     },
     "submission.inference.ranker_checkpoint": {"submission/inference/checkpoint_io.py", "submission/text/vocabulary.py"},
     "submission.inference.enrichment": {"submission/inference/device.py", "submission/inference/checkpoint_io.py"},
     "training.data.pairs": {
-        *("training/data/seeds.py", "submission/retrieval/term_index.py", "submission/data/unsupported_formats.py")
+        "training/data/seeds.py", "submission/retrieval/term_index.py", "submission/data/unsupported_formats.py",
     },
     "training.data.word_vectors": {
-        *("training/data/seeds.py", "submission/text/vocabulary.py", "submission/text/surface_tokens.py")
+        "training/data/seeds.py", "submission/text/vocabulary.py", "submission/text/surface_tokens.py",
     },
     "training.studies.argument_quality.protocol": {
         "training/data/seeds.py", "training/fitting/training_loop.py", "submission/models/bert.py",
@@ -219,40 +219,39 @@ KEPT = {  # what keeps results, with modules that decide them far from where the
     },
     "training.studies.augmented_sbert.trial": {"training/fitting/frozen_layer_cache.py", "submission/text/normalisation.py"},
     "training.fusion.evaluation": {
-        *("training/evaluation/measures.py", "training/fusion/learners.py", "submission/fusion/z_scores.py")
+        "training/evaluation/measures.py", "training/fusion/learners.py", "submission/fusion/z_scores.py",
     },
     "training.tuning.grid": {"training/evaluation/evaluate.py", "submission/retrieval/term_weighting.py"},
 }  # fmt: skip
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("submission", "training"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "sample", "measured"))
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    forget()
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "sample", "results"))
+    monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
+    clear_caches()
     yield tmp_path
-    forget()
+    clear_caches()
 
 
-@pytest.mark.parametrize("root", KEPT)
-def test_results_depend_on_all_that_makes_them(copy: Path, root: str) -> None:
-    for name in KEPT[root]:
-        assert changed(copy / name, FUTURE, f"{FUTURE}ADDED = 1\n", root), name
+@pytest.mark.parametrize("root", DEPENDENCIES)
+def test_results_depend_on_distant_modules(project_copy: Path, root: str) -> None:
+    for name in DEPENDENCIES[root]:
+        assert changes_fingerprint(project_copy / name, FUTURE, f"{FUTURE}ADDED = 1\n", root), name
 
 
-def test_results_of_training_depend_on_no_system_and_no_drawing() -> None:
-    prepared = ("data.prepare", "data.vectors", "deepct.prepare", "quality.prepare", "tagging.prepare", "augmented.trial")
-    for name in (*prepared, "augmented.students", "tune", "fusing.trial"):
+def test_training_results_are_independent_of_systems() -> None:
+    prepared = ("data.pairs", "data.word_vectors", "data.term_weighting", "data.quality", "data.tagged_documents")
+    for name in (*prepared, "studies.augmented_sbert.trial", "sbert.students", "tuning.grid", "fusion.evaluation"):
         files = {file.relative_to(ROOT).as_posix() for file in dependency_files(f"training.{name}")}
-        assert not files & {"training/plotting.py", "submission/systems/catalogue.py", "submission/models/rankers/knrm.py"}, (
-            module
-        )
-        if module in prepared:
-            assert not any(name.startswith("submission/systems/") for name in files), module
+        unrelated = {"training/plotting.py", "submission/systems/catalogue.py", "submission/models/rankers/knrm.py"}
+        assert not files & unrelated, name
+        if name in prepared:
+            assert not any(file.startswith("submission/systems/") for file in files), name
 
 
-def test_keys_are_the_same_in_all_processes() -> None:
+def test_keys_are_equal_in_all_processes() -> None:
     code = (
         "from submission.storage.code_fingerprint import code_fingerprint, program_fingerprint\n"
         "print(program_fingerprint(), code_fingerprint('submission.systems.dense', shallow=('submission.systems.execution',)))"
@@ -265,14 +264,14 @@ def test_keys_are_the_same_in_all_processes() -> None:
     assert len({*processes}) == 1
 
 
-def test_modules_that_are_left_out_exist() -> None:
-    assert all(module_file(module) for module in {*INDIFFERENT, *code_fingerprint.DATA, code_fingerprint.PROGRAM})
+def test_excluded_modules_exist() -> None:
+    assert all(module_file(name) for name in {*INDIFFERENT, *module.DATA_PACKAGES, module.PROGRAM})
 
 
-def test_the_program_has_all_networks_and_no_module_that_reports_or_searches() -> None:
+def test_program_has_all_networks_but_no_search() -> None:
     files = {file.relative_to(ROOT).as_posix() for file in program_files()}
     assert not files & {f"{name.replace('.', '/')}.py" for name in EXCLUDED_MODULES}
     assert not any(name.startswith(("submission/search/", "training/")) for name in files)
-    for name in ("rankers", "enrichment"):
-        assert {*(ROOT / "submission" / name).glob("*.py")} <= {*program_files()}
+    for name in ("rankers", "enrichers"):
+        assert {*(ROOT / "submission" / "models" / name).glob("*.py")} <= {*program_files()}
     assert len(files) > 90

@@ -11,23 +11,23 @@ from submission.text.vocabulary import Vocabulary
 VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
 
 
-def test_padding_is_0_unknown_is_1_terms_follow() -> None:
+def test_vocabulary_ids() -> None:
     assert VOCABULARY.lookup(["zoos", "never", "é"]) == [2, 1, 5]
     assert len(VOCABULARY) == 6
 
 
-def test_a_file_gives_the_same_ids(tmp_path: Path) -> None:
+def test_vocabulary_round_trip(tmp_path: Path) -> None:
     (tmp_path / "v").write_text(VOCABULARY.to_text(), encoding="utf-8")
     assert Vocabulary.load(tmp_path / "v").terms == VOCABULARY.terms
 
 
 @pytest.mark.parametrize("terms", [["a", "a"], ["a b"], [""]])
-def test_ambiguous_terms_raise(terms: list[str]) -> None:
+def test_invalid_vocabulary_raises(terms: list[str]) -> None:
     with pytest.raises(ValueError, match="distinct and must not contain whitespace"):
         Vocabulary(terms)
 
 
-def test_texts_are_cut_to_their_lengths() -> None:
+def test_texts_are_truncated_to_max_lengths() -> None:
     tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
     assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
     assert tokeniser.encode_premise("Zoos, are cruel") == [2, 1, 3]

@@ -18,19 +18,19 @@ from submission.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
         ("ǅungla Straße", ["ǆungla", "straße"]),
     ],
 )
-def test_terms_of_a_text(text: str, terms: list[str]) -> None:
+def test_analyse_text(text: str, terms: list[str]) -> None:
     assert TermAnalyser("none").analyse(text) == terms
 
 
-def test_porters_own_stemmer() -> None:
-    # bli → ble and logi → log are of his later version; NLTK's own has an exception for dying.
+def test_porter_stemmer_with_extensions() -> None:
+    # bli → ble and logi → log are Martin Porter's extensions; NLTK's default has an exception for dying.
     assert TermAnalyser("porter").analyse("teachers relational hesitanci possibly archaeology dying") == [
         "teacher", "relat", "hesit", "possibl", "archaeolog", "dy",
     ]  # fmt: skip
 
 
-def test_tokens_of_texts_are_those_of_each() -> None:
+def test_split_tokens_of_several_texts() -> None:
     texts = ["Are zoos cruel?", "", "“Zoos” aren’t\n", "…"]
-    together = split_tokens(texts)
-    assert together.count(END_OF_TEXT) == 4
-    assert together == [token for text in texts for token in split_tokens([text])]
+    tokens = split_tokens(texts)
+    assert tokens.count(END_OF_TEXT) == 4
+    assert tokens == [token for text in texts for token in split_tokens([text])]

@@ -38,7 +38,7 @@ def test_normalise(text: str, expected: str) -> None:
     assert normalise(text) == expected
 
 
-def test_stop_list_is_the_one_of_2020() -> None:
+def test_stop_words_are_those_of_2020() -> None:
     data = STOP_WORDS_FILE.read_bytes()
     assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
     assert len(data.split()) == 179
@@ -60,31 +60,31 @@ def test_stop_list_is_the_one_of_2020() -> None:
         ("", ""),
     ],
 )
-def test_premise_words(text: str, expected: str) -> None:
+def test_tokenise_premise(text: str, expected: str) -> None:
     assert " ".join(tokenise_premise(text)) == expected
 
 
-def test_query_words_meet_premise_words() -> None:
+def test_query_and_premise_tokens_match() -> None:
     assert tokenise_query("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
     assert set(tokenise_query("Should women's 9/11 memorials be free?")) <= set(
         tokenise_premise("Free women's memorials on 9/11.")
     )
 
 
-def test_bert_texts_keep_everything_but_urls() -> None:
+def test_remove_urls_keeps_other_text() -> None:
     assert remove_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
 
 
-def test_the_stop_list_is_read_from_a_folder_that_a_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_words_from_group_writable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = Path(shutil.copytree(STOP_WORDS_FILE.parent, tmp_path / "stopwords")) / STOP_WORDS_FILE.name
     for path in (copy.parent, copy):
         path.chmod(path.stat().st_mode | 0o020)
-    monkeypatch.setattr("submission.text.normalisation.STOP_WORDS", copy)
+    monkeypatch.setattr("submission.text.normalisation.STOP_WORDS_FILE", copy)
     load_stop_words.cache_clear()
     assert len(load_stop_words()) > 170
 
 
-def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
+def test_stop_words_match_nltk_reader() -> None:
     words = line_tokenize(STOP_WORDS_FILE.read_text())
     assert {word.replace("'", "") for word in words} == load_stop_words()
 
@@ -94,20 +94,20 @@ def test_the_stop_list_is_read_as_nltk_reads_word_lists() -> None:
     [
         "",
         "short",
-        "no " * 500 + "end",  # all collapses into one
-        "see https://example.org/" + "a" * 900 + " and more " * 300,  # no blank where it would be cut
+        "no " * 500 + "end",  # collapses to one word
+        "see https://example.org/" + "a" * 900 + " and more " * 300,  # no whitespace where it would be cut
         "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
         "x" * 5000,
         ". . . 12 12 a-b " * 200,
     ],
 )
-@pytest.mark.parametrize("most", [1, 3, 50, 100, 180])
-def test_a_prefix_has_the_first_tokens_of_the_text(text: str, most: int) -> None:
-    assert tokenise_prefix(text, most, tokenise_premise) == tokenise_premise(text)[:most]
+@pytest.mark.parametrize("max_tokens", [1, 3, 50, 100, 180])
+def test_tokenise_prefix_matches_whole_text(text: str, max_tokens: int) -> None:
+    assert tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]
 
 
-def test_long_texts_are_not_tokenised_completely() -> None:
-    read: list[int] = []
-    tokens = tokenise_prefix("word " * 10_000, 10, lambda part: read.append(len(part)) or part.split())  # type: ignore[func-returns-value]
+def test_tokenise_prefix_reads_only_a_prefix() -> None:
+    lengths: list[int] = []
+    tokens = tokenise_prefix("word " * 10_000, 10, lambda prefix: lengths.append(len(prefix)) or prefix.split())  # type: ignore[func-returns-value]
     assert tokens == ["word"] * 10
-    assert sum(read) < 200
+    assert sum(lengths) < 200

@@ -12,7 +12,7 @@ from submission.text.passages import SENTENCE_END, PassageReader, split_passages
 from tests.conftest import tiny_tokenizer
 
 
-def test_sentences_stay_whole_if_they_fit() -> None:
+def test_fitting_sentences_stay_whole() -> None:
     text = "One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."
     short = ["One two three. Four five!", "Six (seven?) eight\nnine ten.", "1.5 is no end, nor", "is e.g.this."]
     assert split_passages(text, 5) == short
@@ -23,20 +23,20 @@ def test_sentences_stay_whole_if_they_fit() -> None:
     assert split_passages("“Is it so?” he asked. Yes", 3) == ["“Is it so?”", "he asked. Yes"]
 
 
-def test_a_sentence_that_is_too_long_is_cut() -> None:
+def test_overlong_sentence_is_split() -> None:
     assert split_passages("a b c d e f g. h i", 3) == ["a b c", "d e f", "g. h i"]
     assert [len(passage.split()) for passage in split_passages("word " * 1000, 220)] == [220, 220, 220, 220, 120]
 
 
-def test_a_text_without_words_has_no_passages() -> None:
+def test_text_without_words_has_no_passages() -> None:
     assert split_passages("", 5) == split_passages(" \n ", 5) == []
 
 
 @given(st.text(alphabet="ab .!?\n”)é", max_size=80), st.integers(1, 6))
-def test_no_word_is_lost_and_no_passage_too_long(text: str, most: int) -> None:
-    passages = split_passages(text, most)
+def test_passages_keep_all_words_within_limit(text: str, max_words: int) -> None:
+    passages = split_passages(text, max_words)
     assert [word for passage in passages for word in passage.split()] == text.split()
-    assert all(1 <= len(passage.split()) <= most for passage in passages)
+    assert all(1 <= len(passage.split()) <= max_words for passage in passages)
 
 
 @given(st.text(alphabet="a .!\n\t”)\u2003\x1c", max_size=60))
@@ -51,11 +51,11 @@ def test_long_whitespace_is_split_in_linear_time() -> None:
     assert time.monotonic() - start < 1.0  # about 20 s in quadratic time
 
 
-def test_words_and_their_pieces() -> None:
+def test_words_and_word_pieces() -> None:
     reader = PassageReader(tiny_tokenizer(), 4, 100)
     first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
-    assert first.words == ["topic", "filler", "", "abc", "", ""]  # it knows letters and two words, and no marks
+    assert first.words == ["topic", "filler", "", "abc", "", ""]  # punctuation is unknown to it
     assert [first.text[start:end] for start, end in first.spans] == ["Topic", "filler", ",", "Abc", "😀", "."]
     assert first.first_pieces == [0, 1, 2, 3, 6, 7]
     assert len(first) == len(first.piece_ids) == 8
@@ -63,13 +63,10 @@ def test_words_and_their_pieces() -> None:
     assert reader.split("http://example.org/a") == []
 
 
-def test_pieces_beyond_the_limit_are_not_read() -> None:
+def test_passage_is_truncated_to_max_pieces() -> None:
     tokenizer = tiny_tokenizer()
     [passage] = PassageReader(tokenizer, 220, 5).split("topic abcd ef gh")
-    assert (passage.words, passage.first_pieces) == (
-        ["topic", "abcd"],
-        [0, 1],
-    )  # the word is whole, its last pieces are not read
+    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a cut word stays whole
     assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]
     [passage] = PassageReader(tokenizer, 220, 3).split("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)

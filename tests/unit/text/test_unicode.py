@@ -1,4 +1,4 @@
-"""One text, however its characters are encoded; and a text that looks like a tokenizer's control pieces."""
+"""Unicode normalisation, text rules, and texts that look like special tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from submission.text.vocabulary import Vocabulary
 from submission.text.word_pieces import load_tokenizer
 from tests.conftest import write_tiny_ranker
 
-WRITTEN = {  # in other characters → plainly
+VARIANTS = {  # variant → normalised
     "cafe\u0301": "café",
     "zoos": "zoos",
     "\uff3a\uff4f\uff4f\uff53\uff01": "Zoos!",
@@ -32,30 +32,28 @@ WRITTEN = {  # in other characters → plainly
     "zoos\u3000are": "zoos are",
     "a\u2060b\u200dc\ufe0f": "abc",
     "right\u200e to\u202e left": "right to left",
-    "e\u00ad\u0301": "é",  # composed once the hyphen between is gone
-    "\u212b": "å".upper(),  # the sign of the unit
+    "e\u00ad\u0301": "é",  # composed after removing the hyphen
+    "\u212b": "å".upper(),  # ångström sign
 }
 
 
-@pytest.mark.parametrize(("written", "plain"), WRITTEN.items())
-def test_characters_that_look_alike_are_one(written: str, plain: str) -> None:
-    assert normalise_unicode(written) == plain
-    assert TermAnalyser("none").analyse(written) == TermAnalyser("none").analyse(plain)
-    assert normalise(written) == normalise(plain)
-    assert tokenise_query(written) == tokenise_query(plain)
-    assert tokenise_premise(written) == tokenise_premise(plain)
+@pytest.mark.parametrize(("variant", "normalised"), VARIANTS.items())
+def test_variants_are_normalised(variant: str, normalised: str) -> None:
+    assert normalise_unicode(variant) == normalised
+    assert TermAnalyser("none").analyse(variant) == TermAnalyser("none").analyse(normalised)
+    assert normalise(variant) == normalise(normalised)
+    assert tokenise_query(variant) == tokenise_query(normalised)
+    assert tokenise_premise(variant) == tokenise_premise(normalised)
 
 
 @given(st.text())
-def test_a_text_is_unified_once_and_for_all(text: str) -> None:
+def test_normalise_unicode_is_idempotent(text: str) -> None:
     once = normalise_unicode(text)
     assert normalise_unicode(once) == once
-    assert (
-        normalise_unicode(unicodedata.normalize("NFD", text)) == once == normalise_unicode(unicodedata.normalize("NFC", text))
-    )
+    assert all(normalise_unicode(unicodedata.normalize(form, text)) == once for form in ("NFC", "NFD"))
 
 
-def test_the_first_text_rule_takes_characters_as_they_are() -> None:
+def test_text_rule_1_does_not_normalise_unicode() -> None:
     assert tokenise_query("zo\u00ados", 1) == ["zo\u00ados"]
     assert tokenise_query("zo\u00ados", 2) == ["zoos"]
     assert tokenise_premise("cafe\u0301", 1) == ["cafe\u0301"]
@@ -65,8 +63,8 @@ def test_the_first_text_rule_takes_characters_as_they_are() -> None:
     assert first.premise_key != second.premise_key
 
 
-def test_a_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
-    """Without the key it is the first; the probe of the second has pairs that only this rule reads so."""
+def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
+    """Without the key it is rule 1; the probe of rule 2 has extra pairs that depend on it."""
     write_tiny_ranker(tmp_path, "knrm", 0)
     new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
     assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
@@ -78,27 +76,27 @@ def test_a_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
 
 
-CONTROL = ["[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]"]
+SPECIAL_TOKENS = ["[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]"]
 
 
-@pytest.mark.parametrize("piece", CONTROL)
+@pytest.mark.parametrize("token", SPECIAL_TOKENS)
 @pytest.mark.parametrize("checkpoint", ["vanilla_bert", "cedr_knrm", "sbert", "tfr_bert", "deepct"])
-def test_text_that_looks_like_a_control_piece_is_text(checkpoint: str, piece: str) -> None:
-    directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {piece} are cruel"
-    control = load_tokenizer(directory).token_to_id(piece)
-    plain = [f"[{piece[1:-1].lower()}]", piece.lower()]
+def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
+    directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {token} are cruel"
+    control = load_tokenizer(directory).token_to_id(token)
+    plain = [f"[{token[1:-1].lower()}]", token.lower()]
     reader = WordPieceTokeniser.load(directory, MaxLengths(20, 60))
     assert control not in reader.encode_premise(text)
-    assert reader.encode_premise(text) == reader.encode_premise(text.replace(piece, plain[0]))
+    assert reader.encode_premise(text) == reader.encode_premise(text.replace(token, plain[0]))
     assert control not in reader.encode_query(text)
     [passage] = PassageReader(load_tokenizer(directory), 220, 320).split(text)
     assert control not in passage.piece_ids
     assert "[" in passage.words
 
 
-def test_control_pieces_in_a_premise_change_a_score_as_words_do() -> None:
+def test_special_tokens_score_like_words() -> None:
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
-    question, premise = "Should zoos be abolished?", "Zoos should be abolished {} since animals suffer in them."
-    pairs = [(question, premise.format(word)) for word in ("", "[SEP]", "[sep]")]
+    query, premise = "Should zoos be abolished?", "Zoos should be abolished {} since animals suffer in them."
+    pairs = [(query, premise.format(word)) for word in ("", "[SEP]", "[sep]")]
     _, control, plain = checkpoint.score(pairs).tolist()
     assert control == pytest.approx(plain, abs=1e-4)

@@ -69,7 +69,7 @@ def test_prepare_tags_writes_tables_once(tmp_path: Path, capsys: pytest.CaptureF
     for name, source in SOURCES.items():
         assert load_documents(work, name) == read_documents(data, source)
     before = file_contents(work)
-    assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/kept.json"}
+    assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/manifest.json"}
     assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
     assert file_contents(work) == before
     (data / "es.txt").write_text(ESSAYS)
