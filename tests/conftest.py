@@ -85,7 +85,7 @@ KNRM_RECIPE = """ranker = "knrm"
 dimensions = 20
 [training]
 epochs = 3
-validations = 3
+validations_per_epoch = 3
 learning_rate = 0.01
 """
 

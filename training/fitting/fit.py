@@ -174,7 +174,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
         is_selected = curve.select(state.log_rows) is row
         _log_validation(row, is_selected and not curve.keep_last)
         if is_selected:  # writing rounds the weights; training continues unrounded
-            run.write(run_dir / BEST_DIR, deepcopy(network), {"validation during training": row})
+            run.write(run_dir / BEST_DIR, deepcopy(network), {"validation": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
         best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored
