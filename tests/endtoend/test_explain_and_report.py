@@ -88,7 +88,7 @@ def test_what_is_not_there_is_named(reported: Path, all_checkpoints_dir: Path, c
     for system, topic, words in (
         ("knmr", "1", "unknown system 'knmr'; did you mean 'knrm'"),
         ("knrm", "9", "unknown topic '9'"),
-        ("knrm", "1", "unknown document 'x'; expected the id of an argument"),
+        ("knrm", "1", "unknown document 'x'; expected a docno of the input"),
     ):
         assert explain(reported, all_checkpoints_dir, system, topic, "x") == 2
         assert words in capsys.readouterr().err
