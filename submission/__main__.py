@@ -16,6 +16,7 @@ from submission import cli
 from submission.timing import gc_paused
 
 PROGRAM_VARIABLE = "ARAGORN_PROGRAM"  # name in usage lines, set by run.sh
+COMPUTATION = ("device", "precision", "checkpoint_dir")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,15 +30,14 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_check(verbs)
     _add_explain(verbs)
     _add_search(verbs)
-    cli.add_checkpoints(verbs.add("systems", _systems, "list systems with description and availability"))
+    cli.add_options(verbs.add("systems", _systems, "list systems with description and availability"), "checkpoint_dir")
     return verbs.parser
 
 
 def _add_rank(verbs: cli.Commands) -> None:
     parser = verbs.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
     parser.epilog = f"other verbs: check, explain, search, systems; {parser.epilog}"  # run.sh --help shows this parser's help
-    cli.add_input(parser)
-    cli.add_input_run(parser)
+    cli.add_options(parser, "input_dir", "input_run", "order")
     default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
@@ -45,16 +45,13 @@ def _add_rank(verbs: cli.Commands) -> None:
     parser.add_argument("--team", default="aragorn", metavar="TAG", help="run tag prefix; files and tags are TAG-SYSTEM")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
-    _add_computation(parser)
-    cli.add_engine(parser)
-    cli.add_cache_dir(parser, "cache for indexes, rankings and scores; an interrupted run resumes from it")
+    cli.add_options(parser, *COMPUTATION, "engine", "ray_address", "shared_cache", "cache_dir")
     parser.add_argument("--overwrite", action="store_true", help="overwrite runs made from other inputs, settings or code")
 
 
 def _add_check(verbs: cli.Commands) -> None:
     parser = verbs.add("check", _check, "validate input, checkpoints and runs; report all errors; no ranking")
-    cli.add_input(parser)
-    cli.add_checkpoints(parser)
+    cli.add_options(parser, "input_dir", "checkpoint_dir")
     help_text = "TREC run for this input to validate; repeatable"
     cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
     help_text = "write the ids of documents whose text differs from args.me 2020-04-01"
@@ -63,20 +60,17 @@ def _add_check(verbs: cli.Commands) -> None:
 
 def _add_explain(verbs: cli.Commands) -> None:
     parser = verbs.add("explain", _explain, "decompose a document's score for a topic")
-    cli.add_input(parser)
-    cli.add_input_run(parser)
+    cli.add_options(parser, "input_dir", "input_run", "order", "cache_dir", *COMPUTATION)
     parser.add_argument("--system", required=True, metavar="NAME", help="system to explain")
     parser.add_argument("--qid", "--topic", required=True, metavar="QID", help="topic id")
     parser.add_argument("--docno", "--document", required=True, metavar="DOCNO", help="document id")
-    cli.add_cache_dir(parser)
-    _add_computation(parser)
 
 
 def _add_search(verbs: cli.Commands) -> None:
     parser = verbs.add("search", _search, "search with one query, at a prompt, or in a web page")
     help_text = "query text (default: read queries from a prompt; Ctrl-D ends)"
     parser.add_argument("query", nargs="?", metavar="QUERY", help=help_text)
-    cli.add_input(parser)
+    cli.add_options(parser, "input_dir", "cache_dir", *COMPUTATION)
     _add_systems(parser, "search with", "Results are side by side (default: fusion on a GPU, else dirichlet)")
     help_text = "number of results per system, 1 to 100"
     parser.add_argument("--depth", type=cli.integer_between(1, 100), default=5, metavar="N", help=help_text)
@@ -84,19 +78,11 @@ def _add_search(verbs: cli.Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object per query")
     help_text = "start a local web page (default port: 8040; 0: any free port)"
     parser.add_argument("--serve", type=cli.integer_between(0, 65535), nargs="?", const=8040, metavar="PORT", help=help_text)
-    cli.add_cache_dir(parser, "cache directory, shared with rank")
-    _add_computation(parser)
 
 
 def _add_systems(parser: argparse.ArgumentParser, purpose: str, note: str) -> None:
     help_text = f"system to {purpose}; repeatable. {note}"
     parser.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=help_text)
-
-
-def _add_computation(parser: argparse.ArgumentParser) -> None:
-    cli.add_device(parser)
-    cli.add_precision(parser)
-    cli.add_checkpoints(parser)
 
 
 # Handlers import heavy modules lazily: torch alone takes 2 s, which --help does not need.

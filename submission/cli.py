@@ -88,56 +88,38 @@ def add_path(parser: argparse.ArgumentParser, *names: str, metavar: str = "DIR",
     parser.add_argument(*names, type=path_argument, metavar=metavar, **settings)
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """Add the option --input."""
-    default = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
-    help_text = "input directory: topics*.xml and args.me JSON, or a TIREx data set"
-    add_path(parser, "-i", "--input", dest="input_dir", default=default, help=help_text)
+def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
+    """Add shared options by their attributes of the parsed arguments."""
+    for destination in destinations:
+        flags, settings = _shared_options()[destination]
+        parser.add_argument(*flags.split(), dest=destination, **settings)
 
 
-def add_input_run(parser: argparse.ArgumentParser) -> None:
-    """Add the options --input-run and --order."""
-    default = path_from_environment(["inputRun"], None)
-    help_text = "re-rank the documents of this TREC run (file, or directory with run.txt) instead of retrieving"
-    add_path(parser, "--input-run", default=default, metavar="PATH", help=help_text)
-    add_order(parser)
-
-
-def add_order(parser: argparse.ArgumentParser) -> None:
-    """Add the option --order."""
-    help_text = f"order of documents in supplied rankings; auto: {RULE}"
-    parser.add_argument("--order", choices=ORDERS, default=ORDERS[0], help=help_text)
-
-
-def add_checkpoints(parser: argparse.ArgumentParser) -> None:
-    """Add the option --checkpoints."""
-    add_path(parser, "--checkpoints", dest="checkpoint_dir", default=CHECKPOINT_DIR, help="checkpoint directory")
-
-
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add the option --device."""
-    help_text = "computing device; auto: GPU if available"
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help=help_text)
-
-
-def add_precision(parser: argparse.ArgumentParser) -> None:
-    """Add the option --precision."""
-    help_text = "arithmetic of BERT encoders on CPU; bfloat16 needs AVX-512 BF16 or AMX and changes scores slightly"
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help=help_text)
-
-
-def add_cache_dir(parser: argparse.ArgumentParser, help_text: str = "reuse the cache of rank") -> None:
-    """Add the option --cache-dir."""
-    add_path(parser, "--cache-dir", "--work", dest="cache_dir", help=f"{help_text} (default: temporary directory)")
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add the options --engine, --ray-address and --shared-cache."""
-    help_text = "local: this process; ray: Ray on this machine, or on the cluster at --ray-address"
-    parser.add_argument("--engine", choices=["local", "ray"], default="local", help=help_text)
-    parser.add_argument("--ray-address", type=ray_address, metavar="HOST:PORT", help="address of a Ray cluster")
-    help_text = "with Ray: all nodes mount --cache-dir at the same path"
-    parser.add_argument("--shared-cache", "--shared-work", action="store_true", help=help_text)
+def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return flags and settings; the defaults depend on the environment."""
+    directory = {"type": path_argument, "metavar": "DIR"}
+    input_dir = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
+    input_run = path_from_environment(["inputRun"], None)
+    return {
+        "input_dir": ("-i --input", directory | {"default": input_dir, "help":
+            "input directory: topics*.xml and args.me JSON, or a TIREx data set"}),
+        "input_run": ("--input-run", {"type": path_argument, "metavar": "PATH", "default": input_run, "help":
+            "re-rank the documents of this TREC run (file, or directory with run.txt) instead of retrieving"}),
+        "order": ("--order", {"choices": ORDERS, "default": ORDERS[0], "help":
+            f"order of documents in supplied rankings; auto: {RULE}"}),
+        "checkpoint_dir": ("--checkpoints", directory | {"default": CHECKPOINT_DIR, "help": "checkpoint directory"}),
+        "cache_dir": ("--cache-dir --work", directory | {"help":
+            "cache for indexes, rankings and scores; an interrupted run resumes from it (default: temporary directory)"}),
+        "device": ("--device", {"choices": ["auto", "cpu", "cuda"], "default": "auto", "help":
+            "computing device; auto: GPU if available"}),
+        "precision": ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32", "help":
+            "arithmetic of BERT encoders on CPU; bfloat16 needs AVX-512 BF16 or AMX and changes scores slightly"}),
+        "engine": ("--engine", {"choices": ["local", "ray"], "default": "local", "help":
+            "local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
+        "ray_address": ("--ray-address", {"type": ray_address, "metavar": "HOST:PORT", "help": "address of a Ray cluster"}),
+        "shared_cache": ("--shared-cache --shared-work", {"action": "store_true", "help":
+            "with Ray: all nodes mount --cache-dir at the same path"}),
+    }  # fmt: skip
 
 
 def ray_address(text: str) -> str:

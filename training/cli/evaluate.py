@@ -16,25 +16,21 @@ def add_parsers(commands: cli.Commands) -> None:
     cli.add_path(parser, "--collection", help="ignore judgments of documents outside this corpus")
     parser.add_argument("--baseline", metavar="NAME", help="run to test against (NAME, or file name without extension)")
     add_output(parser, "write means.csv, per_topic.csv and, with --baseline, significance.csv to this directory")
-    cli.add_order(parser)
+    cli.add_options(parser, "order")
     help_text = "TREC run file or directory with run.txt; NAME labels it"
     parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
     description = "Jaccard overlap and rank correlation between the runs of a directory"
     parser = commands.add("overlap", _overlap, description, aliases=["analyse"])
     parser.add_argument("runs", type=cli.path_argument, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
-    cli.add_order(parser)
+    cli.add_options(parser, "order")
     add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
 
     parser = commands.add("report", _report, "write a self-contained HTML report on the runs of a directory")
     help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
     parser.add_argument("runs", type=cli.path_argument, metavar="RUN_DIR", help=help_text)
     cli.add_path(parser, "--qrels", required=True, metavar="FILE", help=QRELS_HELP)
-    cli.add_input(parser)
-    cli.add_input_run(parser)
-    cli.add_checkpoints(parser)
-    cli.add_cache_dir(parser)
-    cli.add_device(parser)
+    cli.add_options(parser, "input_dir", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
     add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
 
     commands.add("docs", _docs, "update generated sections of the documentation", aliases=["readme"])

@@ -7,7 +7,7 @@ import os
 from contextlib import nullcontext
 from pathlib import Path
 
-from submission.cli import Commands, add_checkpoints, add_device, add_path
+from submission.cli import Commands, add_options, add_path
 from training.cli.options import add_data, add_output, add_work_dir, locked_work_dir, output_path
 
 
@@ -19,7 +19,7 @@ def add_parsers(commands: Commands) -> None:
     add_work_dir(parser, "working directory prepared by `prepare`")
     add_path(parser, "--vectors", help="word vectors from `prepare vectors` (default: its output in WORK_DIR)")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)")
-    add_device(parser)
+    add_options(parser, "device")
     parser.add_argument("--restart", action="store_true", help="discard the interrupted run")
 
     description = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
@@ -27,8 +27,7 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("recipe", metavar="NAME", help="recipe that has a stored checkpoint, or ensemble")
     add_data(parser, "training data: the corpus, or the published data sets")
     add_work_dir(parser, "working directory; finished steps are reused")
-    add_checkpoints(parser)
-    add_device(parser)
+    add_options(parser, "checkpoint_dir", "device")
 
 
 def _fit(args: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submission.cli import Commands, add_checkpoints, add_device, add_path
+from submission.cli import Commands, add_options, add_path
 from submission.errors import UsageError
 from training.cli.options import QRELS_HELP, add_data, add_output, add_work_dir, named_path, open_execution, output_path
 
@@ -23,13 +23,13 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--qrels", type=named_path, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
     add_data(parser, "learned fusion only: judged input, topics and corpus", required=False)
     add_work_dir(parser, "working directory; caches finished steps; for an ensemble: prepared by `prepare pairs`")
-    add_checkpoints(parser)
+    add_options(parser, "checkpoint_dir")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)")
     help_text = "ensemble only: constrain weights to ≥ 0"
     parser.add_argument("--non-negative", "--positive", action="store_true", help=help_text)
     help_text = "learned fusion only: directory for result CSVs (default: WORK_DIR/results)"
     add_path(parser, "--results", "--tables", help=help_text)
-    add_device(parser)
+    add_options(parser, "device")
 
 
 def _fuse(args: argparse.Namespace) -> None:

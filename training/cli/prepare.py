@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from submission.cli import Commands, Handler, add_checkpoints, add_device, add_input, add_path, integer_between
+from submission.cli import Commands, Handler, add_options, add_path, integer_between
 from training.cli.options import add_data, add_output, add_seed, add_work_dir, locked_work_dir, positive_int, seed
 
 CORPUS_HELP = "directory with the args.me corpus"
@@ -50,15 +50,14 @@ def _add_published_data(kinds: Commands) -> None:
 
 def _add_distillation(kinds: Commands) -> None:
     parser = _add_kind(kinds, "distillation", _distillation, "teacher scores for debate titles", "distilled")
-    add_input(parser)
+    add_options(parser, "input_dir")
     help_text = "drop titles similar to the topics of this XML file, like those similar to the input's topics; repeatable"
     add_path(parser, "--exclude-topics", "--topics", action="append", default=[], metavar="FILE", help=help_text)
     parser.add_argument("--teacher", "--system", default="fusion", metavar="SYSTEM", help="teacher system")
     parser.add_argument("--titles", type=positive_int, default=1000, metavar="N", help="maximum number of titles")
     parser.add_argument("--documents", type=integer_between(2, 1000), default=24, metavar="N", help="documents per title")
     add_seed(parser)
-    add_checkpoints(parser)
-    add_device(parser)
+    add_options(parser, "checkpoint_dir", "device")
 
 
 def _add_vectors(kinds: Commands) -> None:

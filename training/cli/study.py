@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submission.cli import Commands, add_checkpoints, add_device, integer_between
+from submission.cli import Commands, add_options, integer_between
 from training.cli import options
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _add_students(studies: Commands) -> None:
     options.add_work_dir(parser, "working directory prepared by `prepare pairs`; caches finished results")
     help_text = "recipe with [augmented_sbert]; loss and training pairs are varied"
     parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
-    add_device(parser)
+    add_options(parser, "device")
     options.add_output(parser, "result CSV (default: WORK_DIR/results/augmented_sbert_students.csv)", "FILE")
 
 
@@ -85,8 +85,7 @@ def _add_argument_quality(studies: Commands) -> None:
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
     options.add_data(parser, "topics and corpus")
     options.add_work_dir(parser, CACHE)
-    add_checkpoints(parser)
-    add_device(parser)
+    add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, f"result CSV (default: WORK_DIR/results/{name}.csv)", "FILE")
 
 
@@ -96,7 +95,7 @@ def _add_parts(parser: argparse.ArgumentParser, parts: tuple[str, ...]) -> None:
 
 
 def _add_computation(parser: argparse.ArgumentParser) -> None:
-    add_device(parser)
+    add_options(parser, "device")
     help_text = "number of networks trained in parallel, one thread each (default: number of cores; 1 on a GPU)"
     parser.add_argument("--processes", type=integer_between(1, 1024), metavar="N", help=help_text)
 

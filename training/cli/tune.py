@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from submission.cli import Commands, add_checkpoints, add_device
+from submission.cli import Commands, add_options
 from submission.errors import UsageError
 from training.cli import options
 
@@ -20,8 +20,7 @@ def add_parsers(commands: Commands) -> None:
     options.add_measure(parser)
     help_text = "cache for finished points (default: temporary directory); for tfr_bert: prepared by `prepare quality`"
     options.add_work_dir(parser, help_text, required=False)
-    add_checkpoints(parser)
-    add_device(parser)
+    add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/GRID, or the system's checkpoint)")
 
 
