@@ -1,4 +1,4 @@
-"""Small inputs that tests may change, small networks that learned nothing, and what is made of both."""
+"""Shared fixtures: small inputs, untrained networks and checkpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from submission.__main__ import main as submission
+from submission.__main__ import main as run_submission
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.dataset import Dataset, raise_first
 from submission.data.topics import read_topics
@@ -56,11 +56,10 @@ from submission.text.passages import PassageReader
 from submission.text.surface_tokens import SurfaceReader
 from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from training.__main__ import main as training
+from training.__main__ import main as run_training
 
-HYPOTHESIS_EXAMPLES = os.environ.get(
-    "EXAMPLES", ""
-)  # of each generated test: EXAMPLES=2000 looks where the same few always do not
+# Examples per property test; EXAMPLES=2000 starts a deeper, non-deterministic search.
+HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")
 settings.register_profile(
     "tests", max_examples=int(HYPOTHESIS_EXAMPLES or 20), derandomize=not HYPOTHESIS_EXAMPLES, deadline=None, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -72,7 +71,7 @@ ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL_DATA = ROOT.parent / "shared" / "data"
 
-# Small sizes of networks, only to be fast.
+# Tiny network sizes, for speed.
 SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
 TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 TINY_CONFIGS: dict[str, dict[str, object]] = {
@@ -91,7 +90,7 @@ learning_rate = 0.01
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that have slow tests: no process is left alone with one of them at the end."""
+    """Run files with slow tests first, to balance the workers."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -100,7 +99,7 @@ PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to th
 
 
 def argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE) -> dict[str, object]:
-    """An argument in args.me's shape."""
+    """Create an argument in args.me's format."""
     return {"id": docno, "conclusion": conclusion, "premises": [{"text": premise, "stance": "PRO"}], "context": {}}
 
 
@@ -115,10 +114,10 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
     ) -> Path:
         directory = tmp_path / name
         directory.mkdir()
-        given = topics if topics is not None else [("1", "Are zoos cruel?"), ("2", "Is golf a sport?")]
-        body = "".join(f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in given)
+        topic_pairs = topics if topics is not None else [("1", "Are zoos cruel?"), ("2", "Is golf a sport?")]
+        body = "".join(f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topic_pairs)
         (directory / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
-        default = [
+        default_arguments = [
             argument("a1"),
             argument("a2", "Zoos are cruel!"),
             argument("a3", "Golf is a sport", f"golf {PREMISE}"),
@@ -126,7 +125,7 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
             argument("a5", "Dogs make good pets", f"dogs {PREMISE}"),
             argument("a6", "Cats make good pets", "too short"),
         ]
-        content = {"arguments": default if arguments is None else arguments}
+        content = {"arguments": default_arguments if arguments is None else arguments}
         (directory / "args-me.json").write_text(json.dumps(content), encoding="utf-8")
         return directory
 
@@ -135,7 +134,7 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoints directory with a tiny untrained KNRM, which is the primary system there."""
+    """Create a checkpoint directory with a tiny untrained KNRM as the primary system."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     torch.manual_seed(0)
     tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
@@ -148,33 +147,33 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
-    """An execution on an input directory, in this process."""
+    """Create local executions on an input directory."""
     with ExitStack() as stack:
 
-        def start(
+        def make(
             directory: Path,
             input_run: Path | None = None,
             checkpoints: Path = CHECKPOINT_DIR,
             qid: str | None = None,
             engine: Engine = LOCAL_ENGINE,
         ) -> Execution:
-            work = stack.enter_context(CacheDirectory(None, tmp_path))
-            return Execution(Dataset(directory, input_run, qid), CheckpointStore(checkpoints), CPU, work, engine)
+            cache = stack.enter_context(CacheDirectory(None, tmp_path))
+            return Execution(Dataset(directory, input_run, qid), CheckpointStore(checkpoints), CPU, cache, engine)
 
-        yield start
+        yield make
 
 
 def tiny_tokenizer() -> Tokenizer:
-    """Word pieces of letters and two words."""
-    letters = [chr(97 + number) for number in range(26)]
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
-    tokenizer = Tokenizer(WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    """Create a word-piece tokenizer of single letters and two words."""
+    letters = [chr(97 + index) for index in range(26)]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
+    tokenizer = Tokenizer(WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
     return tokenizer
 
 
 def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
-    """An untrained checkpoint of a ranker, for the texts of `corpus`; with fields of its Config, named as the ranker or not."""
+    """Write an untrained checkpoint of a ranker for the texts of `corpus`; `fields` are of its Config."""
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
     ranker_class = find(ranker_name)
@@ -184,8 +183,8 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
         ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
         tokeniser: Tokeniser = WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
     else:
-        pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-        vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10)), *SAMPLE_WORDS])
+        topic_words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
+        vocabulary = Vocabulary([*topic_words, *(f"filler{chr(97 + i)}" for i in range(10)), *SAMPLE_WORDS])
         ranker = ranker_class(
             ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **TINY_CONFIGS.get(ranker_name, {}), **fields)
         )
@@ -196,9 +195,9 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An input from which a network can learn: premises hold the words of their conclusion among filler.
+    """Create a learnable corpus: premises contain their conclusion's words and filler.
 
-    25 conclusions have 5 premises and validate, 75 have 6 and train; their words are of one pool of 50.
+    25 conclusions have 5 premises (validation) and 75 have 6 (training), over a pool of 50 words.
     """
     rng, arguments = np.random.default_rng(0), []
     for number in range(100):
@@ -213,22 +212,22 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its tables and 20-dimensional word vectors."""
+    """Prepare pairs and 20-dimensional word vectors of `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
-    assert training(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
-    assert training(["prepare", "vectors", "--work", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
+    assert run_training(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
+    assert run_training(["prepare", "vectors", "--work", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
     return work
 
 
 @pytest.fixture
 def work_dir(prepared_work_dir: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Copy for tests that modify it."""
     return Path(shutil.copytree(prepared_work_dir, tmp_path / "work"))
 
 
 @pytest.fixture
 def write_recipe(tmp_path: Path) -> Callable[[str], str]:
-    """A recipe file, changed by replacements `old → new`."""
+    """Write a recipe file and return its path."""
 
     def write(text: str = KNRM_RECIPE) -> str:
         (tmp_path / "mine.toml").write_text(text)
@@ -238,7 +237,7 @@ def write_recipe(tmp_path: Path) -> Callable[[str], str]:
 
 
 def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
-    """A checkpoint of an untrained DeepCT, which gives some words of the texts of `corpus` weights above 0."""
+    """Write an untrained DeepCT that gives some words of `corpus` positive weights."""
     torch.manual_seed(seed)
     tokenizer = tiny_tokenizer()
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
@@ -258,10 +257,10 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
-    """A checkpoint of an untrained tagger, which keeps some words of the texts of `corpus` and drops others."""
+    """Write an untrained tagger that keeps some words of `corpus` and drops others."""
     torch.manual_seed(seed)
-    pool = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-    vocabulary = Vocabulary([*pool, *(f"filler{chr(97 + i)}" for i in range(10))])
+    topic_words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
+    vocabulary = Vocabulary([*topic_words, *(f"filler{chr(97 + i)}" for i in range(10))])
     config = TARGER.Config(
         len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), dimensions=8, letter_dimensions=4, filters=3, hidden=6, longest=15
     )
@@ -278,7 +277,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
 def write_lexical(
     directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None, enrichment: str | None = None
 ) -> None:
-    """A checkpoint of a lexical system."""
+    """Write a checkpoint of a lexical system."""
     fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
     parameters = LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment)
     contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
@@ -288,16 +287,16 @@ def write_lexical(
 def write_learned_fusion(
     directory: Path, name: str, stage: LearnedFusionStage, pool_depths: dict[str, int], weights: dict[str, float]
 ) -> None:
-    """A checkpoint of a learned fusion, with an intercept of a quarter and a length's weight of an eighth."""
-    made_with = stage.get_member_checkpoints(CheckpointStore(directory))
-    members = tuple(LinearMember(member, made_with[member], pool_depths[member], weights[member]) for member in pool_depths)
+    """Write a checkpoint of a learned fusion with intercept 0.25 and length weight 0.125."""
+    fingerprints = stage.get_member_checkpoints(CheckpointStore(directory))
+    members = tuple(LinearMember(member, fingerprints[member], pool_depths[member], weights[member]) for member in pool_depths)
     model = LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
     contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
 
 
 def write_quality_reranking(directory: Path, name: str, documents: int, weight: float) -> None:
-    """A checkpoint of a system that re-orders."""
+    """Write a checkpoint of a quality re-ranking."""
     contents = {
         CONFIG: encode_json(msgspec.to_builtins(QualityInterpolation("1.1.0", documents, weight))),
         METRICS: b"{}",
@@ -308,7 +307,7 @@ def write_quality_reranking(directory: Path, name: str, documents: int, weight: 
 
 @pytest.fixture(scope="session")
 def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints of all systems."""
+    """Write checkpoints of all systems."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(names()):
         write_tiny_ranker(directory, name, seed)
@@ -325,42 +324,35 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    flags = [
-        "--work",
-        str(prepared_work_dir),
-        "--checkpoints",
-        str(directory),
-        "-o",
-        str(directory / "ensemble"),
-        "--device",
-        "cpu",
-    ]
-    assert training(["fuse", "ensemble", *flags]) == 0
+    flags = ["--work", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / "ensemble")]
+    flags += ["--device", "cpu"]
+    assert run_training(["fuse", "ensemble", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, LearnedFusionStage)
     members = [name for name, _ in fusion.members]
-    best = {name: 30 if name.startswith("dirichlet") else 0 for name in members}
-    write_learned_fusion(directory, "fusion", fusion, best, {name: 0.5 / number for number, name in enumerate(members, 1)})
+    pool_depths = {name: 30 if name.startswith("dirichlet") else 0 for name in members}
+    weights = {name: 0.5 / position for position, name in enumerate(members, 1)}
+    write_learned_fusion(directory, "fusion", fusion, pool_depths, weights)
     return directory
 
 
 @pytest.fixture
 def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Copy for tests that modify it."""
     return Path(shutil.copytree(all_checkpoints_dir, tmp_path / "checkpoints"))
 
 
 @pytest.fixture
 def corpus_with_topics(corpus: Path, tmp_path: Path) -> Path:
-    """The corpus of the training tests with three topics."""
+    """Copy the corpus and add three topics."""
     return copy_with_topics(corpus, tmp_path / "input")
 
 
 def copy_with_topics(corpus: Path, directory: Path) -> Path:
-    """Copy the corpus of the training tests and add three topics."""
+    """Copy a corpus and add three topics."""
     shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
-    titles = [arguments[number]["conclusion"] for number in (0, 200, 400)]
+    titles = [arguments[index]["conclusion"] for index in (0, 200, 400)]
     body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
     (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
     return directory
@@ -368,44 +360,35 @@ def copy_with_topics(corpus: Path, directory: Path) -> Path:
 
 @pytest.fixture
 def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> Callable[..., int]:
-    """Run the main job on `topics` with all checkpoints; its exit code."""
+    """Run `rank` with all checkpoints and return the exit code."""
 
     def run(output: str = "out", *flags: str) -> int:
-        command = [
-            "rank",
-            "-i",
-            str(corpus_with_topics),
-            "-o",
-            str(tmp_path / output),
-            "--checkpoints",
-            str(checkpoints_copy),
-            *flags,
-        ]
-        return submission([*command, "--device", "cpu"])
+        paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints_copy)]
+        return run_submission(["rank", *paths, *flags, "--device", "cpu"])
 
     return run
 
 
 def text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
-    """What gives the rows of a frame with `docno` by their docnos, in the order of these."""
+    """Return a function that looks up rows of a frame by docno, in order."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
 def file_contents(directory: Path) -> dict[str, bytes]:
-    """All files of a directory but the one that tells the time."""
+    """Read all files of a directory except ir-metadata.yml, which has timestamps."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
 def count_colours(png: bytes) -> int:
-    """How many colours a picture has; one that cannot be opened raises an error, a blank one has one."""
-    with Image.open(BytesIO(png)) as picture:
-        return len(picture.convert("RGB").getcolors(1 << 24))
+    """Count the colours of an image; a blank image has one."""
+    with Image.open(BytesIO(png)) as image:
+        return len(image.convert("RGB").getcolors(1 << 24))
 
 
 def update_hash(directory: Path, name: str) -> None:
-    """Make a changed file's hash right again."""
+    """Update the stored hash of a modified file."""
     file = directory / "provenance.json"
     content = json.loads(file.read_text())
     content["files"][name] = sha256_file(directory / name)
@@ -413,21 +396,21 @@ def update_hash(directory: Path, name: str) -> None:
 
 
 def load_documents(directory: Path) -> pd.DataFrame:
-    """The documents of a directory in Touché's form. Raises InputError: something is wrong with them."""
+    """Load the documents of a directory, or raise its first issue."""
     documents, faults = read_arguments(find_corpus_files(directory))
     raise_first(faults)
     return documents
 
 
 def load_topics(files: list[Path]) -> pd.DataFrame:
-    """The topics of some files. Raises InputError: something is wrong with them."""
+    """Load the topics of files, or raise their first issue."""
     topics, faults = read_topics(files)
     raise_first(faults)
     return topics
 
 
 class ParsedPage(HTMLParser):
-    """The elements and the text of an HTML page."""
+    """Elements and text of an HTML page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -445,10 +428,10 @@ class ParsedPage(HTMLParser):
 
 @pytest.fixture
 def raise_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may call home."""
+    """Fail on any network connection."""
 
-    def refuse(*arguments: Any) -> None:
-        raise AssertionError(f"a connection was tried: {arguments}")
+    def raise_on_connect(*address: Any) -> None:
+        raise AssertionError(f"unexpected network connection: {address}")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", raise_on_connect)
+    monkeypatch.setattr(socket, "getaddrinfo", raise_on_connect)

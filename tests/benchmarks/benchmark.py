@@ -1,4 +1,4 @@
-"""What a benchmark is, and how a ratio is measured."""
+"""Compare two implementations of the same work, and run measured processes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Two ways to do the same work, and how much work it is."""
+    """Two implementations of the same work, and the amount of work."""
 
     name: str
-    against: str  # what the baseline is
+    baseline_name: str
     unit: str
     units: int
     ours: Callable[[], object]
@@ -31,34 +31,34 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Result:
-    """A line of the table: what was measured, against what, and how many times better it is."""
+    """A result compared with its baseline or its target."""
 
     name: str
-    what: str
-    against: str
+    task: str
+    baseline_name: str
     ours: str
     baseline: str
     ratio: float
-    at_least: float | None = None  # what is asked for
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # of the repetitions
+    target: float | None = None  # minimum ratio
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # of each repetition
 
-    def line(self) -> str:
-        """For people."""
-        asked = "" if self.at_least is None else f" (at least {self.at_least:g} is asked for)"
-        return f"{self.what}: {self.ours}; {self.against}: {self.baseline}; {self.ratio:.2f} times{asked}"
+    def format(self) -> str:
+        """Format the result as a line of text."""
+        target = "" if self.target is None else f" (target: {self.target:g})"
+        return f"{self.task}: {self.ours}; {self.baseline_name}: {self.baseline}; ratio {self.ratio:.2f}{target}"
 
 
-def compare(benchmark: Benchmark, what: str, at_least: float | None, repetitions: int) -> Result:
-    """The ratio of the medians of times that are taken in turns."""
-    ours, baseline = seconds(benchmark, repetitions)
+def compare(benchmark: Benchmark, task: str, target: float | None, repetitions: int) -> Result:
+    """Compare the medians of interleaved repetitions."""
+    ours, baseline = time_rounds(benchmark, repetitions)
     medians = statistics.median(ours), statistics.median(baseline)
     rates = [f"{benchmark.units / median:,.1f} {benchmark.unit}/s" for median in medians]
     times = {"ours": ours, "baseline": baseline}
-    return Result(benchmark.name, what, benchmark.against, *rates, medians[1] / medians[0], at_least, times)
+    return Result(benchmark.name, task, benchmark.baseline_name, *rates, medians[1] / medians[0], target, times)
 
 
-def seconds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[float]]:
-    """Times of ours and of the baseline, taken in turns after one round that is not counted."""
+def time_rounds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[float]]:
+    """Time both implementations in turns, after a warm-up round."""
     ours: list[float] = []
     baseline: list[float] = []
     for round_ in track(range(repetitions + 1), benchmark.name, "rounds"):
@@ -72,15 +72,19 @@ def seconds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[f
 
 @dataclass(frozen=True)
 class Process:
-    """What a process took and said."""
+    """Time, peak memory in bytes and output of a process."""
 
     seconds: float
-    peak: int  # bytes of memory
+    peak: int
     output: str
 
 
-def execute(*arguments: str | Path) -> Process:
-    """Run this Python with arguments in the project's root. Raises RuntimeError: it failed."""
+def run_process(*arguments: str | Path) -> Process:
+    """Run this Python with arguments in the project's root.
+
+    Raises:
+        RuntimeError: If the process fails.
+    """
     with tempfile.NamedTemporaryFile() as peak:
         start = time.perf_counter()
         command = [sys.executable, "-S", subprocess_runner.__file__, peak.name, *map(str, arguments)]

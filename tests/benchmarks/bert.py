@@ -1,4 +1,4 @@
-"""BERT networks against sentence-transformers' CrossEncoder: same encoder, texts, lengths, batch size, precision, threads."""
+"""Compare BERT networks with sentence-transformers' CrossEncoder: same encoder, texts, lengths, batches, precision, threads."""
 
 from __future__ import annotations
 
@@ -21,55 +21,55 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import WordPieceTokeniser
 from submission.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import collection_of
+from tests.benchmarks.synthetic_inputs import load_collection
 
-PAIRS = 640  # at most: evenly spread over the candidates of all topics
+PAIRS = 640  # at most, evenly spread over the candidates of all topics
 
 
-def bert(name: str, directory: Path) -> Benchmark:
-    """Texts are cut to the pieces that the checkpoint sees before either side gets them.
+def build_benchmark(name: str, directory: Path) -> Benchmark:
+    """Build the benchmark; texts are truncated to the checkpoint's lengths beforehand.
 
-    A CrossEncoder has a linear head, so the histograms and kernels of CEDR networks are work that it does not do.
+    A CrossEncoder has a linear head, so only CEDR networks compute histograms and kernels.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     tokeniser = checkpoint.tokeniser
     assert isinstance(tokeniser, WordPieceTokeniser)
     tokenizer, lengths = Tokenizer.from_str(tokeniser.to_bytes().decode()), tokeniser.lengths
-    topics, collection = Dataset(directory).topics.copy(), collection_of(directory)
-    everything = retrieve(topics, ConclusionIndex.build(collection))
-    few = np.unique(np.linspace(0, len(everything) - 1, PAIRS).astype(int))
-    chosen = everything.iloc[few].reset_index(drop=True)
-    documents = collection[collection["docno"].isin(set(chosen["docno"]))].reset_index(drop=True)
+    topics, collection = Dataset(directory).topics.copy(), load_collection(directory)
+    candidates = retrieve(topics, ConclusionIndex.build(collection))
+    rows = np.unique(np.linspace(0, len(candidates) - 1, PAIRS).astype(int))
+    sample = candidates.iloc[rows].reset_index(drop=True)
+    documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
     documents["premise"] = [tokeniser.truncate(text, lengths.premise) for text in documents["premise"]]
     topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
     queries, premises = dict(zip(topics["qid"], topics["query"], strict=True)), documents.set_index("docno")["premise"]
-    pairs = [(queries[qid], premises[docno]) for qid, docno in zip(chosen["qid"], chosen["docno"], strict=True)]
+    pairs = [(queries[qid], premises[docno]) for qid, docno in zip(sample["qid"], sample["docno"], strict=True)]
 
     with tempfile.TemporaryDirectory() as folder:
         _save_as_cross_encoder(checkpoint.ranker, tokenizer, Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
-    size = checkpoint.ranker.cpu_batch_size
+    batch_size = checkpoint.ranker.cpu_batch_size
 
     def ours() -> None:
         tokens = TokenCache(topics, lambda docnos: documents, Stopwatch())
-        with tempfile.TemporaryDirectory() as directory:  # nothing is kept from one round to the next
-            score(chosen, tokens, checkpoint, torch.device("cpu"), ArtifactStore(Path(directory), {}))
+        with tempfile.TemporaryDirectory() as cache_dir:  # no cache between rounds
+            score(sample, tokens, checkpoint, torch.device("cpu"), ArtifactStore(Path(cache_dir), {}))
 
     return Benchmark(
         name=name,
-        against="CrossEncoder.predict",
+        baseline_name="CrossEncoder.predict",
         unit="pairs",
         units=len(pairs),
         ours=ours,
-        baseline=lambda: model.predict(pairs, batch_size=size),
+        baseline=lambda: model.predict(pairs, batch_size=batch_size),
     )
 
 
 def _save_as_cross_encoder(ranker: torch.nn.Module, tokenizer: Tokenizer, folder: Path) -> None:
     model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
     state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
-    own = {name: tensor for name, tensor in model.state_dict().items() if name not in state}  # pooler and classifier
-    model.load_state_dict(own | {name: tensor for name, tensor in state.items() if name.startswith("bert.")})
+    head = {name: tensor for name, tensor in model.state_dict().items() if name not in state}  # pooler, classifier
+    model.load_state_dict(head | {name: tensor for name, tensor in state.items() if name.startswith("bert.")})
     model.save_pretrained(folder)
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)

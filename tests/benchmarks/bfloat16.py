@@ -1,11 +1,10 @@
-"""bfloat16 against float32 where whole collections are encoded: DeepCT's documents and SBERT's premises."""
+"""Compare bfloat16 with float32 for encoding collections: DeepCT's documents and SBERT's premises."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from submission.inference.checkpoint_io import set_precision
@@ -17,40 +16,36 @@ from submission.models.rankers.sbert import SBERT
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.dense import encode_texts
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import collection_of
+from tests.benchmarks.synthetic_inputs import sample_premises
 
-DOCUMENTS, PREMISES = 200, 512  # at most: evenly spread over the collection
+DOCUMENTS, PREMISES = 200, 512  # at most
 CPU = torch.device("cpu")
 
 
-def halves(directory: Path) -> list[Benchmark]:
-    """Checkpoints are opened once for each precision. Raises UsageError: this processor does not compute in bfloat16."""
-    premises = collection_of(directory)["premise"].tolist()
+def build_benchmarks(directory: Path) -> list[Benchmark]:
+    """Build a benchmark per encoder; each loads its checkpoint once per precision.
+
+    Raises:
+        UsageError: If this processor does not support bfloat16.
+    """
+    bfloat16 = choose_precision("bfloat16", CPU)
     return [
-        _benchmark("deepct", "documents", _spread(premises, DOCUMENTS), _deepct),
-        _benchmark("sbert", "premises", _spread(premises, PREMISES), _sbert),
+        Benchmark(name, "float32", unit, len(texts), ours=make_encoder(texts, bfloat16), baseline=make_encoder(texts, None))
+        for name, unit, texts, make_encoder in (
+            ("deepct", "documents", sample_premises(directory, DOCUMENTS), _make_deepct),
+            ("sbert", "premises", sample_premises(directory, PREMISES), _make_sbert),
+        )
     ]
 
 
-def _benchmark(
-    name: str, unit: str, texts: list[str], way: Callable[[list[str], torch.dtype | None], Callable[[], object]]
-) -> Benchmark:
-    half = choose_precision("bfloat16", CPU)
-    return Benchmark(name, "float32", unit, len(texts), ours=way(texts, half), baseline=way(texts, None))
+def _make_deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
+    checkpoint = set_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
+    return lambda: enrich_texts(texts, checkpoint, CPU)
 
 
-def _deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    opened = set_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
-    return lambda: enrich_texts(texts, opened, CPU)
-
-
-def _sbert(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
+def _make_sbert(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     ranker = on_device(checkpoint.ranker, CPU, precision)
     assert isinstance(ranker, SBERT)
     return lambda: encode_texts(ids, ranker, CPU, precision)
-
-
-def _spread(texts: list[str], most: int) -> list[str]:
-    return [texts[row] for row in np.unique(np.linspace(0, len(texts) - 1, most).astype(int))]

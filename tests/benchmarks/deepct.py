@@ -1,4 +1,4 @@
-"""DeepCT: encoding against sentence-transformers, and that memory does not grow with the collection."""
+"""Compare DeepCT's encoding with sentence-transformers, and its peak memory on few and many documents."""
 
 from __future__ import annotations
 
@@ -18,63 +18,61 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.models.enrichers.deepct import DeepCT
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.passages import PassageReader
-from tests.benchmarks.benchmark import Benchmark, Result, execute
-from tests.benchmarks.synthetic_inputs import collection_of
+from tests.benchmarks.benchmark import Benchmark, Result, run_process
+from tests.benchmarks.synthetic_inputs import sample_premises
 
-ARGUMENTS = 200  # at most: evenly spread over the collection
-PARTS = 2, 12  # of documents, in a small process and in a large one
-SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+ARGUMENTS = 200  # at most
+SHARDS = 2, 12  # of the small and the large process
+TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 CPU = torch.device("cpu")
 
 
-def encoding(directory: Path) -> Benchmark:
-    """The same encoder and pieces; ours begins with arguments and ends with words' frequencies, theirs is of passages."""
+def build_benchmark(directory: Path) -> Benchmark:
+    """Compare the same encoder on the same word pieces; ours also splits texts and computes term frequencies."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    opened = _opened(pretrained, pretrained.get_encoder_config(6))
-    opened.enricher.load_state_dict({**opened.enricher.state_dict(), **pretrained.load_encoder_weights()})
+    checkpoint = _build_checkpoint(pretrained, pretrained.get_encoder_config(6))
+    checkpoint.enricher.load_state_dict({**checkpoint.enricher.state_dict(), **pretrained.load_encoder_weights()})
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
-    model.max_seq_length = opened.enricher.config.pieces + 2
-    premises = collection_of(directory)["premise"].tolist()
-    texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, ARGUMENTS).astype(int))]
-    passages = [passage.text for text in texts for passage in opened.tokeniser.split(text)]
+    model.max_seq_length = checkpoint.enricher.config.pieces + 2
+    texts = sample_premises(directory, ARGUMENTS)
+    passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
     return Benchmark(
         name="deepct",
-        against="SentenceTransformer.encode",
+        baseline_name="SentenceTransformer.encode",
         unit="passages",
         units=len(passages),
-        ours=lambda: enrich_texts(texts, opened, CPU),
+        ours=lambda: enrich_texts(texts, checkpoint, CPU),
         baseline=lambda: model.encode(passages),
     )
 
 
-def memory() -> Result:
-    """The peaks of processes that enrich few documents and many."""
-    few, many = (execute("-m", "tests.benchmarks.deepct", str(parts)).peak for parts in PARTS)
-    what, against = (f"peak memory, {parts * TOGETHER:,} arguments enriched" for parts in reversed(PARTS))
+def measure_memory() -> Result:
+    """Compare the peaks of processes that enrich few and many documents."""
+    few, many = (run_process("-m", "tests.benchmarks.deepct", str(shards)).peak for shards in SHARDS)
+    task, baseline = (f"peak memory, {shards * TOGETHER:,} arguments enriched" for shards in reversed(SHARDS))
     sizes = [f"{peak / 1e9:.2f} GB" for peak in (many, few)]
-    return Result("deepct memory", what, against, *sizes, few / many, 0.9)
+    return Result("deepct memory", task, baseline, *sizes, few / many, 0.9)
 
 
-def _opened(pretrained: PretrainedEncoder, config: dict[str, Any]) -> EnricherCheckpoint:
+def _build_checkpoint(pretrained: PretrainedEncoder, config: dict[str, Any]) -> EnricherCheckpoint:
     enricher = DeepCT(DeepCT.Config(**config)).eval()
     return EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
 
 
-def _enrich(parts: int) -> None:
-    """So many parts, by an encoder that is small, only to be fast."""
+def _enrich(shards: int) -> None:
+    """Enrich shards of documents with a tiny encoder."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     config = pretrained.get_encoder_config(0)
-    opened = _opened(pretrained, {**config, "bert": {**config["bert"], **SMALL}})
+    checkpoint = _build_checkpoint(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
+    docnos = [str(n) for n in range(shards * TOGETHER)]
     with tempfile.TemporaryDirectory() as folder:
-        enrich_collection(
-            [str(number) for number in range(parts * TOGETHER)], _texts, opened, CPU, ArtifactStore(Path(folder), {})
-        )
+        enrich_collection(docnos, _generate_texts, checkpoint, CPU, ArtifactStore(Path(folder), {}))
 
 
-def _texts(numbers: Sequence[str]) -> list[str]:
-    """Arguments of 317 words, as many as args.me's have on average."""
-    rng = np.random.default_rng(int(numbers[0]))
-    return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in numbers]
+def _generate_texts(docnos: Sequence[str]) -> list[str]:
+    """Generate texts of 317 words, the mean of args.me."""
+    rng = np.random.default_rng(int(docnos[0]))
+    return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in docnos]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Dense retrieval: encoding against sentence-transformers, and the search of all vectors of a corpus of the size of args.me."""
+"""Compare SBERT's encoding with sentence-transformers, and time the search of as many vectors as args.me has premises."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ from submission.rankings import MAX_DEPTH
 from submission.retrieval.dense import DenseIndex, encode_texts
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.benchmarks.benchmark import Benchmark, Result
-from tests.benchmarks.synthetic_inputs import collection_of
+from tests.benchmarks.synthetic_inputs import sample_premises
 
-TEXTS = 512  # at most: evenly spread over the collection
-VECTORS, TOPICS, SECONDS = 322_000, 50, 3.0
+TEXTS = 512  # at most
+VECTORS, TOPICS, TARGET = 322_000, 50, 3.0  # target in seconds
 ROUNDS = 3
 
 
-def encoding(directory: Path) -> Benchmark:
-    """The same weights, texts and lengths; both sides begin with texts."""
+def build_benchmark(directory: Path) -> Benchmark:
+    """Build the benchmark: same weights, texts and lengths; both sides tokenise."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
     tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, model.max_seq_length - 2))
-    premises = collection_of(directory)["premise"].tolist()
-    texts = [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, TEXTS).astype(int))]
+    texts = sample_premises(directory, TEXTS)
 
     def ours() -> None:
         encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, torch.device("cpu"))
 
     return Benchmark(
         name="sbert",
-        against="SentenceTransformer.encode",
+        baseline_name="SentenceTransformer.encode",
         unit="premises",
         units=len(texts),
         ours=ours,
@@ -46,21 +45,21 @@ def encoding(directory: Path) -> Benchmark:
     )
 
 
-def search() -> Result:
-    """Random vectors: what they are does not matter."""
+def measure_search() -> Result:
+    """Time an exhaustive search over random vectors."""
     rng = np.random.default_rng(0)
-    vectors, queries = (rng.standard_normal((number, 384), dtype=np.float32) for number in (VECTORS, TOPICS))
+    vectors, queries = (rng.standard_normal((n, 384), dtype=np.float32) for n in (VECTORS, TOPICS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "vectors.npy"
         np.save(file, vectors.astype(np.float16))
-        index = DenseIndex([f"{number:06}" for number in range(VECTORS)], file)
+        index = DenseIndex([f"{row:06}" for row in range(VECTORS)], file)
 
-        def once() -> float:
+        def time_search() -> float:
             start = time.perf_counter()
             assert all(len(docnos) == MAX_DEPTH for docnos, _ in index.search(queries, MAX_DEPTH))
             return time.perf_counter() - start
 
-        seconds = min(once() for _ in range(ROUNDS))
-    what = f"{TOPICS} topics against {VECTORS:,} vectors, the best {MAX_DEPTH}"
-    return Result("search", what, "what is asked for", f"{seconds:.2f} s", f"{SECONDS:g} s", SECONDS / seconds, 1)
+        seconds = min(time_search() for _ in range(ROUNDS))
+    task = f"{TOPICS} topics against {VECTORS:,} vectors, top {MAX_DEPTH}"
+    return Result("search", task, "target", f"{seconds:.2f} s", f"{TARGET:g} s", TARGET / seconds, 1)

@@ -1,4 +1,4 @@
-"""Ray's one-thread workers against threads of this process, on the same parts; what a part costs beside its computation."""
+"""Compare Ray's one-thread workers with the local engine on the same shards, and measure the cost of a shard."""
 
 from __future__ import annotations
 
@@ -25,126 +25,132 @@ from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare
-from tests.benchmarks.synthetic_inputs import execution
+from tests.benchmarks.synthetic_inputs import open_execution
 
-PAIRS, PART = 512, 64  # of BERT; of a part, which is small, so that no worker is left alone for long at the end
-FEW, MANY, SECONDS = 2_000, 20_000, 0.020  # empty parts, and what each may cost
-TEXTS = 128  # encoded, to know what a text costs
-HANDED_OUT = 40  # parts of vectors that nobody computes
+PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
+FEW, MANY, TARGET = 2_000, 20_000, 0.020  # empty shards, and the target in seconds per shard
+TEXTS = 128  # encoded to measure the cost per text
+DRIVER_SHARDS = 40  # dispatched without computing vectors
 
 
-def engine(directory: Path, repetitions: int) -> list[Result]:
-    """Throughput of BERT's parts, an empty part, and the costs that a simulation needs."""
+def measure(directory: Path, repetitions: int) -> list[Result]:
+    """Measure the throughput of BERT, empty shards, and the costs that the simulation reads."""
     threads = torch.get_num_threads()
     with open_engine("ray") as ray:
-        results = [_throughput(directory, ray, number, repetitions) for number in (threads, 1)]
-        return [*results, *_empty(ray), _costs(directory, ray)]
+        throughput = [_measure_throughput(directory, ray, n, repetitions) for n in (threads, 1)]
+        return [*throughput, *_measure_empty_shards(ray), _measure_costs(directory, ray)]
 
 
-def _throughput(directory: Path, ray: Engine, threads: int, repetitions: int) -> Result:
-    """All of Ray's workers, as many as this process has threads, against so many of these."""
+def _measure_throughput(directory: Path, ray: Engine, threads: int, repetitions: int) -> Result:
+    """Compare all of Ray's workers, one per thread of this process, with `threads` local threads."""
     workers = torch.get_num_threads()
-    what = f"vanilla_bert: {PAIRS} pairs, {workers} one-thread workers of Ray"
-    benchmark = bert(directory, ray, threads)
-    return compare(benchmark, what, 0.95 if threads == workers else 0.9 * workers, repetitions)
+    task = f"vanilla_bert: {PAIRS} pairs, {workers} one-thread workers of Ray"
+    benchmark = build_benchmark(directory, ray, threads)
+    return compare(benchmark, task, 0.95 if threads == workers else 0.9 * workers, repetitions)
 
 
-def bert(directory: Path, ray: Engine, threads: int) -> Benchmark:
-    """Each time the scores of the same pairs, to the last bit.
+def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
+    """Build the benchmark; every round checks the scores.
 
     Raises:
-        AssertionError: they differ.
+        AssertionError: If a score differs in any bit.
     """
-    checkpoint, expected = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
-    checkpoint.ranker.kept_together = PART
-    with execution(directory) as running:
-        candidates, tokens = running.get_ranking(CONCLUSION_BM25), running.tokens
-        few = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # of a small input, some several times
-        pairs = candidates.iloc[few].reset_index(drop=True)
-        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # read before the time is taken
+    checkpoint, rounds = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
+    checkpoint.ranker.kept_together = SHARD_SIZE
+    with open_execution(directory) as execution:
+        candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
+        rows = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # repeats pairs of a small input
+        pairs = candidates.iloc[rows].reset_index(drop=True)
+        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # tokenisation is not timed
 
-    def scored(by: Engine) -> None:
-        with tempfile.TemporaryDirectory() as folder:  # nothing is kept from one round to the next
-            expected.append(score(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), by))
-        if not (expected[-1] == expected[0]).all():
-            raise AssertionError("the two sides differ")
+    def score_pairs(engine: Engine) -> None:
+        with tempfile.TemporaryDirectory() as folder:  # no cache between rounds
+            rounds.append(score(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), engine))
+        if not (rounds[-1] == rounds[0]).all():
+            raise AssertionError("the scores differ")
 
     def baseline() -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            scored(LOCAL_ENGINE)
+            score_pairs(LOCAL_ENGINE)
         finally:
             torch.set_num_threads(before)
 
-    against = f"this process, {threads} thread{'s' if threads > 1 else ''}"
-    return Benchmark("engine", against, "pairs", PAIRS, lambda: scored(ray), baseline)
+    baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
+    return Benchmark("engine", baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline)
 
 
-def _empty(ray: Engine) -> list[Result]:
-    """Parts of no bytes, of which nothing is computed, kept: few, and many, each of which must not cost more."""
-    few, many = (
-        _seconds_a_part(ray, bytes, [Shard(f"{one}.bin", 1, bytes) for one in range(number)]) for number in (FEW, MANY)
-    )
-    what, sizes = "an empty part by Ray, kept", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, SECONDS)]
-    of_many = f"{what}, of {MANY:,}", f"of {FEW:,}"
+def _measure_empty_shards(ray: Engine) -> list[Result]:
+    """Measure dispatching and caching empty shards; the cost per shard must not grow with their number."""
+    few, many = (_time_shards(ray, bytes, [Shard(f"{i}.bin", 1, bytes) for i in range(n)]) for n in (FEW, MANY))
+    task, sizes = "an empty shard in Ray, cached", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, TARGET)]
     return [
-        Result("empty", what, "what is asked for", sizes[0], sizes[2], SECONDS / few, 1, {"ours": [few]}),
-        Result("many", *of_many, sizes[1], sizes[0], few / many, 0.8, {"ours": [many], "baseline": [few]}),
-    ]
+        Result("empty shards", task, "target", sizes[0], sizes[2], TARGET / few, 1, {"ours": [few]}),
+        Result(
+            "many empty shards", f"{task}, of {MANY:,}", f"of {FEW:,}", sizes[1], sizes[0], few / many, 0.8,
+            {"ours": [many], "baseline": [few]},
+        ),
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Zeros:
-    """What gives a result of a size, whatever the part."""
+    """A picklable function that returns a result of fixed size."""
 
     size: int
 
-    def __call__(self, part: object) -> bytes:
-        """As many zeros."""
+    def __call__(self, shard: object) -> bytes:
+        """Return zero bytes."""
         return bytes(self.size)
 
 
-def _costs(directory: Path, ray: Engine) -> Result:
-    """Seconds and bytes of a part of premises' vectors: for a worker and, without it, for the process that hands parts out.
+def _measure_costs(directory: Path, ray: Engine) -> Result:
+    """Measure seconds and bytes of a shard of premise vectors, for a worker and for the driver without computation.
 
-    For the latter it is the processor's time: workers on the same machine would be waited for. Where the working directory is
+    The driver's time is processor time, which excludes waiting for workers on the same machine. If the cache directory is
     shared, the workers read and write.
     """
-    checkpoint, before = load_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
-    with execution(directory) as running:
-        documents, docnos = running.documents, running.documents.searchable_docnos
-        encode, few = partial(encode_shard, checkpoint, "premise", CPU), _texts(documents, docnos[:TEXTS])
+    checkpoint, threads = load_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
+    with open_execution(directory) as execution:
+        documents, docnos = execution.documents, execution.documents.searchable_docnos
+        encode, texts = partial(encode_shard, checkpoint, "premise", CPU), _read_premises(documents, docnos[:TEXTS])
         torch.set_num_threads(1)
         start = time.perf_counter()
-        encode(few)
-        worker = (time.perf_counter() - start) * KEPT_TOGETHER / len(few)
-        torch.set_num_threads(before)
-        vectors = len(encode(few)) * KEPT_TOGETHER // len(few)
-        some = [list(islice(cycle(docnos), n * KEPT_TOGETHER, (n + 1) * KEPT_TOGETHER)) for n in range(HANDED_OUT)]
-        parts = [Shard(f"{n}.npy", 1, partial(_texts, documents, own), can_load_remotely=True) for n, own in enumerate(some)]
-        driver, shared = (_own_seconds(engine, Zeros(vectors), parts) for engine in (ray, RayEngine(shared=True)))
-        sent, named = len(pickle.dumps(parts[0].load_input())), len(pickle.dumps(some[0]))
-    costs = {"worker": worker, "driver": driver, "sent": sent, "received": vectors, "shared": shared, "named": named}
-    what = f"a part of {KEPT_TOGETHER} premises: computed by a worker"
-    sizes = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
+        encode(texts)
+        worker = (time.perf_counter() - start) * KEPT_TOGETHER / len(texts)
+        torch.set_num_threads(threads)
+        size = len(encode(texts)) * KEPT_TOGETHER // len(texts)
+        batches = [list(islice(cycle(docnos), n * KEPT_TOGETHER, (n + 1) * KEPT_TOGETHER)) for n in range(DRIVER_SHARDS)]
+        shards = [
+            Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
+            for n, batch in enumerate(batches)
+        ]
+        driver, shared_driver = (_time_driver(engine, Zeros(size), shards) for engine in (ray, RayEngine(shared=True)))
+        sent, shared_sent = len(pickle.dumps(shards[0].load_input())), len(pickle.dumps(batches[0]))
+    costs = {
+        "worker": worker, "driver": driver, "sent": sent, "received": size, "shared driver": shared_driver,
+        "shared sent": shared_sent,
+    }  # fmt: skip
+    task = f"a shard of {KEPT_TOGETHER} premises: computed by a worker"
+    times = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
     seconds = {name: [float(value)] for name, value in costs.items()}
-    return Result("costs", what, "read, sent and kept by the driver", *sizes, worker / driver, None, seconds)
+    return Result("costs", task, "read, sent and cached by the driver", *times, worker / driver, None, seconds)
 
 
-def _texts(documents: DocumentStore, docnos: list[str]) -> list[str]:
+def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:
     return documents.read_texts(docnos)["premise"].tolist()
 
 
-def _own_seconds(ray: Engine, function: Zeros, parts: list[Shard[object]]) -> float:
+def _time_driver(ray: Engine, function: Zeros, shards: list[Shard[object]]) -> float:
     start = time.process_time()
-    _seconds_a_part(ray, function, parts)
-    return (time.process_time() - start) / len(parts)
+    _time_shards(ray, function, shards)
+    return (time.process_time() - start) / len(shards)
 
 
-def _seconds_a_part(ray: Engine, function: Zeros | type[bytes], parts: list[Shard[object]]) -> float:
+def _time_shards(ray: Engine, function: Zeros | type[bytes], shards: list[Shard[object]]) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        list(ray.map(function, [(0, parts[0].load_input())], CPU))  # there is a worker now
+        list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
         start = time.perf_counter()
-        compute_shards(function, parts, ArtifactStore(Path(folder), {}), ray, CPU, "parts", "parts")
-        return (time.perf_counter() - start) / len(parts)
+        compute_shards(function, shards, ArtifactStore(Path(folder), {}), ray, CPU, "shards", "shards")
+        return (time.perf_counter() - start) / len(shards)

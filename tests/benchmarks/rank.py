@@ -1,4 +1,4 @@
-"""The whole of an execution: what it adds to the networks' own time, what a second one saves, and how much memory it takes."""
+"""Measure processes of `rank`: overhead over the networks' time, time saved by cached results, and peak memory."""
 
 from __future__ import annotations
 
@@ -15,67 +15,69 @@ from submission.inference.device import choose_precision
 from submission.models.rankers import find, names
 from submission.output.run_directory import METADATA_FILE
 from submission.paths import CHECKPOINT_DIR
-from tests.benchmarks.benchmark import Process, Result, execute
-from tests.benchmarks.synthetic_inputs import halves_of_topics
+from tests.benchmarks.benchmark import Process, Result, run_process
+from tests.benchmarks.synthetic_inputs import split_topics
 
-MEMORY, MEMORY_OF_TERMS = 6e9, 4e9  # bytes, of word networks and of a term index
-COLD, KEPT = 240, 60  # seconds from the start to the fusion's run, the first time and again
+WORD_NETWORKS_BYTES, TERM_INDEX_BYTES = 6e9, 4e9  # limits of peak memory
+COLD_SECONDS, CACHED_SECONDS = 240, 60  # limits from the start to the fusion's run
 
 
 @dataclass(frozen=True)
 class Execution:
-    """A process of `rank`, and its own record of stages."""
+    """A process of `rank`, and its seconds per stage."""
 
     process: Process
     stages: dict[str, float]
 
-    def of(self, systems: list[str]) -> float:
-        """Seconds of systems' own work: without what all of them share."""
+    def sum_seconds(self, systems: list[str]) -> float:
+        """Sum the seconds of systems, without shared stages."""
         return sum(self.stages[system] for system in systems)
 
 
-def all_systems(directory: Path) -> Result:
-    """All systems: the time of the process against the sum of the networks' own."""
+def measure_all_systems(directory: Path) -> Result:
+    """Compare the time of a process with the sum of its networks' times."""
     networks = [name for name in names() if (CHECKPOINT_DIR / name).is_dir()]
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, [])
-    whole, own = execution.process.seconds, execution.of(networks)
-    sizes = [f"{whole:.0f} s", f"{own:.0f} s"]
+    total, scoring = execution.process.seconds, execution.sum_seconds(networks)
+    times = [f"{total:.0f} s", f"{scoring:.0f} s"]
     stages = {name: [seconds] for name, seconds in execution.stages.items()}
-    what = "a whole execution, all systems (1.25 times the networks' own time at most)"
-    return Result("whole", what, "the networks' own time", *sizes, own / whole, 1 / 1.25, stages)
+    task = "all systems (at most 1.25 times the networks' time)"
+    return Result("all_systems", task, "the networks' time", *times, scoring / total, 1 / 1.25, stages)
 
 
-def second(directory: Path, system: str = "knrm") -> Result:
-    """A second execution with other topics in the same --work: everything but the system's own work."""
+def measure_second_run(directory: Path, system: str = "knrm") -> Result:
+    """Compare two runs on the same corpus and cache with different topics, without the time of scoring."""
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder) / "work"
-        inputs = halves_of_topics(directory, Path(folder))
-        executions = [rank(half, Path(folder) / f"runs-{half.name}", work, [system]) for half in inputs]
-    before = [execution.process.seconds - execution.of([system]) for execution in executions]
-    sizes = [f"{before[1]:.1f} s", f"{before[0]:.1f} s"]
-    stages = {f"{half}, {name}": [value] for half, execution in zip(("first", "second"), executions, strict=True)
-              for name, value in execution.stages.items()}  # fmt: skip
-    what = f"a second execution on the same corpus, other topics ({system}): all before scoring"
-    return Result("second", what, "the first one", *sizes, before[0] / before[1], 2, stages)
+        cache_dir = Path(folder) / "work"
+        inputs = split_topics(directory, Path(folder))
+        executions = [rank(half, Path(folder) / f"runs-{half.name}", cache_dir, [system]) for half in inputs]
+    before = [execution.process.seconds - execution.sum_seconds([system]) for execution in executions]
+    times = [f"{before[1]:.1f} s", f"{before[0]:.1f} s"]
+    stages = {
+        f"{label}, {name}": [value]
+        for label, execution in zip(("first", "second"), executions, strict=True)
+        for name, value in execution.stages.items()
+    }
+    task = f"second run on the same corpus, different topics ({system}): all before scoring"
+    return Result("second_run", task, "first run", *times, before[0] / before[1], 2, stages)
 
 
-def default(directory: Path) -> list[Result]:
-    """The default, the fusion, from the start to its run: with nothing kept, and again; in bfloat16 where there is that."""
-    precision, results = _fastest(), []
+def measure_default_system(directory: Path) -> list[Result]:
+    """Measure the fusion from the start to its run, without and with cached results; in bfloat16 if supported."""
+    precision, results = _choose_fastest_precision(), []
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder) / "work"
-        for kept, limit in (("nothing", COLD), ("all", KEPT)):
-            execution = rank(directory, Path(folder) / kept, work, ["fusion"], precision)
+        cache_dir = Path(folder) / "work"
+        for state, limit in (("empty cache", COLD_SECONDS), ("cached", CACHED_SECONDS)):
+            execution = rank(directory, Path(folder) / state, cache_dir, ["fusion"], precision)
             seconds, stages = execution.process.seconds, {name: [value] for name, value in execution.stages.items()}
-            what = f"the fusion of a corpus of {_gigabytes(directory):.2f} GB, {precision}, {kept} kept"
-            sizes = [f"{seconds:.1f} s", f"{limit} s"]
-            results.append(Result("default", what, "what is asked for", *sizes, limit / seconds, 1, stages))
+            task = f"fusion, corpus of {_corpus_gigabytes(directory):.2f} GB, {precision}, {state}"
+            times = [f"{seconds:.1f} s", f"{limit} s"]
+            results.append(Result("default_system", task, "target", *times, limit / seconds, 1, stages))
     return results
 
 
-def _fastest() -> str:
-    """The precision to ask for on this processor."""
+def _choose_fastest_precision() -> str:
     try:
         choose_precision("bfloat16", torch.device("cpu"))
     except UsageError:
@@ -83,29 +85,29 @@ def _fastest() -> str:
     return "bfloat16"
 
 
-def memory(directory: Path) -> list[Result]:
-    """The peaks of an execution of bm25 and the word networks, and of one of a language model over whole arguments."""
+def measure_memory(directory: Path) -> list[Result]:
+    """Measure the peaks of bm25 with the word networks, and of a language model over arguments."""
     words = ["bm25", *(name for name in names() if find(name).token_unit == "words" and (CHECKPOINT_DIR / name).is_dir())]
-    return [_peak(directory, words, MEMORY), _peak(directory, ["dirichlet"], MEMORY_OF_TERMS)]
+    return [_measure_peak(directory, words, WORD_NETWORKS_BYTES), _measure_peak(directory, ["dirichlet"], TERM_INDEX_BYTES)]
 
 
-def _peak(directory: Path, systems: list[str], limit: float) -> Result:
+def _measure_peak(directory: Path, systems: list[str], limit: float) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, systems)
     sizes = [f"{execution.process.peak / 1e9:.2f} GB", f"{limit / 1e9:.0f} GB"]
     stages = {name: [seconds] for name, seconds in execution.stages.items()}
-    what = f"peak memory, {', '.join(systems)}, corpus of {_gigabytes(directory):.2f} GB"
-    return Result("memory", what, "limit", *sizes, limit / execution.process.peak, 1, stages)
+    task = f"peak memory, {', '.join(systems)}, corpus of {_corpus_gigabytes(directory):.2f} GB"
+    return Result("memory", task, "target", *sizes, limit / execution.process.peak, 1, stages)
 
 
-def _gigabytes(directory: Path) -> float:
+def _corpus_gigabytes(directory: Path) -> float:
     return sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
 
 
-def rank(directory: Path, output: Path, work: Path | None, systems: list[str], precision: str = "float32") -> Execution:
-    """Execute `rank` as run.sh does."""
-    flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(work)] if work else [])
-    computed = ("--device", "cpu", "--precision", precision)
-    process = execute("-m", "submission", "rank", *computed, "-i", directory, "-o", output, *flags)
+def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> Execution:
+    """Run `rank` as run.sh does."""
+    flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(cache_dir)] if cache_dir else [])
+    flags += ["--device", "cpu", "--precision", precision]
+    process = run_process("-m", "submission", "rank", "-i", directory, "-o", output, *flags)
     stages = yaml.safe_load((output / METADATA_FILE).read_text(encoding="utf-8"))["resources"]["seconds per stage"]
     return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})

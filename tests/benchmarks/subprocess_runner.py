@@ -1,6 +1,6 @@
-"""Run this Python with some arguments, and write its peak memory to a file: `python alone.py FILE ARGUMENT …`.
+"""Run this Python with arguments and write its peak memory to a file: `python subprocess_runner.py FILE ARGUMENT …`.
 
-Linux counts for a process what its parent had in memory when it started it: here next to nothing, in a benchmark a corpus.
+Linux initialises the peak of a child with the memory of its parent, so the parent has to be small.
 """
 
 from __future__ import annotations

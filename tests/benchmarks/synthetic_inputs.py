@@ -1,4 +1,4 @@
-"""Inputs of the sizes that are measured, made from a small one."""
+"""Generate benchmark inputs of other sizes from a small input."""
 
 from __future__ import annotations
 
@@ -22,81 +22,92 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
 
-ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # of args.me
+ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # counts of args.me
 
 
-def full_size(directory: Path, into: Path, arguments: int = ARGUMENTS) -> Path:
-    """An input as large as args.me: the premises of an input again and again, under conclusions of its conclusions' words."""
+def write_full_size(directory: Path, output: Path, arguments: int = ARGUMENTS) -> Path:
+    """Write an input as large as args.me: repeated premises with conclusions of randomly drawn conclusion words."""
     corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
-    words = np.array(" ".join(corpus["conclusion"].unique()).split())  # once: of a list, each choice would make an array anew
-    number = max(1, arguments * CONCLUSIONS // ARGUMENTS)
-    conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(number)]
+    words = np.array(" ".join(corpus["conclusion"].unique()).split())
+    n_conclusions = max(1, arguments * CONCLUSIONS // ARGUMENTS)
+    conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(n_conclusions)]
     premises = corpus["premise"].tolist()
-    into.mkdir(parents=True, exist_ok=True)
-    with (into / "args-me.json").open("w", encoding="utf-8") as file:
+    output.mkdir(parents=True, exist_ok=True)
+    with (output / "args-me.json").open("w", encoding="utf-8") as file:
         file.write('{"arguments": [')
         for row in range(arguments):
+            conclusion = conclusions[row % n_conclusions]
             argument = {
-                "id": f"S{row % number:08x}-A{row:08x}",
-                "conclusion": conclusions[row % number],
+                "id": f"S{row % n_conclusions:08x}-A{row:08x}",
+                "conclusion": conclusion,
                 "premises": [{"text": premises[row % len(premises)], "stance": "PRO", "annotations": []}],
-                "context": {"sourceDomain": "example.org", "discussionTitle": conclusions[row % number], "mode": "person"},
+                "context": {
+                    "sourceDomain": "example.org",
+                    "discussionTitle": conclusions[row % n_conclusions],
+                    "mode": "person",
+                },
             }
             file.write((",\n" if row else "") + json.dumps(argument))
         file.write("]}")
     for topics in find_topic_files(directory):
-        shutil.copy(topics, into)
-    return into
+        shutil.copy(topics, output)
+    return output
 
 
 @contextmanager
-def execution(directory: Path) -> Iterator[Execution]:
-    """An execution on an input, on the CPU, which keeps nothing."""
-    with CacheDirectory(None, directory) as work:
-        yield Execution(Dataset(directory), CheckpointStore(CHECKPOINT_DIR), torch.device("cpu"), work)
+def open_execution(directory: Path) -> Iterator[Execution]:
+    """Open an execution on an input, on the CPU, without a cache directory."""
+    with CacheDirectory(None, directory) as cache:
+        yield Execution(Dataset(directory), CheckpointStore(CHECKPOINT_DIR), torch.device("cpu"), cache)
 
 
-def collection_of(directory: Path) -> pd.DataFrame:
-    """The documents `docno conclusion premise` that are long enough to be retrieved."""
+def load_collection(directory: Path) -> pd.DataFrame:
+    """Load the retrievable documents `docno conclusion premise` of an input."""
     return select_collection(Dataset(directory).documents)
 
 
-def part_of(directory: Path, into: Path, share: float) -> Path:
-    """An input with a share of the arguments of another, and its topics."""
+def sample_premises(directory: Path, n: int) -> list[str]:
+    """Select at most `n` premises, evenly spread over the collection."""
+    premises = load_collection(directory)["premise"].tolist()
+    return [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, n).astype(int))]
+
+
+def write_sample(directory: Path, output: Path, share: float) -> Path:
+    """Write an input with a share of the arguments, and all topics."""
     corpus = Dataset(directory).documents.sample(frac=share, random_state=0)
     rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
     arguments = [{"id": docno, "conclusion": c, "premises": [{"text": premise}]} for docno, c, premise in rows]
-    into.mkdir(parents=True, exist_ok=True)
-    (into / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
-    write_topics(Dataset(directory).topics, into)
-    return into
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
+    write_topics(Dataset(directory).topics, output)
+    return output
 
 
-def lines_of(directory: Path, into: Path, share: int) -> int:
-    """Write every so many-th argument of an input as a corpus with an argument a line; how many."""
-    into.mkdir(parents=True, exist_ok=True)
-    corpus = Dataset(directory).documents.iloc[::share]
-    with (into / "args-me.jsonl").open("w", encoding="utf-8") as file:
+def write_json_lines(directory: Path, output: Path, step: int) -> int:
+    """Write every `step`-th argument, one per line, and return their number."""
+    output.mkdir(parents=True, exist_ok=True)
+    corpus = Dataset(directory).documents.iloc[::step]
+    with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
         for docno, conclusion, premise in zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True):
             file.write(json.dumps({"id": docno, "conclusion": conclusion, "premises": [{"text": premise}]}) + "\n")
     return len(corpus)
 
 
-def halves_of_topics(directory: Path, into: Path) -> list[Path]:
-    """Two inputs with the corpus of another and every second topic of it."""
+def split_topics(directory: Path, output: Path) -> list[Path]:
+    """Write two inputs with the same corpus and every second topic."""
     topics, inputs = Dataset(directory).topics, []
     for half in range(2):
-        place = into / f"half-{half}"
-        place.mkdir(parents=True)
-        write_topics(topics[half::2], place)
+        half_dir = output / f"half-{half}"
+        half_dir.mkdir(parents=True)
+        write_topics(topics[half::2], half_dir)
         for file in find_corpus_files(directory):
-            (place / file.name).symlink_to(file.resolve())
-        inputs.append(place)
+            (half_dir / file.name).symlink_to(file.resolve())
+        inputs.append(half_dir)
     return inputs
 
 
-def write_topics(topics: pd.DataFrame, into: Path) -> None:
-    """Topics `qid query` in Touché's form."""
+def write_topics(topics: pd.DataFrame, output: Path) -> None:
+    """Write topics `qid query` in Touché's format."""
     rows = zip(topics["qid"], topics["query"], strict=True)
     body = "".join(f"<topic><number>{qid}</number><title>{escape(query)}</title></topic>\n" for qid, query in rows)
-    (into / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
+    (output / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The term index of a full-size corpus: built against bm25s, its size, and how many topics a second it answers."""
+"""Compare building the term index of a full-size corpus with bm25s; measure its size, load time and topics per second."""
 
 from __future__ import annotations
 
@@ -14,58 +14,56 @@ from submission.retrieval.lexical import RM3, Dirichlet, search_all
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
 from tests.benchmarks.benchmark import Result
-from tests.benchmarks.synthetic_inputs import execution
+from tests.benchmarks.synthetic_inputs import open_execution
 
 MODEL, EXPANSION = Dirichlet(), RM3()
-TOPICS_ASKED, EXPANDED_ASKED = 200, 30  # a second
-ROUNDS = 3  # of all topics
+TARGET, EXPANSION_TARGET = 200, 30  # topics per second, without and with RM3
+ROUNDS = 3
 
 
-def terms(directory: Path, folder: Path) -> list[Result]:
-    """Five lines. Both sides begin with the texts in memory and without stop words; ours ends on disk, and goes both ways."""
+def measure(directory: Path, work_dir: Path) -> list[Result]:
+    """Measure the index; both sides read texts from memory and drop stop words, ours also writes to disk."""
     settings = IndexSettings(stemmer="none")  # as shipped
-    with execution(directory) as running:
-        queries, docnos = running.topics["query"].tolist(), running.documents.searchable_docnos
-        collected = running.documents.read_texts(docnos).set_index("docno", drop=False)
-    texts, place = texts_of(collected, settings.fields), folder / "terms"
+    with open_execution(directory) as execution:
+        queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
+        collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
+    texts, index_dir = texts_of(collection, settings.fields), work_dir / "term-index"
 
-    def index_of() -> TermIndex:
-        return load_or_build_term_index(docnos, lambda some: collected.loc[some], settings, ArtifactStore(place, {}))
+    def load_or_build() -> TermIndex:
+        return load_or_build_term_index(docnos, lambda batch: collection.loc[batch], settings, ArtifactStore(index_dir, {}))
 
     def baseline() -> None:
         bm25s.BM25().index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
 
-    ours = _seconds(index_of)
-    opened = min(_seconds(index_of) for _ in range(ROUNDS))
-    index = index_of()
-    size = sum(file.stat().st_size for file in place.iterdir()) / 1e9
+    build_seconds = _time(load_or_build)
+    load_seconds = min(_time(load_or_build) for _ in range(ROUNDS))
+    index = load_or_build()
+    size = sum(file.stat().st_size for file in index_dir.iterdir()) / 1e9
 
-    def answers(expansion: RM3 | None) -> float:
-        works = [lambda: search_all(index, queries, MODEL, expansion, MAX_DEPTH, "topics")] * (
-            ROUNDS + 1
-        )  # the first: from the disk
-        return len(queries) / min(map(_seconds, works))
+    def search_speed(expansion: RM3 | None) -> float:
+        seconds = [
+            _time(lambda: search_all(index, queries, MODEL, expansion, MAX_DEPTH, "topics"))
+            for _ in range(ROUNDS + 1)  # the first round reads the index from disk
+        ]
+        return len(queries) / min(seconds)
 
-    speeds = answers(None), answers(EXPANSION)
-    built = {"ours": ours, "baseline": _seconds(baseline)}  # last: what it leaves in memory slows others down
-    what = f"term index of {len(texts):,} arguments"
+    speeds = search_speed(None), search_speed(EXPANSION)
+    built = {"ours": build_seconds, "baseline": _time(baseline)}  # last: its memory slows the other measurements
+    task = f"term index of {len(texts):,} arguments"
     rates = [f"{len(texts) / value:,.0f} documents/s" for value in built.values()]
     times = {side: [value] for side, value in built.items()}
-    asked = "what is asked for"
     return [
-        Result("terms", what, "bm25s' tokens and index", *rates, built["baseline"] / built["ours"], 2, times),
-        Result("terms size", f"{what}: size", asked, f"{size:.2f} GB", "1 GB", 1 / size, 1),
-        Result("terms opened", f"{what}: opened", asked, f"{opened:.2f} s", "1 s", 1 / opened, 1),
+        Result("term index", task, "bm25s' tokens and index", *rates, built["baseline"] / built["ours"], 2, times),
+        Result("term index size", f"{task}: size", "target", f"{size:.2f} GB", "1 GB", 1 / size, 1),
+        Result("term index load", f"{task}: load", "target", f"{load_seconds:.2f} s", "1 s", 1 / load_seconds, 1),
         *(
-            Result(name, f"{name} over it", asked, f"{speed:,.0f} topics/s", f"{least} topics/s", speed / least, 1)
-            for name, speed, least in zip(
-                ("Dirichlet", "Dirichlet with RM3"), speeds, (TOPICS_ASKED, EXPANDED_ASKED), strict=True
-            )
+            Result(name, f"{task}: {name}", "target", f"{speed:,.0f} topics/s", f"{target} topics/s", speed / target, 1)
+            for name, speed, target in zip(("Dirichlet", "Dirichlet + RM3"), speeds, (TARGET, EXPANSION_TARGET), strict=True)
         ),
     ]
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

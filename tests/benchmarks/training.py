@@ -1,4 +1,4 @@
-"""Steps of training word networks against the same steps with Adam over the whole word table: 100,000 words as in English."""
+"""Compare training steps of word networks with Adam over all rows of an embedding table of 100,000 Zipfian words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.text.token_ids import UNKNOWN_ID
 from submission.text.vocabulary import Vocabulary
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import collection_of
+from tests.benchmarks.synthetic_inputs import load_collection
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.data.split import CANDIDATES_PER_QUERY
 from training.data.word_vectors import VECTORS_FILE, VOCABULARY_FILE
@@ -37,26 +37,11 @@ NO_QUERIES = ValidationQueries(
 )
 
 
-def knrm_training(_directory: Path) -> Benchmark:
-    """KNRM."""
-    return _training("knrm", 20)
-
-
-def conv_knrm_training(_directory: Path) -> Benchmark:
-    """Conv-KNRM."""
-    return _training("conv_knrm", 5)
-
-
-def gru_training(_directory: Path) -> Benchmark:
-    """GRU."""
-    return _training("gru", 3)
-
-
-def snrm_training(directory: Path) -> Benchmark:
-    """SNRM's own recipe and texts: each distinct word of a batch computed once, against the forward over all windows."""
+def build_snrm_benchmark(directory: Path) -> Benchmark:
+    """Compare SNRM's training, which computes each distinct word of a batch once, with its forward pass over all windows."""
     recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
-    arguments = collection_of(directory).sample(batch, replace=True, random_state=0)  # a small one's several times
+    arguments = load_collection(directory).sample(batch, replace=True, random_state=0)
     reader = checkpoint.tokeniser
     queries, premises = (
         PaddedTexts.from_ids([read(text) for text in arguments[column]])
@@ -64,9 +49,9 @@ def snrm_training(directory: Path) -> Benchmark:
     )
     task = ContrastiveTask(TrainingPairs(queries, premises, np.roll(np.arange(batch), 1)), NO_QUERIES, recipe, CPU)
 
-    def side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    def build_side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         network = deepcopy(checkpoint.ranker).train()
-        network.embedding.sparse = True  # as where it is built  # type: ignore[union-attr]
+        network.embedding.sparse = True  # as in build_network  # type: ignore[union-attr]
         return network, TrainableNetwork(RANKER_FORMAT, network, reader, None, {}).build_optimiser(
             recipe.training, recipe.encoder
         )
@@ -74,11 +59,11 @@ def snrm_training(directory: Path) -> Benchmark:
     def train(network: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
         take_step(network, optimiser, task, np.arange(batch), batch)
 
-    ours, plain = side(), side()
+    ours, plain = build_side(), build_side()
     plain[0].represent_many = plain[0].represent
     return Benchmark(
         name="snrm_training",
-        against="its forward over all windows",
+        baseline_name="its forward over all windows",
         unit="arguments",
         units=batch,
         ours=lambda: train(*ours),
@@ -86,54 +71,55 @@ def snrm_training(directory: Path) -> Benchmark:
     )
 
 
-def _training(name: str, steps: int) -> Benchmark:
+def build_benchmark(name: str, steps: int) -> Benchmark:
+    """Compare training steps of a network, on texts of full length, with Adam over all rows."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
-    trainee = _built(recipe)
-    whole = deepcopy(trainee.network)
-    whole.embedding.sparse = False  # type: ignore[union-attr]
+    trainable = _build_network(recipe)
+    dense = deepcopy(trainable.network)
+    dense.embedding.sparse = False  # type: ignore[union-attr]
     batch = recipe.training.batch_size
-    task = PairwiseTask(_pairs(steps * batch, recipe), NO_QUERIES, recipe, CPU)
+    task = PairwiseTask(_generate_pairs(steps * batch, recipe), NO_QUERIES, recipe, CPU)
 
     def train(ranker: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
         for rows in np.arange(steps * batch).reshape(steps, batch):
             take_step(ranker, optimiser, task, rows, recipe.training.micro_batch_size)  # type: ignore[arg-type]
 
     optimisers = (
-        trainee.build_optimiser(recipe.training, recipe.encoder),
-        torch.optim.Adam(whole.parameters(), recipe.training.learning_rate),
+        trainable.build_optimiser(recipe.training, recipe.encoder),
+        torch.optim.Adam(dense.parameters(), recipe.training.learning_rate),
     )
     return Benchmark(
         name=f"{name}_training",
-        against="torch.optim.Adam over the whole word table",
+        baseline_name="torch.optim.Adam over all rows",
         unit="steps",
         units=steps,
-        ours=lambda: train(trainee.network, optimisers[0]),
-        baseline=lambda: train(whole, optimisers[1]),
+        ours=lambda: train(trainable.network, optimisers[0]),
+        baseline=lambda: train(dense, optimisers[1]),
     )
 
 
-def _built(recipe: Recipe) -> TrainableNetwork[Any, Any]:
+def _build_network(recipe: Recipe) -> TrainableNetwork[Any, Any]:
     with tempfile.TemporaryDirectory() as folder:
         _write_vectors(Path(folder))
         return build_network(recipe, Path(folder), Path(folder))
 
 
 def _write_vectors(directory: Path) -> None:
-    vocabulary = Vocabulary([f"word{number}" for number in range(ROWS - UNKNOWN_ID - 1)])
+    vocabulary = Vocabulary([f"word{rank}" for rank in range(ROWS - UNKNOWN_ID - 1)])
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary.terms), DIMENSIONS)).astype(np.float32)
-    work = ArtifactStore(directory, {})
-    work.build_files([VECTORS_FILE], lambda file: safetensors.numpy.save_file({"vectors": vectors}, file))
-    work.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
+    store = ArtifactStore(directory, {})
+    store.build_files([VECTORS_FILE], lambda file: safetensors.numpy.save_file({"vectors": vectors}, file))
+    store.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
 
 
-def _pairs(number: int, recipe: Recipe) -> TrainingPairs:
-    """Texts of full length, whose words are as frequent as Zipf's law has it (the vocabulary is ordered by frequency)."""
+def _generate_pairs(n: int, recipe: Recipe) -> TrainingPairs:
+    """Generate texts of full length with Zipfian word frequencies."""
     rng = np.random.default_rng(0)
     frequencies = 1 / np.arange(1, ROWS - UNKNOWN_ID)
     frequencies /= frequencies.sum()
 
-    def texts(length: int) -> PaddedTexts:
-        ids = UNKNOWN_ID + 1 + rng.choice(len(frequencies), (number, length), p=frequencies)
-        return PaddedTexts(torch.from_numpy(ids).int(), torch.full((number,), length))
+    def generate(length: int) -> PaddedTexts:
+        ids = UNKNOWN_ID + 1 + rng.choice(len(frequencies), (n, length), p=frequencies)
+        return PaddedTexts(torch.from_numpy(ids).int(), torch.full((n,), length))
 
-    return TrainingPairs(texts(recipe.lengths.query), texts(recipe.lengths.premise), np.roll(np.arange(number), 1))
+    return TrainingPairs(generate(recipe.lengths.query), generate(recipe.lengths.premise), np.roll(np.arange(n), 1))

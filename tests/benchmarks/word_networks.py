@@ -1,4 +1,4 @@
-"""Word networks on all topics' candidates, from ids to scores, against their own forward over padded batches of 32."""
+"""Compare scoring all candidates, from token ids to scores, with the networks' forward pass over padded batches of 32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.inference.pair_scoring import score
-from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.inference.token_ids import TokenSource
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
@@ -25,46 +25,45 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
 from submission.text.tokenisers import Tokeniser
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import collection_of, execution
+from tests.benchmarks.synthetic_inputs import load_collection, open_execution
 
 BATCH = 32
-AGAINST = f"its forward over padded batches of {BATCH}"
+BASELINE = f"its forward over padded batches of {BATCH}"
 CPU = torch.device("cpu")
-DOCUMENTS = 1024  # of an index: a part of it; the baseline takes half a minute for them
+DOCUMENTS = 1024  # of SNRM's index; the baseline takes 30 s
 
 
 @dataclass(frozen=True)
-class Ids(TokenSource):
-    """Texts that are ids already: what is measured begins there on both sides."""
+class TokenIds(TokenSource):
+    """Token ids of queries and premises, so that tokenisation is not timed."""
 
-    of_topics: dict[str, list[int]]
-    of_premises: dict[str, np.ndarray]
+    queries: dict[str, list[int]]
+    premises: dict[str, np.ndarray]
 
     def get_query_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
-        return self.of_topics
+        return self.queries
 
     def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
-        return self.of_premises
+        return self.premises
 
 
-def candidates_of(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, Ids]:
-    """The networks' candidates on an input, and their texts' ids."""
-    with execution(directory) as running:
-        candidates = running.get_ranking(CONCLUSION_BM25)
-        return candidates, Ids(
-            running.tokens.get_query_ids(tokeniser), running.tokens.get_premise_ids(tokeniser, candidates["docno"])
-        )
+def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
+    """Load the networks' candidates on an input, and their token ids."""
+    with open_execution(directory) as execution:
+        candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
+        premises = tokens.get_premise_ids(tokeniser, candidates["docno"])
+        return candidates, TokenIds(tokens.get_query_ids(tokeniser), premises)
 
 
-def scoring(name: str, directory: Path) -> Benchmark:
-    """Scores of all candidates.
+def build_benchmark(name: str, directory: Path) -> Benchmark:
+    """Build the benchmark of a word network.
 
     Raises:
-        AssertionError: the two sides differ.
+        AssertionError: If the scores differ.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
-    candidates, ids = candidates_of(directory, checkpoint.tokeniser)
-    queries, premises = ids.of_topics, ids.of_premises
+    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
+    queries, premises = ids.queries, ids.premises
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
 
     @torch.inference_mode()
@@ -76,23 +75,23 @@ def scoring(name: str, directory: Path) -> Benchmark:
         return torch.cat(scores)
 
     def ours() -> Tensor:
-        with tempfile.TemporaryDirectory() as folder:  # nothing is kept from one round to the next
+        with tempfile.TemporaryDirectory() as folder:  # no cache between rounds
             return torch.from_numpy(score(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {})))
 
-    _refuse_other(ours(), baseline(), 1e-5)
-    return Benchmark(name, AGAINST, "pairs", len(pairs), ours, baseline)
+    _check_equal(ours(), baseline(), 1e-5)
+    return Benchmark(name, BASELINE, "pairs", len(pairs), ours, baseline)
 
 
-def on_gpu(name: str, directory: Path) -> Benchmark:
-    """A BERT network on a GPU against itself in float32, batches of 32 padded to the longest there can be. Needs CUDA."""
+def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
+    """Compare a BERT network on a GPU with itself in float32 over batches of 32, padded to the maximum length."""
     cuda = torch.device("cuda")
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     lengths = checkpoint.tokeniser.lengths
-    candidates, ids = candidates_of(directory, checkpoint.tokeniser)
+    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
     plain = deepcopy(checkpoint.ranker).to(cuda)
 
-    def padded(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
+    def pad_to(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
         return [functional.pad(tensor, (0, length - tensor.shape[1])).to(cuda) for tensor in pad(texts)]
 
     @torch.inference_mode()
@@ -100,40 +99,36 @@ def on_gpu(name: str, directory: Path) -> Benchmark:
         scores = []
         for start in range(0, len(pairs), BATCH):
             batch = pairs[start : start + BATCH]
-            query = padded([ids.of_topics[qid] for qid, _ in batch], lengths.query)
-            scores.append(plain(*query, *padded([ids.of_premises[docno] for _, docno in batch], lengths.premise)))
+            query = pad_to([ids.queries[qid] for qid, _ in batch], lengths.query)
+            scores.append(plain(*query, *pad_to([ids.premises[docno] for _, docno in batch], lengths.premise)))
         return torch.cat(scores).cpu()
 
     def ours() -> Tensor:
         with tempfile.TemporaryDirectory() as folder:
             return torch.from_numpy(score(candidates, ids, checkpoint, cuda, ArtifactStore(Path(folder), {})))
 
-    _refuse_other(ours(), baseline(), 0.1)
+    _check_equal(ours(), baseline(), 0.1)
     return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH}", "pairs", len(pairs), ours, baseline)
 
 
-def snrm_index(directory: Path) -> Benchmark:
-    """The vectors of documents for an index; texts are ids already on neither side."""
-    checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), collection_of(directory)
+def build_snrm_benchmark(directory: Path) -> Benchmark:
+    """Compare SNRM's document vectors for the index with its forward pass."""
+    checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
-    ranker = _latent(checkpoint)
+    ranker = checkpoint.ranker
+    assert isinstance(ranker, LatentRanker)
 
     @torch.inference_mode()
-    def in_batches(represent: Callable[..., Tensor], size: int, number: int) -> Tensor:
-        return torch.cat([represent(*pad(ids[start : min(start + size, number)])) for start in range(0, number, size)])
+    def encode(forward: Callable[..., Tensor], size: int, n: int) -> Tensor:
+        return torch.cat([forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)])
 
-    ours, baseline = partial(in_batches, ranker.encode_batch, 2048), partial(in_batches, ranker.encode, BATCH)
-    _refuse_other(ours(256), baseline(256), 1e-5)
-    return Benchmark("snrm index", AGAINST, "documents", DOCUMENTS, partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS))
-
-
-def _latent(checkpoint: RankerCheckpoint) -> LatentRanker:
-    assert isinstance(checkpoint.ranker, LatentRanker)
-    return checkpoint.ranker
+    ours, baseline = partial(encode, ranker.encode_batch, 2048), partial(encode, ranker.encode, BATCH)
+    _check_equal(ours(256), baseline(256), 1e-5)
+    return Benchmark("snrm index", BASELINE, "documents", DOCUMENTS, partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS))
 
 
-def _refuse_other(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
+def _check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
     difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
     if not difference <= tolerance:
-        raise AssertionError(f"the two sides differ by {difference}")
+        raise AssertionError(f"scores differ by {difference}")

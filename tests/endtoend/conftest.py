@@ -1,4 +1,4 @@
-"""What these tests share: an encoder that learned nothing, judgments, a small disk, and what is done with a training."""
+"""Shared fixtures: an untrained encoder, judgments, a small disk, and checks of commands."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Command = Callable[..., list[str]]
 Execute = Callable[..., Execution]
 Log = pytest.LogCaptureFixture
 RankAll = Callable[..., int]
-Refused = Callable[..., None]
+AssertFails = Callable[..., None]
 
 
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a two-block BERT over letters and a few words."""
+    """Write a two-layer BERT over letters and a few words, as the only known encoder."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODERS", tmp_path / "encoders")
     return write_encoder(tmp_path / "encoders" / "tiny")
 
 
 def write_encoder(folder: Path, **settings: float) -> Path:
-    """Write a two-block BERT over letters and a few words."""
+    """Write a two-layer BERT over letters and a few words."""
     tokenizer = tiny_tokenizer()
     torch.manual_seed(0)
     sizes = {**TINY_BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
@@ -44,79 +44,79 @@ def write_encoder(folder: Path, **settings: float) -> Path:
 
 
 @pytest.fixture
-def judged(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
-    """Judgments of the three topics, in two files: every fifth document that has a topic's first word."""
+def qrels_files(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
+    """Write judgments of the three topics in two files; every fifth document with a topic's first word is relevant."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     lines: list[list[str]] = [[], []]
-    for qid, number in enumerate((0, 200, 400), 1):
-        word = arguments[number]["conclusion"].split()[0]
-        having = [argument["id"] for argument in arguments if word in argument["premises"][0]["text"].split()]
-        lines[qid > 1] += [f"{qid} 0 {docno} {int(place % 5 == 0)}\n" for place, docno in enumerate(having)]
+    for qid, index in enumerate((0, 200, 400), 1):
+        word = arguments[index]["conclusion"].split()[0]
+        docnos = [argument["id"] for argument in arguments if word in argument["premises"][0]["text"].split()]
+        lines[qid > 1] += [f"{qid} 0 {docno} {int(row % 5 == 0)}\n" for row, docno in enumerate(docnos)]
     files = [tmp_path / "first.qrels", tmp_path / "second.qrels"]
-    for file, own in zip(files, lines, strict=True):
-        file.write_text("".join(own))
+    for file, file_lines in zip(files, lines, strict=True):
+        file.write_text("".join(file_lines))
     return files
 
 
 @pytest.fixture
-def refused(capsys: Capture) -> Refused:
-    """A command of training ends with that exit code and says those words."""
+def assert_fails(capsys: Capture) -> AssertFails:
+    """Assert the exit code and the error message of a training command."""
 
-    def check(code: int, words: str, *command: object) -> None:
+    def check(code: int, message: str, *command: object) -> None:
         assert main([*map(str, command)]) == code
-        assert words in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
     return check
 
 
 @pytest.fixture
-def resumed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Train a network, and again while it is stopped before some steps, counted over all beginnings: the bytes are the same.
+def assert_resumes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Assert that a training interrupted before some steps yields the bytes of an uninterrupted one.
 
-    Returns the number of lines that the log had at the last stop.
+    Steps are counted over all attempts. The check returns the number of log lines at the last interruption.
     """
 
     def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:
         fit()
         checkpoint, run = work / "checkpoints" / name, work / "fit" / name
-        whole = file_contents(work / "checkpoints")
+        expected = file_contents(work / "checkpoints")
         assert checkpoint.exists()
         shutil.rmtree(run)
         shutil.rmtree(checkpoint)
-        step, taken = training_loop.take_step, iter(range(10**6))
+        step, steps = training_loop.take_step, iter(range(10**6))
 
-        def stopped(*arguments: Any) -> float:
-            if next(taken) in stops:
+        def stop(*arguments: Any) -> float:
+            if next(steps) in stops:
                 raise KeyboardInterrupt
             return step(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(training_loop, "take_step", stopped)
+            patch.setattr(training_loop, "take_step", stop)
             for _ in stops:
                 with pytest.raises(KeyboardInterrupt):
                     fit()
         assert (run / "state.pt").exists()
-        logged = len((run / "log.jsonl").read_text().splitlines())
+        n_log_lines = len((run / "log.jsonl").read_text().splitlines())
         fit()
-        assert file_contents(work / "checkpoints") == whole
-        return logged
+        assert file_contents(work / "checkpoints") == expected
+        return n_log_lines
 
     return check
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """A file system in memory of so many KiB; asked again, the same one with another size."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    """Mount a file system in memory of a size in KiB; later calls resize it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
 
-    def resized(kilobytes: int) -> Path:
-        how = "remount," if place.is_mount() else ""
-        command = ["mount", "-t", "tmpfs", "-o", f"{how}size={kilobytes}k", "tmpfs", str(place)]
+    def resize(kibibytes: int) -> Path:
+        remount = "remount," if disk.is_mount() else ""
+        command = ["mount", "-t", "tmpfs", "-o", f"{remount}size={kibibytes}k", "tmpfs", str(disk)]
         if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("a small file system cannot be mounted here: that takes the rights of root")
-        return place
+            pytest.skip("mounting a small file system needs root")
+        return disk
 
-    yield resized
-    if place.is_mount():
-        subprocess.run(["umount", "--lazy", str(place)], check=True)  # indexes may still be mapped
+    yield resize
+    if disk.is_mount():
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes may still be mapped

@@ -28,7 +28,7 @@ from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from submission.text import tokenisers
 from tests.conftest import ROOT, file_contents, write_tiny_ranker
-from tests.endtoend.conftest import Capture, Log, RankAll, Refused
+from tests.endtoend.conftest import AssertFails, Capture, Log, RankAll
 from training.__main__ import main as training
 
 
@@ -108,11 +108,11 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
 
 
 def test_aggregate_names_all_missing_networks(
-    all_checkpoints_dir: Path, prepared_work_dir: Path, tmp_path: Path, refused: Refused
+    all_checkpoints_dir: Path, prepared_work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     shutil.copytree(all_checkpoints_dir / "knrm", tmp_path / "some" / "knrm")
     missing = "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;"
-    refused(4, missing, "fuse", "ensemble", "--work", prepared_work_dir, "--checkpoints", tmp_path / "some")
+    assert_fails(4, missing, "fuse", "ensemble", "--work", prepared_work_dir, "--checkpoints", tmp_path / "some")
 
 
 def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:

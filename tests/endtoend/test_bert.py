@@ -18,7 +18,7 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.vanilla_bert import VanillaBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.endtoend.conftest import Refused
+from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
 
 pytestmark = pytest.mark.usefixtures("raise_faults")
@@ -92,9 +92,9 @@ def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(fit: 
 
 
 def test_a_stopped_training_goes_on_with_the_same_random_numbers(
-    fit: Callable[..., Path], work_dir: Path, resumed: Callable[..., int]
+    fit: Callable[..., Path], work_dir: Path, assert_resumes: Callable[..., int]
 ) -> None:
-    resumed(lambda: fit("vanilla_bert", steps=20), work_dir, "vanilla_bert", 17)
+    assert_resumes(lambda: fit("vanilla_bert", steps=20), work_dir, "vanilla_bert", 17)
 
 
 def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_other_encoder(
@@ -124,10 +124,10 @@ def test_frozen_blocks_have_no_dropout() -> None:
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
-def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, refused: Refused) -> None:
+def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
     fit, text = ["fit", str(file), "--work", str(work_dir), "--device", "cpu"], file.read_text()
-    refused(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
+    assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
     file.write_text(text.replace("epochs = 1", "epochs = 0"))
     assert main(fit) == 0
     checkpoint = work_dir / "checkpoints" / "sbert"
@@ -140,28 +140,30 @@ def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, r
     assert metrics["validation"] == metrics["encoder cosine"]
     assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
     file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
-    refused(2, "training.epochs is 0 but the network has trainable parameters", *fit)
+    assert_fails(2, "training.epochs is 0 but the network has trainable parameters", *fit)
 
 
 def test_cedr_starts_from_the_trained_encoder_of_another_network(
-    fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, refused: Refused
+    fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     start = load_checkpoint(fit("vanilla_bert"))
     provenance = json.loads((fit("cedr_knrm", more='start = "vanilla_bert"') / "provenance.json").read_text())
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"')
-    refused(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
+    assert_fails(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
 
 
-def test_a_folder_without_an_encoder_or_with_no_bert(work_dir: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
+def test_a_folder_without_an_encoder_or_with_no_bert(
+    work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails
+) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
         PretrainedEncoder(encoder.name).get_encoder_config(-1)
     (encoder / "tokenizer.json").unlink()
     recipe = write_recipe(tmp_path, "vanilla_bert")
-    refused(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work_dir)
+    assert_fails(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work_dir)
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
 

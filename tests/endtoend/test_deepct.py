@@ -19,7 +19,7 @@ from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import argument, file_contents, write_lexical
-from tests.endtoend.conftest import Capture, Execute, RankAll, Refused
+from tests.endtoend.conftest import Capture, Execute, RankAll, AssertFails
 from training.__main__ import main
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
@@ -137,10 +137,10 @@ def test_fit_learns_term_weights(fit: Callable[..., Path]) -> None:
 
 
 def test_fit_on_a_sample_resumes_and_is_reproduced(
-    fit: Callable[..., Path], work_dir: Path, resumed: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
+    fit: Callable[..., Path], work_dir: Path, assert_resumes: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
 ) -> None:
     sample = ("[training]\nepochs = 3", "max_passages = 40\n[training]\nepochs = 1")
-    assert resumed(lambda: fit(*sample), work_dir, "mine", 2) == 1
+    assert assert_resumes(lambda: fit(*sample), work_dir, "mine", 2) == 1
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["log"][-1]["step"] == 3  # one epoch of 40 passages
@@ -152,13 +152,13 @@ def test_fit_on_a_sample_resumes_and_is_reproduced(
     assert [line.split()[-1] for line in out.splitlines()[1:4]] == ["OK"] * 3
 
 
-def test_fit_requires_the_document_set(work_dir: Path, encoder: Path, tmp_path: Path, refused: Refused) -> None:
+def test_fit_requires_the_document_set(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     command = ["fit", tmp_path / "mine.toml", "--work", work_dir, "--device", "cpu"]
     for documents in ("unjudged", "unpooled"):
         (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
-        refused(3, f'prepared without qrels, which documents = "{documents}" needs', *command)
+        assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', *command)
     shutil.rmtree(work_dir / "passages")
-    refused(3, "no passages; run `python -m training prepare passages", *command)
+    assert_fails(3, "no passages; run `python -m training prepare passages", *command)
 
 
 def test_recipes_differ_in_documents_and_reference_only() -> None:

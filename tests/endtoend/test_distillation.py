@@ -14,7 +14,7 @@ from submission.rankings import truncate_rankings
 from submission.systems.catalogue import FUSION_CANDIDATES
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import argument, file_contents
-from tests.endtoend.conftest import Command, Execute, Refused
+from tests.endtoend.conftest import Command, Execute, AssertFails
 from training.__main__ import main
 from training.data.debates import exclude_similar
 from training.data.distillation import load_table
@@ -64,7 +64,7 @@ def test_network_learns_the_scores_of_the_fusion(
     all_checkpoints_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    refused: Refused,
+    assert_fails: AssertFails,
 ) -> None:
     assert main(prepare()) == 0
     table, manifest = load_table(work_dir)
@@ -96,7 +96,7 @@ def test_network_learns_the_scores_of_the_fusion(
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert file_contents(tmp_path / "again") == file_contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
-    refused(2, "run `prepare distillation` and `fit` again", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
+    assert_fails(2, "run `prepare distillation` and `fit` again", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
 
 
 def test_teacher_scores_are_those_of_its_rankings(
@@ -106,7 +106,7 @@ def test_teacher_scores_are_those_of_its_rankings(
     make_execution: Execute,
     all_checkpoints_dir: Path,
     tmp_path: Path,
-    refused: Refused,
+    assert_fails: AssertFails,
 ) -> None:
     assert main(prepare("--system", "dirichlet")) == 0  # caches rankings of other titles
     flags = ["--system", "dirichlet", "--seed", "3"]
@@ -125,17 +125,17 @@ def test_teacher_scores_are_those_of_its_rankings(
     conclusions = [title.partition(",")[0] for title in titles[:-1]]
     body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(conclusions, 1))
     excluded.write_text(f"<topics>{body}</topics>")
-    refused(5, "use --overwrite", *prepare(*flags, "--topics", str(excluded)))
+    assert_fails(5, "use --overwrite", *prepare(*flags, "--topics", str(excluded)))
     assert main(prepare(*flags, "--topics", str(excluded), "--overwrite")) == 0
     assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])
     message = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
-    refused(3, message, *prepare(*flags, "--documents", "900", "--overwrite"))
+    assert_fails(3, message, *prepare(*flags, "--documents", "900", "--overwrite"))
     assert not set(load_table(work_dir)[0]["topic"]) & set(titles[:-1])  # the table is unchanged
     excluded.write_text("<topics>")
-    refused(3, "excluded.xml", *prepare("--topics", str(excluded)))
-    refused(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
+    assert_fails(3, "excluded.xml", *prepare("--topics", str(excluded)))
+    assert_fails(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
     (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
-    refused(3, "every debate title paraphrases a topic", *prepare(*flags))
+    assert_fails(3, "every debate title paraphrases a topic", *prepare(*flags))
 
 
 def test_titles_with_equal_scores_are_skipped(

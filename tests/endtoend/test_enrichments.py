@@ -20,7 +20,7 @@ from submission.inference.enrichment import WordFrequencies
 from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
 from tests.conftest import file_contents, write_deepct, write_targer
-from tests.endtoend.conftest import Log, RankAll, Refused
+from tests.endtoend.conftest import Log, RankAll, AssertFails
 from training.__main__ import main
 from training.evaluation.significance import holm_correction
 from training.studies import enrichments
@@ -60,9 +60,9 @@ def checkpoints(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def compare(corpus_with_topics: Path, tmp_path: Path, judged: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
+def compare(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
     """Return the command of the study."""
-    qrels = [flag for file in judged for flag in ("--qrels", str(file))]
+    qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
     models = [flag for file in grids for flag in ("--grid", str(file))]
     paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "table.csv"), "--work", str(tmp_path / "study")]
     flags = ["--checkpoints", str(checkpoints), "--device", "cpu"]
@@ -101,9 +101,9 @@ def test_interrupted_enrichment_resumes_to_the_same_bytes(
 
 
 def test_tune_on_enriched_documents(
-    corpus_with_topics: Path, tmp_path: Path, judged: list[Path], checkpoints: Path, refused: Refused
+    corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path, assert_fails: AssertFails
 ) -> None:
-    qrels = [flag for file in judged for flag in ("--qrels", str(file))]
+    qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
     paths = ["-i", str(corpus_with_topics), "--work", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints)]
     tables = {}
 
@@ -125,8 +125,8 @@ def test_tune_on_enriched_documents(
     write_deepct(checkpoints, "one", 5)  # retrained: cached results are not used
     assert main(tune("one", 'enrichment = "one"')) == 0
     assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
-    refused(4, "checkpoint not found; available: one, two", *tune("three", 'enrichment = "three"'))
-    refused(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tune("four", "enrichment = 4"))
+    assert_fails(4, "checkpoint not found; available: one, two", *tune("three", 'enrichment = "three"'))
+    assert_fails(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tune("four", "enrichment = 4"))
 
 
 def test_deepct_grids_match_the_plain_grids() -> None:
@@ -202,10 +202,10 @@ def test_holm_correction_excludes_control_rows() -> None:
 
 
 def test_study_rejects_unsuitable_grids_and_checkpoints(
-    compare: list[str], grids: list[Path], checkpoints: Path, refused: Refused
+    compare: list[str], grids: list[Path], checkpoints: Path, assert_fails: AssertFails
 ) -> None:
     grids[1].write_text(GRID.replace('"premise"', '["premise", "conclusion premise"]'))
-    refused(2, "the grid varies index settings, which must be identical for all enrichments", *compare)
+    assert_fails(2, "the grid varies index settings, which must be identical for all enrichments", *compare)
     probe = json.loads((checkpoints / "two" / "probe.json").read_text())
     (checkpoints / "two" / "probe.json").write_text(json.dumps(probe))
-    refused(4, "probe.json: damaged", *compare)  # before any document is enriched
+    assert_fails(4, "probe.json: damaged", *compare)  # before any document is enriched

@@ -24,7 +24,7 @@ from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import REAL_DATA, SAMPLE, count_colours, file_contents, write_learned_fusion
-from tests.endtoend.conftest import Capture, Command, Execute, Log, Refused
+from tests.endtoend.conftest import Capture, Command, Execute, Log, AssertFails
 from training.__main__ import main
 from training.evaluation.evaluate import evaluate_run
 from training.fusion import evaluation, learned, recipe
@@ -202,17 +202,17 @@ FAULTY = [
 ]
 
 
-def test_faulty_recipes(run: Command, tmp_path: Path, refused: Refused) -> None:
+def test_faulty_recipes(run: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
     for text, words in FAULTY:
-        refused(2, words, *run(text))
+        assert_fails(2, words, *run(text))
     assert not (tmp_path / "checkpoints" / "mine").exists()
 
 
-def test_faulty_calls(run: Command, lexical: Path, refused: Refused) -> None:
-    refused(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "-i", SAMPLE, "--work-dir", "w")
-    refused(2, "two files with different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
+def test_faulty_calls(run: Command, lexical: Path, assert_fails: AssertFails) -> None:
+    assert_fails(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "-i", SAMPLE, "--work-dir", "w")
+    assert_fails(2, "two files with different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
     shutil.rmtree(lexical / "dirichlet_rm3")
-    refused(4, "member dirichlet_rm3 failed", *run())
+    assert_fails(4, "member dirichlet_rm3 failed", *run())
 
 
 @pytest.mark.parametrize("file", sorted(recipe.FUSIONS.glob("*.toml")), ids=lambda file: file.stem)
@@ -228,10 +228,10 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(make_execut
     """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
     execution = make_execution(REAL_DATA / "touche-2020" / "input")
-    judged = read_qrels(REAL_DATA / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
+    qrels = read_qrels(REAL_DATA / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
     members = {"dirichlet": 200, "dirichlet_rm3": 0, "bm25_arguments": 0, "bm25": 0}
     mine = evaluation.FusionEvaluation(
-        "words", recipe.FusionRecipe(members, ("dirichlet",), max_log_length=6.5), {"relevance": judged}, execution
+        "words", recipe.FusionRecipe(members, ("dirichlet",), max_log_length=6.5), {"relevance": qrels}, execution
     )
     by_heart = partial(
         fit_lambdamart, settings=recipe.LambdaMARTSettings(trees=60, leaves=63, min_leaf_documents=1, learning_rate=0.3), seed=0
@@ -249,11 +249,11 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(make_execut
     found, features = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        permuted = judged.assign(rel=judged.groupby("qid")["rel"].transform(rng.permutation))
+        permuted = qrels.assign(rel=qrels.groupby("qid")["rel"].transform(rng.permutation))
         found.append(fitted(permuted))
         features += [worth(mine.table.assign(score=mine.table[one]), permuted) for one in mine.recipe.feature_names]
     assert np.mean(found) == pytest.approx(np.mean(features), abs=0.03)
-    assert fitted(judged) > np.mean(features) + 0.2
+    assert fitted(qrels) > np.mean(features) + 0.2
 
 
 # ---- a fusion as a stage

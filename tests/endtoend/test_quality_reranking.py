@@ -20,7 +20,7 @@ from submission.storage.checkpoint_directory import read_provenance
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.quality_reranking import QualityRerankingStage
 from tests.conftest import count_colours, file_contents, write_quality_reranking
-from tests.endtoend.conftest import Capture, Execute, Log, RankAll, Refused
+from tests.endtoend.conftest import Capture, Execute, Log, RankAll, AssertFails
 from tests.unit.training.tasks.test_quality import arguments
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank
@@ -81,8 +81,8 @@ def fit(work: Path) -> list[str]:
     return ["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"]
 
 
-def test_fit_on_lists_resumes_on_the_same_tables_only(tables: Path, resumed: Callable[..., int], refused: Refused) -> None:
-    assert resumed(lambda: main(fit(tables)), tables, "order", 14) == 2  # of 24 steps
+def test_fit_on_lists_resumes_on_the_same_tables_only(tables: Path, assert_resumes: Callable[..., int], assert_fails: AssertFails) -> None:
+    assert assert_resumes(lambda: main(fit(tables)), tables, "order", 14) == 2  # of 24 steps
     checkpoint = tables / "checkpoints" / "order"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
     assert metrics["topics"] == 4  # one debate per data set
@@ -104,9 +104,9 @@ def test_fit_on_lists_resumes_on_the_same_tables_only(tables: Path, resumed: Cal
     scores = load_checkpoint(checkpoint).score([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
     arguments("ibm", 4).to_parquet(table_path(tables, "ibm"))
-    refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
+    assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
     table_path(tables, "ibm").unlink()
-    refused(3, "ibm.parquet: not found; run `python -m training prepare quality", *fit(tables))
+    assert_fails(3, "ibm.parquet: not found; run `python -m training prepare quality", *fit(tables))
 
 
 def test_fit_on_one_data_set_is_reproduced(tables: Path, capsys: Capture, caplog: Log) -> None:

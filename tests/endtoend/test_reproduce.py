@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from tests.conftest import update_hash
-from tests.endtoend.conftest import Capture, Log, Refused
+from tests.endtoend.conftest import AssertFails, Capture, Log
 from training.__main__ import main
 from training.cli.reproduce import compare_metrics
 
@@ -20,7 +20,7 @@ def test_from_the_corpus_to_the_same_bytes_and_verdicts(
     work_dir: Path,
     write_recipe: Callable[..., str],
     tmp_path: Path,
-    refused: Refused,
+    assert_fails: AssertFails,
     capsys: Capture,
     caplog: Log,
 ) -> None:
@@ -43,7 +43,7 @@ def test_from_the_corpus_to_the_same_bytes_and_verdicts(
     out = capsys.readouterr().out
     assert (out.count("OK"), out.count("near")) == (2, 1)
     shift(stored / "mine", 2.0)
-    refused(8, "mine: not reproduced", *command)
+    assert_fails(8, "mine: not reproduced", *command)
     (stored / "mine" / "metrics.json").write_text("{}")
     assert main(command) == 4
 
@@ -54,9 +54,9 @@ def test_the_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, c
     assert "OK" in capsys.readouterr().out
 
 
-def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, refused: Refused) -> None:
+def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     flags = ["-i", corpus, "--work", tmp_path, "--checkpoints", tmp_path]
-    refused(4, "checkpoint not found; available:", "reproduce", "knrm", *flags)
+    assert_fails(4, "checkpoint not found; available:", "reproduce", "knrm", *flags)
 
 
 def shift(checkpoint: Path, points: float) -> None:

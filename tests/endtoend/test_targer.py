@@ -23,7 +23,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours, write_targer
-from tests.endtoend.conftest import Capture, Execute, Log, Refused
+from tests.endtoend.conftest import Capture, Execute, Log, AssertFails
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.fitting.initialisation import build_network
@@ -144,9 +144,9 @@ def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     assert drawn == {"emission.weight", "emission.bias", "crf.transitions"}
 
 
-def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, resumed: Callable[..., int]) -> None:
+def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, assert_resumes: Callable[..., int]) -> None:
     (work_dir.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
-    assert resumed(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
+    assert assert_resumes(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
 
 
 @pytest.mark.parametrize(
@@ -174,19 +174,19 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, resumed:
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, refused: Refused
+    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, assert_fails: AssertFails
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
     output = tables / "checkpoints" / "refused"
-    refused(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
+    assert_fails(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
 
 
-def test_vectors_of_other_words_and_missing_tables_are_refused(work_dir: Path, refused: Refused) -> None:
+def test_vectors_of_other_words_and_missing_tables_are_refused(work_dir: Path, assert_fails: AssertFails) -> None:
     command = ["fit", work_dir.parent / "mine.toml", "--work", work_dir, "--device", "cpu"]
     words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
-    refused(2, words, *command, "--vectors", work_dir / "vectors")
+    assert_fails(2, words, *command, "--vectors", work_dir / "vectors")
     (work_dir / "tagging" / "webd.parquet").unlink()
-    refused(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)
+    assert_fails(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)
 
 
 def always(checkpoints: Path, tag: str) -> None:
@@ -274,7 +274,7 @@ def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
 
 
 def test_lengths_are_those_of_what_is_kept(
-    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Execute, refused: Refused
+    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Execute, assert_fails: AssertFails
 ) -> None:
     write_targer(checkpoints_copy, "targer_webd", seed=3)
     flags = [
@@ -304,4 +304,4 @@ def test_lengths_are_those_of_what_is_kept(
         assert table.loc[name, [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(expected, abs=0.01)
         assert 0 < sizes.mean() < table.loc["args.me", "mean"]
     assert table.loc["targer_essays", "mean"] != table.loc["targer_webd", "mean"]
-    refused(4, "none: checkpoint not found", *command[:2], "none", *command[3:])
+    assert_fails(4, "none: checkpoint not found", *command[:2], "none", *command[3:])

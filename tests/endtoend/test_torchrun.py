@@ -21,7 +21,7 @@ from submission.inference import pretrained
 from submission.storage.locks import lock_directory
 from submission.systems.catalogue import RERANKERS
 from tests.conftest import ROOT, file_contents
-from tests.endtoend.conftest import Command, Log, Refused, write_encoder
+from tests.endtoend.conftest import AssertFails, Command, Log, write_encoder
 from training.__main__ import main
 from training.cli import fit_all
 from training.fitting import training_state
@@ -144,13 +144,13 @@ def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Command, tmp
 
 
 def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
-    fit: Command, tmp_path: Path, refused: Refused
+    fit: Command, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     arguments, work = fit("knrm", "mine"), tmp_path / "mine"
     for name in ("knrm", "other"):
         (work / "fit" / name).mkdir(parents=True)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
-        refused(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
+        assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
         assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0
@@ -224,9 +224,9 @@ def test_a_process_that_cannot_be_started_fails_alone(
 
 
 @pytest.mark.slow
-def test_the_jobs_are_fits(work_dir: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+def test_the_jobs_are_fits(work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails) -> None:
     monkeypatch.setattr(fit_all, "load_recipes_in_order", lambda: {"knrm": load_recipe("knrm")})
-    refused(6, "failed or skipped: knrm", "fit", "--all", "--work", work_dir, "--device", "cpu")
+    assert_fails(6, "failed or skipped: knrm", "fit", "--all", "--work", work_dir, "--device", "cpu")
     assert "network.dimensions is 300, but the word vectors have 20" in (work_dir / "fit" / "knrm.log").read_text()
 
 
@@ -252,6 +252,6 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
     assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in kinds.items())
 
 
-def test_what_to_fit_is_said_once(work_dir: Path, refused: Refused) -> None:
-    refused(2, "expected RECIPE or --all", "fit", "--work", work_dir)
-    refused(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work_dir)
+def test_what_to_fit_is_said_once(work_dir: Path, assert_fails: AssertFails) -> None:
+    assert_fails(2, "expected RECIPE or --all", "fit", "--work", work_dir)
+    assert_fails(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work_dir)

@@ -27,7 +27,7 @@ from submission.text.surface_tokens import normalised_tokens
 from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 from submission.text.tokenisers import WordTokeniser
 from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, file_contents
-from tests.endtoend.conftest import Capture, Command, Log, Refused
+from tests.endtoend.conftest import Capture, Command, Log, AssertFails
 from training import tasks
 from training.__main__ import main
 from training.cli.fit_all import missing_inputs
@@ -87,7 +87,7 @@ def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
 
 
 def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_another_setting(
-    corpus: Path, prepared_work_dir: Path, work_dir: Path, tmp_path: Path, refused: Refused
+    corpus: Path, prepared_work_dir: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     first = {name: data for name, data in file_contents(prepared_work_dir).items() if "/" not in name}
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work"]
@@ -98,7 +98,7 @@ def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_
     assert main([*prepare, str(work_dir)]) == 0
     assert {name: data for name, data in file_contents(work_dir).items() if "/" not in name} == first
     assert (work_dir / "train.pieces.parquet").stat().st_mtime_ns == kept
-    refused(5, "contains files made from another seed", *prepare, work_dir, "--seed", 1)
+    assert_fails(5, "contains files made from another seed", *prepare, work_dir, "--seed", 1)
     assert main([*prepare, str(work_dir), "--seed", "1", "--overwrite"]) == 0
 
 
@@ -116,10 +116,10 @@ def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prep
 
 
 def test_a_network_trains_on_what_a_search_finds(
-    corpus: Path, prepared_work_dir: Path, work_dir: Path, fit: Command, tmp_path: Path, refused: Refused, capsys: Capture
+    corpus: Path, prepared_work_dir: Path, work_dir: Path, fit: Command, tmp_path: Path, assert_fails: AssertFails, capsys: Capture
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n')
-    refused(3, "run `python -m training prepare pairs -i INPUT", *train)
+    assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
     first = file_contents(work_dir)
@@ -159,7 +159,7 @@ def test_a_network_trains_on_what_a_search_finds(
     assert main(["reproduce", train[1], *places]) == 0
     assert "weights: identical" in capsys.readouterr().out
     assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--seed", "1", "--overwrite"]) == 0
-    refused(3, "missing or built from other tables", *train)  # but of those that were there before
+    assert_fails(3, "missing or built from other tables", *train)  # but of those that were there before
 
 
 def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work_dir: Path, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_w
 
 
 @UNCLOSED
-def test_vectors_from_files(work_dir: Path, tmp_path: Path, refused: Refused) -> None:
+def test_vectors_from_files(work_dir: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     from gensim.models.keyedvectors import KeyedVectors
 
     table = KeyedVectors(3)
@@ -199,7 +199,7 @@ def test_vectors_from_files(work_dir: Path, tmp_path: Path, refused: Refused) ->
         assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
     for line, words in (("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
         (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
-        refused(3, words, "prepare", "vectors", "--work", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
+        assert_fails(3, words, "prepare", "vectors", "--work", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
 
 
 TOY = '''"""Learning a constant: the score of every premise for its own conclusion."""
@@ -231,11 +231,11 @@ class Constant(Pairwise):
 
 
 def test_a_new_task_is_one_file_and_a_recipe(
-    work_dir: Path, fit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    work_dir: Path, fit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails
 ) -> None:
     (tmp_path / "toy.py").write_text(TOY)
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    refused(2, "Expected `float` <= 1.0 - at `$.toy.score`", *fit(f"{KNRM_RECIPE}[toy]\nscore = 2\n"))
+    assert_fails(2, "Expected `float` <= 1.0 - at `$.toy.score`", *fit(f"{KNRM_RECIPE}[toy]\nscore = 2\n"))
     assert main(fit(f"{KNRM_RECIPE}[toy]\nscore = 0.25\n")) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     assert json.loads((checkpoint / "provenance.json").read_text())["recipe"]["toy"] == {"score": 0.25}
@@ -303,7 +303,7 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: Log,
-    refused: Refused,
+    assert_fails: AssertFails,
 ) -> None:
     assert main(fit(ONE_EPOCH)) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
@@ -323,11 +323,11 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     assert file_contents(checkpoints / "knrm") == before
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.txt").write_text("precious")
-    refused(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
+    assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
     assert file_contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
-    refused(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
+    assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
     (work_dir / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
-    refused(3, "pass --restart to start over", *fit(ONE_EPOCH))
+    assert_fails(3, "pass --restart to start over", *fit(ONE_EPOCH))
     sync, calls = os.fsync, iter(range(10**6))
 
     def fills(descriptor: int) -> None:
@@ -336,7 +336,7 @@ def test_a_finished_network_stays_unless_it_is_damaged(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fills)
-    refused(5, "No space left on device", *fit(KNRM_RECIPE, "--restart"))
+    assert_fails(5, "No space left on device", *fit(KNRM_RECIPE, "--restart"))
     assert file_contents(checkpoint) == before
     load_checkpoint(checkpoint)
 
@@ -364,31 +364,31 @@ def test_a_step_moves_the_words_of_its_texts_alone(prepared_work_dir: Path, rank
         assert set(moved.tolist()) <= set(words.tolist()) - {PADDING_ID, UNKNOWN_ID}
 
 
-def test_recipes_that_fit_no_network_are_refused(fit: Command, refused: Refused) -> None:
+def test_recipes_that_fit_no_network_are_refused(fit: Command, assert_fails: AssertFails) -> None:
     for text, words in (
         (KNRM_RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
         (KNRM_RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
         (f"{KNRM_RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
     ):
-        refused(2, words, *fit(text))
+        assert_fails(2, words, *fit(text))
 
 
-def test_nothing_prepared(write_recipe: Callable[..., str], tmp_path: Path, refused: Refused) -> None:
+def test_nothing_prepared(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
     words = "run `python -m training prepare vectors --work-dir WORK`"
-    refused(3, words, "fit", write_recipe(), "--work", tmp_path)
-    refused(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
+    assert_fails(3, words, "fit", write_recipe(), "--work", tmp_path)
+    assert_fails(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
 
 
 def test_a_network_that_learns_nothing_is_refused(
-    fit: Command, work_dir: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    fit: Command, work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails
 ) -> None:
     diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
-    refused(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
+    assert_fails(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
     forward, score = KNRM.forward, KNRM.score
     monkeypatch.setattr(KNRM, "score_features", lambda *tensors: score(*tensors) * 0)
-    refused(7, "all validation scores are equal; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
+    assert_fails(7, "all validation scores are equal; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
     monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
-    refused(7, "step 1: the loss is nan; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
+    assert_fails(7, "step 1: the loss is nan; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
     assert not (work_dir / "checkpoints").exists()
 
 
@@ -448,10 +448,10 @@ def test_learning_rates_fall_to_zero(fit: Command, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_second_process_at_the_same_work_is_refused(
-    corpus: Path, work_dir: Path, write_recipe: Callable[..., str], refused: Refused
+    corpus: Path, work_dir: Path, write_recipe: Callable[..., str], assert_fails: AssertFails
 ) -> None:
     source = ["-i", corpus]
     commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", write_recipe()], ["fuse", "ensemble"]]
     for command in (*commands, ["reproduce", "knrm", *source]):
         with lock_directory(work_dir):
-            refused(5, f"{work_dir}: in use by another process", *command, "--work", work_dir)
+            assert_fails(5, f"{work_dir}: in use by another process", *command, "--work", work_dir)

@@ -14,7 +14,7 @@ from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.execution import Execution
 from tests.conftest import count_colours
-from tests.endtoend.conftest import Capture, Command, Refused
+from tests.endtoend.conftest import Capture, Command, AssertFails
 from training.__main__ import main
 from training.paths import GRIDS
 from training.tuning import grid as grid_search
@@ -34,11 +34,11 @@ MEASURE = "nDCG@5 all"
 
 
 @pytest.fixture
-def tune(corpus_with_topics: Path, tmp_path: Path, judged: list[Path]) -> Command:
+def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> Command:
     """Return the command that tunes on the grid."""
     (tmp_path / "mine.toml").write_text(GRID)
 
-    def command(output: str = "mine", files: list[Path] = judged, *flags: str) -> list[str]:
+    def command(output: str = "mine", files: list[Path] = qrels_files, *flags: str) -> list[str]:
         qrels = [flag for file in files for flag in ("--qrels", str(file))]
         paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "tuning")]
         return ["tune", str(tmp_path / "mine.toml"), *qrels, *paths, *flags]
@@ -102,13 +102,13 @@ def test_cross_validation_selects_on_the_other_folds(tune: Command, tmp_path: Pa
     assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
 
 
-def test_tune_rejects_bad_grids_and_judgments(tune: Command, judged: list[Path], tmp_path: Path, refused: Refused) -> None:
-    refused(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", judged[0], "-i", "in", "-o", "out")
-    refused(
-        2, "the same name 'first' for several qrels; give each a name with NAME=FILE", *tune("mine", [judged[0], judged[0]])
+def test_tune_rejects_bad_grids_and_judgments(tune: Command, qrels_files: list[Path], tmp_path: Path, assert_fails: AssertFails) -> None:
+    assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", qrels_files[0], "-i", "in", "-o", "out")
+    assert_fails(
+        2, "the same name 'first' for several qrels; give each a name with NAME=FILE", *tune("mine", [qrels_files[0], qrels_files[0]])
     )
     duplicate = "judges documents that another qrels file also judges; remove the duplicates"
-    refused(3, duplicate, *tune("mine", [judged[0], f"again={judged[0]}"]))
+    assert_fails(3, duplicate, *tune("mine", [qrels_files[0], f"again={qrels_files[0]}"]))
     for text, message in (
         ("[model]\nname = 'bm26'", "bm26"),
         ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
@@ -117,7 +117,7 @@ def test_tune_rejects_bad_grids_and_judgments(tune: Command, judged: list[Path],
         ("[index]\nstemmer = 'snowball'\n[model]\nname = 'bm25'", "snowball"),
     ):
         (tmp_path / "mine.toml").write_text(text)
-        refused(2, message, *tune())
+        assert_fails(2, message, *tune())
     assert not (tmp_path / "mine").exists()
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of a process, without that of its parent."""
+"""Peak memory of a process, without its parent's memory."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import sys
 
 import pytest
 
-from tests.benchmarks.benchmark import execute
+from tests.benchmarks.benchmark import run_process
 from tests.conftest import ROOT
 
-PEAK = "from submission.output.ir_metadata import measure_peak_memory; print(measure_peak_memory())"
+PEAK = "from submission.output.ir_metadata import peak_memory; print(peak_memory())"
 
 
-def test_peak_memory_excludes_parent() -> None:
+def test_run_process_peak_excludes_the_parent() -> None:
     ballast = b"x" * 1_200_000_000
-    result = execute("-c", "print('done')")
-    process = subprocess.run([sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True)
+    process = run_process("-c", "print('done')")
+    child = subprocess.run([sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True)
     assert len(ballast) > 1e9
-    assert result.output == "done\n"
-    assert 1e6 < result.peak < 1e8
-    assert 1e8 < int(process.stdout) < 1e9
+    assert process.output == "done\n"
+    assert 1e6 < process.peak < 1e8
+    assert 1e8 < int(child.stdout) < 1e9
 
 
-def test_failing_child_raises() -> None:
+def test_run_process_raises_on_failure() -> None:
     with pytest.raises(RuntimeError, match=r"exit code 3\n.*broken"):
-        execute("-c", "import sys; sys.stderr.write('broken'); sys.exit(3)")
+        run_process("-c", "import sys; sys.stderr.write('broken'); sys.exit(3)")
