@@ -66,7 +66,7 @@ def rank(directory: Path, cache_dir: Path) -> None:
         for checkpoint in CHECKPOINT_DIR.iterdir():
             (checkpoints.directory / checkpoint.name).symlink_to(checkpoint)
         contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b""}
-        write_with_provenance(checkpoints.directory / STAGE.checkpoint, contents, {"trained on": {"input": {}}})
+        write_with_provenance(checkpoints.directory / STAGE.checkpoint, contents, {"training_data": {"input": {}}})
         ranking = Execution(Dataset(directory), checkpoints, torch.device("cpu"), cache).get_ranking(STAGE)
     print(f"{len(ranking)} documents of {ranking['qid'].nunique()} topics")
 

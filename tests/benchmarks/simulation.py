@@ -86,7 +86,7 @@ def render_table(results: Results) -> str:
         busy = getattr(outcome, outcome.bottleneck) / outcome.seconds
         cells = (
             f"{arguments:,}",
-            f"{gpus}, `--shared-work`" if shared else f"{gpus}",
+            f"{gpus}, `--shared-cache`" if shared else f"{gpus}",
             _format_time(outcome.seconds),
             f"{sent / 1e9:.1f} GB, {sent / outcome.seconds / 1e6:.0f} MB/s",
             f"{_estimate_memory(results, arguments):.1f} GB",

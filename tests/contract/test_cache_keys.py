@@ -60,10 +60,10 @@ class Keys:
         for name, maker in MAKERS.items():
             module = import_module(f"submission.{name}")
             patch.setattr(module, maker, self.checked(getattr(module, maker)))
-        place = Execution.open_collection_cache
+        open_cache = Execution.open_collection_cache
 
         def recorded(execution: Execution, name: str, *parts: str) -> ArtifactStore:
-            store = place(execution, name, *parts)
+            store = open_cache(execution, name, *parts)
             self.of_store[store.directory] = {*self.documents, *(file for part in parts for file in self.of_hash.get(part, ()))}
             return store
 
@@ -74,17 +74,17 @@ class Keys:
         return dependency_files(DocumentStore.__module__)
 
     def fingerprint(self, *modules: str, shallow: tuple[str, ...] = ()) -> str:
-        found = code_fingerprint(*modules, shallow=shallow)
-        self.of_hash[found] = {
+        digest = code_fingerprint(*modules, shallow=shallow)
+        self.of_hash[digest] = {
             *dependency_files(*modules, shallow=shallow),
             *(file for name in shallow if (file := module_file(name))),
         }
-        return found
+        return digest
 
     def checked(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(make)
         def wrapped(*arguments: Any, **named: Any) -> Any:
-            [store] = [one for one in arguments if isinstance(one, ArtifactStore)]
+            [store] = [argument for argument in arguments if isinstance(argument, ArtifactStore)]
             files: set[Path] = set()
             with executed(files):
                 result = make(*arguments, **named)

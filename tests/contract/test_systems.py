@@ -50,9 +50,9 @@ def handed_over(execution: Execution, directory: Path) -> Path:
     """A run of documents that no system would list like that: too short ones, and such as BM25 does not find."""
     documents = execution.input.documents["docno"].tolist()
     lines = [
-        f"{qid} Q0 {docno} {place} {-place} other\n"
-        for number, qid in enumerate(execution.topics["qid"])
-        for place, docno in enumerate(documents[number :: 40 + number], 1)
+        f"{qid} Q0 {docno} {rank} {-rank} other\n"
+        for topic_index, qid in enumerate(execution.topics["qid"])
+        for rank, docno in enumerate(documents[topic_index :: 40 + topic_index], 1)
     ]
     (directory / "run.txt").write_text("".join(lines))
     return directory / "run.txt"
@@ -80,10 +80,10 @@ class Elsewhere(LocalEngine):
     def map(
         self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
     ) -> Iterator[tuple[int, Result]]:
-        handed_out = [pickle.dumps((function, number, part)) for number, part in parts]
+        handed_out = [pickle.dumps((function, index, part)) for index, part in parts]
         for pickled in handed_out[::-1]:
-            unpickled, number, part = pickle.loads(pickled)
-            yield number, pickle.loads(pickle.dumps(unpickled(part)))
+            unpickled, index, part = pickle.loads(pickled)
+            yield index, pickle.loads(pickle.dumps(unpickled(part)))
 
 
 def test_where_its_parts_are_computed_changes_no_bit(
@@ -95,18 +95,18 @@ def test_where_its_parts_are_computed_changes_no_bit(
     for module in (dense, latent, term_index):
         monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
-    here, elsewhere = (
+    local, remote = (
         make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, Elsewhere())
     )
-    pd.testing.assert_frame_equal(elsewhere.get_ranking(stage), here.get_ranking(stage), check_exact=True)
-    assert elsewhere.compute_cache_key(stage) == here.compute_cache_key(stage)  # what one has begun the other goes on with
+    pd.testing.assert_frame_equal(remote.get_ranking(stage), local.get_ranking(stage), check_exact=True)
+    assert remote.compute_cache_key(stage) == local.compute_cache_key(stage)  # what one has begun the other goes on with
 
 
 def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:
     lists = execution.get_ranking(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
-    found = SYSTEMS[name].stage.score(execution, pairs[["qid", "docno"]].reset_index(drop=True))
-    np.testing.assert_allclose(found, pairs["score"], rtol=1e-5, atol=1e-5)
+    scores = SYSTEMS[name].stage.score(execution, pairs[["qid", "docno"]].reset_index(drop=True))
+    np.testing.assert_allclose(scores, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
 def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Execution) -> None:
@@ -114,50 +114,50 @@ def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Executio
     corpus = Corpus.from_directory(execution.input.directory)
     exact = all(isinstance(part, LexicalStage | ConclusionStage | Enrichment) for part in iter_components(stage))
     with Searcher(corpus, execution.checkpoints, CPU) as searcher:
-        asked = searcher.rank(stage, execution.topics)
-        pd.testing.assert_frame_equal(asked, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
+        rankings = searcher.rank(stage, execution.topics)
+        pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
         for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
             [answered] = searcher.search(
                 query, [SYSTEMS[name]], SearchOptions(5, lambda system, docno: True, highlight=True)
             ).systems
-            own = listed[listed["qid"] == qid]
-            assert (answered.error, answered.total) == (None, len(own))
-            assert [found.docno for found in answered.hits] == own["docno"].tolist()[:5]
-            scores = [found.score for found in answered.hits]
-            np.testing.assert_allclose(scores, own["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
-            assert scores == pytest.approx([found.explanation.score for found in answered.hits if found.explanation], abs=1e-5)
+            hits = listed[listed["qid"] == qid]
+            assert (answered.error, answered.total) == (None, len(hits))
+            assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
+            scores = [hit.score for hit in answered.hits]
+            np.testing.assert_allclose(scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
+            assert scores == pytest.approx([hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5)
 
 
 def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, make_execution: Execute, tmp_path: Path) -> None:
     run = handed_over(execution, tmp_path)
-    given = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
-    assert given.supplied_ranking is not None
-    listed = given.get_ranking(SYSTEMS[name].stage)
-    validate_rankings(listed, given.topics, set())
+    reranking = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
+    assert reranking.supplied_ranking is not None
+    listed = reranking.get_ranking(SYSTEMS[name].stage)
+    validate_rankings(listed, reranking.topics, set())
     pairs = ["qid", "docno"]
-    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, given.supplied_ranking[pairs].to_numpy()))
+    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, reranking.supplied_ranking[pairs].to_numpy()))
     if name != "bm25":  # the list as it is
-        scores = SYSTEMS[name].stage.score(given, listed[pairs])
+        scores = SYSTEMS[name].stage.score(reranking, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
 def test_explanations_sum(name: str, execution: Execution, make_execution: Execute) -> None:
     stage = SYSTEMS[name].stage
-    for qid, own in execution.get_ranking(stage).groupby("qid"):
+    for qid, group in execution.get_ranking(stage).groupby("qid"):
         alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
-        explain(stage, alone, own.head(2))
+        explain(stage, alone, group.head(2))
 
 
 def explain(stage: Stage, alone: Execution, rows: pd.DataFrame) -> None:
     """Explain some documents of a topic in an execution of that topic alone."""
     for row in rows.itertuples():
-        found = stage.explain(alone, row.qid, row.docno)
-        assert found.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
-        total = sum(part.value for part in found.contributions)
-        assert (total if found.activation is None else found.activation(total)) == pytest.approx(
-            found.score, rel=1e-4, abs=1e-4
+        explanation = stage.explain(alone, row.qid, row.docno)
+        assert explanation.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
+        total = sum(part.value for part in explanation.contributions)
+        assert (total if explanation.activation is None else explanation.activation(total)) == pytest.approx(
+            explanation.score, rel=1e-4, abs=1e-4
         )
-        assert found.contributions
+        assert explanation.contributions
 
 
 def test_what_is_finished_is_taken_up(
@@ -168,14 +168,14 @@ def test_what_is_finished_is_taken_up(
 ) -> None:
     flags = ["--system", name, "--work", str(tmp_path / "work")]
     assert rank_all("first", *flags) == 0
-    for made in (
+    for function in (
         "lists.dumps",
         "systems.neural.score",
         "retrieval.latent._build",
         "retrieval.dense._build",
         "input.args_me.read_documents",
     ):
-        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again
+        monkeypatch.setattr(f"submission.{function}", None)  # nothing may be made again
     assert rank_all("second", *flags) == 0
     run = f"aragorn-{name}.txt"
     assert (tmp_path / "second" / run).read_bytes() == (tmp_path / "first" / run).read_bytes()
@@ -197,5 +197,5 @@ def test_without_its_checkpoints_it_says_which(
 
 def test_the_checkpoints_are_those_of_the_catalogue() -> None:
     needed = {part.checkpoint for system in SYSTEMS.values() for part in iter_components(system.stage) if part.checkpoint}
-    there = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
-    assert there == needed
+    stored = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
+    assert stored == needed

@@ -60,9 +60,9 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
     lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
     for pair in set().union(*lists):
         parts = [
-            m.coefficient * min(1, max(0, (found[pair] - m.minimum) / (m.maximum - m.minimum)))
-            for m, found in zip(ensemble.members, lists, strict=True)
-            if pair in found
+            m.coefficient * min(1, max(0, (ranking[pair] - m.minimum) / (m.maximum - m.minimum)))
+            for m, ranking in zip(ensemble.members, lists, strict=True)
+            if pair in ranking
         ]
         expected[pair] = ensemble.intercept + sum(parts)
     for row in runs["ensemble"].itertuples():
@@ -95,13 +95,13 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     rank_all: RankAll, checkpoints_copy: Path, tmp_path: Path, caplog: Log
 ) -> None:
     probe = checkpoints_copy / "drmm" / "probe.json"
-    whole = probe.read_bytes()
+    original = probe.read_bytes()
     probe.write_text("[]")
     assert rank_all() == 6
     runs = {name for name in file_contents(tmp_path / "out") if name.startswith("aragorn-")}
     assert runs == {f"aragorn-{name}.txt" for name in SYSTEMS if name not in ("drmm", "ensemble")}
     assert "ensemble: failed" in caplog.text
-    probe.write_bytes(whole)
+    probe.write_bytes(original)
     write_tiny_ranker(checkpoints_copy, "gru", seed=99)
     assert rank_all("newer", "--system", "gru", "--system", "ensemble") == 6
     assert "fitted with other checkpoints of gru;" in caplog.text
@@ -130,8 +130,8 @@ def test_kept_parts_and_indexes_are_used_again(
 ) -> None:
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
-    for made in ("lists.dumps", "systems.neural.score", "retrieval.latent._build", "input.args_me.read_documents"):
-        monkeypatch.setattr(f"submission.{made}", None)  # nothing may be made again …
+    for function in ("lists.dumps", "systems.neural.score", "retrieval.latent._build", "input.args_me.read_documents"):
+        monkeypatch.setattr(f"submission.{function}", None)  # nothing may be made again …
     assert rank_all("second", *flags) == 0
     assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")
     write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # … but for another checkpoint
@@ -187,7 +187,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
     assert server.stdout is not None
 
     def files(output: str) -> int:
-        return sum(len(names) for place in (output, f"{output}-work") for _, _, names in os.walk(tmp_path / place))
+        return sum(len(names) for directory in (output, f"{output}-work") for _, _, names in os.walk(tmp_path / directory))
 
     def rank(output: str, until: int | None = None, wait: float = 0, by: int = signal.SIGKILL) -> int:
         """The exit code, negative where a signal ended it; the signal comes a while after so many files are there."""
@@ -205,12 +205,12 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
 
     assert rank("whole") == 0
     total, moments, ended = files("whole"), random.Random(7), []
-    for number in range(9):
+    for attempt in range(9):
         if files("killed") > total - 5:  # little is left to interrupt
             shutil.rmtree(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed-work")
         until, wait = moments.randint(files("killed") + 1, total - 2), moments.uniform(0, 0.1)
-        ended.append(rank("killed", until, wait, (signal.SIGKILL, *SIGNAL_EXIT_CODES)[number % 3]))
+        ended.append(rank("killed", until, wait, (signal.SIGKILL, *SIGNAL_EXIT_CODES)[attempt % 3]))
         for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # whole, or not there
             assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes()
     assert rank("killed") == 0

@@ -79,7 +79,7 @@ def test_from_a_recipe_to_a_run_and_one_in_bfloat16_that_is_near_and_shares_noth
 
     work = ("--work", str(tmp_path / "kept"))
     full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
-    everything = [(qid, f"a{number}") for qid in "12" for number in range(1, 6)]  # so few conclusions are all near
+    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # so few conclusions are all near
     assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
     assert full.keys() == half.keys()
     assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02 * max(1, *map(abs, full.values()))

@@ -86,19 +86,19 @@ def test_they_rank_explain_and_are_listed_and_checked(
         expected += 0.5 * (runs["snrm_knrm"][pair] + 1) / 2 if pair in best["snrm_knrm"] else 0
         assert score == pytest.approx(expected, abs=1e-5)
     metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
-    told = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
-    assert told["longest"]["description"] == "The longest premises first."
-    assert "checkpoints" not in told["longest"]
-    assert told["snrm_knrm"]["reranks"] == "snrm"
-    assert list(told["snrm_knrm"]["checkpoints"]) == ["snrm", "knrm"]
-    assert told["both"]["interpolates"] == ["longest", "snrm_knrm"]
+    methods = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
+    assert methods["longest"]["description"] == "The longest premises first."
+    assert "checkpoints" not in methods["longest"]
+    assert methods["snrm_knrm"]["reranks"] == "snrm"
+    assert list(methods["snrm_knrm"]["checkpoints"]) == ["snrm", "knrm"]
+    assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
     assert rank_all("again", *flags, *(flag for name in NEW for flag in ("--system", name))) == 0
     for name in NEW:
         run = f"aragorn-{name}.txt"
         assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
         (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
-        asked = ["--system", name, "--topic", qid, "--document", docno]
-        assert main(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *asked]) == 0
+        explain_flags = ["--system", name, "--topic", qid, "--document", docno]
+        assert main(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *explain_flags]) == 0
         [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
     assert main(["systems", "--checkpoints", str(checkpoints_copy)]) == 0
@@ -113,14 +113,14 @@ def test_they_rank_explain_and_are_listed_and_checked(
 
 
 def test_equal_stages_are_made_once_and_a_failure_is_remembered(make_execution: Execute, corpus_with_topics: Path) -> None:
-    made: list[str] = []
+    calls: list[str] = []
 
     @dataclass(frozen=True)
     class Counted(Longest):
         name: str = "a"
 
         def search(self, execution: Execution) -> pd.DataFrame:
-            made.append(self.name)
+            calls.append(self.name)
             lists = super().search(execution)
             return lists.assign(rank=7) if self.name == "faulty" else lists
 
@@ -132,7 +132,7 @@ def test_equal_stages_are_made_once_and_a_failure_is_remembered(make_execution: 
     for _ in range(2):
         with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
             execution.get_ranking(Counted("faulty"))
-    assert made == ["a", "b", "faulty"]
+    assert calls == ["a", "b", "faulty"]
 
 
 def test_names_that_cannot_end_a_tag_are_refused() -> None:
@@ -153,9 +153,9 @@ def test_networks_over_the_documents_of_another_system(
     for name in networks:
         stage = RerankStage(FUSION_CANDIDATES["dirichlet"], name)
         expected = rank_by_score(pairs.assign(score=stage.score(execution, pairs)), execution.topics)
-        found = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
-        both = found.merge(expected, on=["qid", "docno"])
-        assert len(both) == len(found) == len(expected) > 40
+        run = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
+        both = run.merge(expected, on=["qid", "docno"])
+        assert len(both) == len(run) == len(expected) > 40
         np.testing.assert_allclose(both["score_x"], both["score_y"], rtol=0, atol=1e-5)
         # As a member of a fusion it is nothing new: a network scores a pair, whatever it re-ranks otherwise.
         np.testing.assert_allclose(

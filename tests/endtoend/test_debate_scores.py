@@ -52,22 +52,22 @@ def test_the_debate_of_an_argument() -> None:
 def test_the_mean_over_the_debate_by_hand_and_its_explanation(make_execution: Execute, directory: Path) -> None:
     execution = make_execution(directory)
     of_search = execution.get_ranking(SEARCH).set_index(["qid", "docno"])["score"]
-    found = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]
-    assert set(found.index) == set(of_search.index)
+    scores = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]
+    assert set(scores.index) == set(of_search.index)
     zoos = of_search["1"]
     expected = {docno: zoos[["Sa-A1", "Sa-A2", "Sa-A3"]].mean() for docno in ("Sa-A1", "Sa-A2", "Sa-A3")}
     expected |= {docno: zoos[docno] for docno in ("Sb-A1", "Sc-A1", "mine-1", "mine-2")}
-    assert found["1"].to_dict() == pytest.approx(expected, abs=1e-9)
-    assert found["1"].nunique() < zoos.nunique()
+    assert scores["1"].to_dict() == pytest.approx(expected, abs=1e-9)
+    assert scores["1"].nunique() < zoos.nunique()
     pairs = pd.DataFrame({"qid": "1", "docno": ["Sb-A2"]})  # not found itself, its debate is
     assert STAGE.score(execution, pairs).tolist() == pytest.approx([zoos["Sb-A1"] / 2], abs=1e-9)
     assert STAGE.score(execution, pairs.iloc[:0]).shape == (0,)
     alone = make_execution(directory, qid="1")
-    for docno, others in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
+    for docno, debate in (("Sa-A2", {"Sa-A1", "Sa-A2", "Sa-A3"}), ("mine-1", {"mine-1"})):
         explained = STAGE.explain(alone, "1", docno)
-        assert {part.label for part in explained.contributions} == others
-        assert explained.score == pytest.approx(found["1", docno], abs=1e-9)
-        assert f"mean retrieval score of {len(others)} documents of debate" in explained.summary
+        assert {part.label for part in explained.contributions} == debate
+        assert explained.score == pytest.approx(scores["1", docno], abs=1e-9)
+        assert f"mean retrieval score of {len(debate)} documents of debate" in explained.summary
 
 
 def test_only_the_best_speak_for_a_debate(make_execution: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,17 +76,17 @@ def test_only_the_best_speak_for_a_debate(make_execution: Execute, directory: Pa
     listed = execution.get_ranking(SEARCH)
     best = truncate_rankings(listed, 3)
     of_search, first = (frame.set_index(["qid", "docno"])["score"]["1"] for frame in (listed, best))
-    found = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]["1"]
-    for docno, score in found.items():
-        own = first[[one for one in first.index if one.startswith("Sa-") and str(docno).startswith("Sa-")]]
-        if docno not in own.index:
-            own = pd.concat([own, of_search[[docno]]])
-        assert score == pytest.approx(own.mean(), abs=1e-9)
-    assert not np.allclose(found[["Sa-A1", "Sa-A2", "Sa-A3"]], of_search[["Sa-A1", "Sa-A2", "Sa-A3"]].mean())
+    scores = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]["1"]
+    for docno, score in scores.items():
+        debate_scores = first[[member for member in first.index if member.startswith("Sa-") and str(docno).startswith("Sa-")]]
+        if docno not in debate_scores.index:
+            debate_scores = pd.concat([debate_scores, of_search[[docno]]])
+        assert score == pytest.approx(debate_scores.mean(), abs=1e-9)
+    assert not np.allclose(scores[["Sa-A1", "Sa-A2", "Sa-A3"]], of_search[["Sa-A1", "Sa-A2", "Sa-A3"]].mean())
 
 
 def test_a_given_list_is_ranked_by_its_own_debates(make_execution: Execute, directory: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(("Sa-A1", "Sb-A1"), 1)))
     execution = make_execution(directory, input_run=tmp_path / "run.txt")
-    found, of_search = (execution.get_ranking(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))
-    assert found.to_dict() == of_search.to_dict()
+    scores, of_search = (execution.get_ranking(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))
+    assert scores.to_dict() == of_search.to_dict()

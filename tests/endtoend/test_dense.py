@@ -35,9 +35,9 @@ def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
     assert isinstance(opened, RankerCheckpoint)
     conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))
     vectors = encode_queries(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)
-    found = (vectors * encode_queries([title], opened, torch.device("cpu"))).sum(axis=1)
-    order = np.argsort(-found.astype(np.float32), kind="stable")
-    return pd.Series(found[order], index=[conclusions[number] for number in order])
+    similarities = (vectors * encode_queries([title], opened, torch.device("cpu"))).sum(axis=1)
+    order = np.argsort(-similarities.astype(np.float32), kind="stable")
+    return pd.Series(similarities[order], index=[conclusions[row] for row in order])
 
 
 def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
@@ -45,7 +45,7 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
 ) -> None:
     monkeypatch.setattr(dense, "CONCLUSIONS", 3)
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
-    found, bm25 = execution.get_ranking(STAGE), execution.get_ranking(BM25)
+    ranking, bm25 = execution.get_ranking(STAGE), execution.get_ranking(BM25)
     collection, opened = (
         execution.documents.read_texts(execution.documents.searchable_docnos),
         STAGE.load_checkpoint(execution.checkpoints),
@@ -53,10 +53,10 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
     added = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         nearest = cosines(execution, opened, title).index[:3]
-        own = set(collection.loc[collection["conclusion"].isin(nearest), "docno"])
-        others = set(bm25.loc[bm25["qid"] == qid, "docno"])
-        assert set(found.loc[found["qid"] == qid, "docno"]) == own | others
-        added += len(own - others)
+        dense_docnos = set(collection.loc[collection["conclusion"].isin(nearest), "docno"])
+        bm25_docnos = set(bm25.loc[bm25["qid"] == qid, "docno"])
+        assert set(ranking.loc[ranking["qid"] == qid, "docno"]) == dense_docnos | bm25_docnos
+        added += len(dense_docnos - bm25_docnos)
     assert added > 5
 
 
@@ -66,31 +66,31 @@ def test_all_premises_and_no_topic_depends_on_the_others(
     narrow = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).get_ranking(STAGE)
     search_premises(checkpoints_copy)
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    found = execution.get_ranking(STAGE)
-    assert found.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
-    both = narrow.merge(found, on=["qid", "docno"], suffixes=(" narrow", ""))
+    ranking = execution.get_ranking(STAGE)
+    assert ranking.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
+    both = narrow.merge(ranking, on=["qid", "docno"], suffixes=(" narrow", ""))
     assert len(both) == len(narrow) > 100
     np.testing.assert_array_equal(both["score narrow"], both["score"])  # a score is of its pair, however it was found
-    pairs = found.sample(frac=0.2, random_state=0)[["qid", "docno"]].reset_index(drop=True)
-    expected = pairs.merge(found, on=["qid", "docno"], how="left")["score"]
+    pairs = ranking.sample(frac=0.2, random_state=0)[["qid", "docno"]].reset_index(drop=True)
+    expected = pairs.merge(ranking, on=["qid", "docno"], how="left")["score"]
     np.testing.assert_allclose(STAGE.score(execution, pairs), expected, rtol=0, atol=1e-5)
     alone = make_execution(corpus_with_topics, checkpoints=checkpoints_copy, qid="2").get_ranking(STAGE)
-    pd.testing.assert_frame_equal(alone, found[found["qid"] == "2"].reset_index(drop=True), check_exact=True)
+    pd.testing.assert_frame_equal(alone, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
 def test_nearest_conclusions(make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path) -> None:
     stage = FUSION_CANDIDATES["sbert_conclusions"]
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
-    found, documents, opened = execution.get_ranking(stage), execution.documents, stage.load_checkpoint(execution.checkpoints)
+    ranking, documents, opened = execution.get_ranking(stage), execution.documents, stage.load_checkpoint(execution.checkpoints)
     collection = documents.read_texts(documents.searchable_docnos)
-    assert found.groupby("qid").size().tolist() == [len(collection)] * 3  # it has a hundred different conclusions
-    own = found[found["qid"] == "1"].merge(collection, on="docno")
-    expected = own["conclusion"].map(cosines(execution, opened, execution.topics["query"][0]))
-    np.testing.assert_allclose(own["score"], expected, rtol=0, atol=1e-6)
-    assert own["score"][0] == pytest.approx(1.0, abs=1e-3)  # the first title is a conclusion
-    pairs = found.sample(frac=0.2, random_state=0)
+    assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3  # it has a hundred different conclusions
+    topic_ranking = ranking[ranking["qid"] == "1"].merge(collection, on="docno")
+    expected = topic_ranking["conclusion"].map(cosines(execution, opened, execution.topics["query"][0]))
+    np.testing.assert_allclose(topic_ranking["score"], expected, rtol=0, atol=1e-6)
+    assert topic_ranking["score"][0] == pytest.approx(1.0, abs=1e-3)  # the first title is a conclusion
+    pairs = ranking.sample(frac=0.2, random_state=0)
     np.testing.assert_array_equal(stage.score(execution, pairs[["qid", "docno"]]), pairs["score"])
-    row = found[found["qid"] == "2"].iloc[7]
+    row = ranking[ranking["qid"] == "2"].iloc[7]
     explained = stage.explain(make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="2"), "2", row["docno"])
     assert explained.score == row["score"]
     assert explained.model_inputs["conclusion as tokenised"].startswith("topic ##")

@@ -25,8 +25,8 @@ def read(directory: Path) -> dict[str, Any]:
     return yaml.safe_load((directory / "ir-metadata.yml").read_text())
 
 
-def entries(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {entry["name"]: entry for entry in found["method"]["retrieval"]}
+def entries(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in metadata["method"]["retrieval"]}
 
 
 @pytest.fixture
@@ -44,40 +44,40 @@ def test_all_that_made_the_runs(
     assert main(flags) == 0
     status, message = check_format(tmp_path / "out", "run-with-metadata")
     assert (status.name, "ir-metadata.yml is valid" in message) == ("OK", True)
-    found = read(tmp_path / "out")
-    assert found["tag"] == found["method"]["name"] == "me-fusion"
-    assert found["actor"] == {"team": "me"}
-    source = found["implementation"]["source"]
+    metadata = read(tmp_path / "out")
+    assert metadata["tag"] == metadata["method"]["name"] == "me-fusion"
+    assert metadata["actor"] == {"team": "me"}
+    source = metadata["implementation"]["source"]
     assert (source["commit"], source["repository"]) == ("abc123", "https://example.org/aragorn")
     assert source["version"] == __version__
-    assert found["data"]["test collection"]["name"] == "touche-task-1"
-    assert found["data"]["test collection"]["topics"] == 3
-    assert found["data"]["test collection"]["files"] == {
+    assert metadata["data"]["test collection"]["name"] == "touche-task-1"
+    assert metadata["data"]["test collection"]["topics"] == 3
+    assert metadata["data"]["test collection"]["files"] == {
         name: sha256_file(corpus_with_topics / name) for name in ("topics.xml", "args-me.json")
     }
-    assert f"torch {torch.__version__}" in found["platform"]["software"]["libraries"]
-    assert found["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
-    assert float(found["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
-    stages = {name: float(text.removesuffix(" s")) for name, text in found["resources"]["seconds per stage"].items()}
+    assert f"torch {torch.__version__}" in metadata["platform"]["software"]["libraries"]
+    assert metadata["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
+    assert float(metadata["resources"]["ram"]["peak"].removesuffix(" MB")) > 100
+    stages = {name: float(text.removesuffix(" s")) for name, text in metadata["resources"]["seconds per stage"].items()}
     shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokenisation"}
     assert set(stages) == {*shared, *SYSTEMS, "enrichment with deepct", "enrichment with targer_essays"}
-    told = entries(found)
-    assert sorted(told) == sorted(f"me-{name}" for name in SYSTEMS)
-    assert "checkpoints" not in told["me-bm25"]
-    assert told["me-gru"]["checkpoints"] == {"gru": load_checkpoint(checkpoints_copy / "gru").fingerprint}
-    assert set(told["me-ensemble"]["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
+    methods = entries(metadata)
+    assert sorted(methods) == sorted(f"me-{name}" for name in SYSTEMS)
+    assert "checkpoints" not in methods["me-bm25"]
+    assert methods["me-gru"]["checkpoints"] == {"gru": load_checkpoint(checkpoints_copy / "gru").fingerprint}
+    assert set(methods["me-ensemble"]["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
     assert (
-        told["me-ensemble"]["checkpoints"]["ensemble"]
+        methods["me-ensemble"]["checkpoints"]["ensemble"]
         == read_config(checkpoints_copy / "ensemble", RegressionEnsemble).fingerprint
     )
-    assert told["me-ensemble"]["interpolates"] == list(ENSEMBLE_MEMBERS)
+    assert methods["me-ensemble"]["interpolates"] == list(ENSEMBLE_MEMBERS)
     rerank = {*RERANKERS, "gru_interaction"}
-    assert [name for name, entry in told.items() if entry.get("reranks") == "bm25"] == [
+    assert [name for name, entry in methods.items() if entry.get("reranks") == "bm25"] == [
         f"me-{name}" for name in SYSTEMS if name in rerank
     ]
-    assert told["me-tfr_bert"]["reranks"] == "dirichlet"
-    assert set(told["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
-    assert all("  " not in entry["description"] for entry in told.values())
+    assert methods["me-tfr_bert"]["reranks"] == "dirichlet"
+    assert set(methods["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
+    assert all("  " not in entry["description"] for entry in methods.values())
 
 
 def test_whose_data_the_checkpoints_learned_from(flags: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
@@ -90,16 +90,16 @@ def test_whose_data_the_checkpoints_learned_from(flags: list[str], checkpoints_c
         file.write_text(json.dumps(json.loads(file.read_text()) | {"training_data": source}))
     assert main([*flags, "--system", "knrm", "--system", "tfr_bert"]) == 0
     ukp = {"licence": "CC BY-SA", "files": {"ants_yes.csv": "56"}}
-    found = read(tmp_path / "out")
+    metadata = read(tmp_path / "out")
     args_me = {"licence": "CC BY 4.0", "files": {"args-me.json": "12"}}
     training = [{"name": "args.me", **args_me}, {"name": "UKPConvArgRank", **ukp}]
-    assert found["data"]["training data"] == training
-    assert entries(found)["me-knrm"]["training data"] == {"args.me": args_me}
-    assert entries(found)["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
+    assert metadata["data"]["training data"] == training
+    assert entries(metadata)["me-knrm"]["training data"] == {"args.me": args_me}
+    assert entries(metadata)["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
     assert main([*flags, "--system", "gru"]) == 0  # beside what was told before
-    [told, other] = read(tmp_path / "out")["data"]["training data"]
-    assert told == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
-    assert other == training[1]
+    [stated, unstated] = read(tmp_path / "out")["data"]["training data"]
+    assert stated == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
+    assert unstated == training[1]
 
 
 DAMAGED = (
@@ -133,12 +133,12 @@ def test_another_execution_keeps_what_was_told_but_of_another_input_and_in_a_dam
 def test_what_is_ranked_of_a_given_list(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
     assert main([*flags, "--input-run", str(tmp_path / "run.txt")]) == 0
-    found = read(tmp_path / "out")
-    assert found["data"]["test collection"]["source"].endswith(f"re-ranking the documents of {tmp_path / 'run.txt'}")
-    told = entries(found)
-    assert told["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
-    assert {entry["ranks"] for name, entry in told.items() if name != "me-bm25"} == {"the documents in run.txt"}
-    assert not any("reranks" in entry for entry in told.values())
+    metadata = read(tmp_path / "out")
+    assert metadata["data"]["test collection"]["source"].endswith(f"re-ranking the documents of {tmp_path / 'run.txt'}")
+    methods = entries(metadata)
+    assert methods["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
+    assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == {"the documents in run.txt"}
+    assert not any("reranks" in entry for entry in methods.values())
 
 
 def test_time_within_a_stage_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,10 +41,10 @@ def nodes() -> Iterator[Cluster]:
     with TemporaryDirectory(prefix="ray-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_TMPDIR", folder)
-        found = Cluster(initialize_head=True, head_node_args=NODE)
-        found.add_node(**NODE)
-        yield found
-        found.shutdown()
+        cluster = Cluster(initialize_head=True, head_node_args=NODE)
+        cluster.add_node(**NODE)
+        yield cluster
+        cluster.shutdown()
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def test_all_systems_give_the_bytes_of_a_local_run(
 def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
     """Let a process keep what it has made, but no part: of these the contents must not come back to it."""
 
-    def refuse(kept: ArtifactStore, name: str, *rest: Any) -> None:
+    def refuse(store: ArtifactStore, name: str, *args: Any) -> None:
         assert not re.match(r"(part-)?[0-9]+\.", name), name
-        write(kept, name, *rest)
+        write(store, name, *args)
 
     return refuse
 
@@ -85,8 +85,8 @@ def waits(folder: Path, part: int) -> bytes:
     return b"%d" % part * 1000
 
 
-def numbered(number: int) -> list[Shard[int]]:
-    return [Shard(f"{one:02}.bin", 1, partial(int, one)) for one in range(number)]
+def numbered(n: int) -> list[Shard[int]]:
+    return [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(n)]
 
 
 def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
@@ -99,20 +99,20 @@ def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
     )
     write, third = ArtifactStore.write, nodes.add_node(**NODE)
 
-    def record(kept: ArtifactStore, name: str, *rest: Any) -> None:
+    def record(store: ArtifactStore, name: str, *args: Any) -> None:
         written.append(name)
         if len(written) == 2:
             os.kill(at_work(traces), signal.SIGKILL)
         if len(written) == 5:
             nodes.remove_node(third, allow_graceful=False)
-        write(kept, name, *rest)
+        write(store, name, *args)
 
     monkeypatch.setattr(ArtifactStore, "write_run", record)
     content = compute_shards(
         partial(waits, traces), parts, ArtifactStore(tmp_path / "kept", {}), engine, CPU, "killed", "parts"
     )
     assert sorted(written) == [part.file_name for part in parts[2:]]  # each once, and none that was begun here
-    assert [content(one) for one in range(16)] == [b"%d" % one * 1000 for one in range(16)]
+    assert [content(index) for index in range(16)] == [b"%d" % index * 1000 for index in range(16)]
     assert len(list(traces.iterdir())) > 16  # what was lost was computed again
 
 
@@ -143,9 +143,9 @@ def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
 
     monkeypatch.setattr(neural, "score", damaged)
     assert rank_all("out", *flags) == 4
-    said = capsys.readouterr().err
-    assert f"{checkpoints_copy / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in said
-    assert "node 1" in said
+    stderr = capsys.readouterr().err
+    assert f"{checkpoints_copy / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in stderr
+    assert "node 1" in stderr
 
 
 # A process with no network but itself.
@@ -162,31 +162,35 @@ def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
 ) -> None:
     flags = ["--system", "knrm", "--system", "gru", "--device", "cpu"]
     assert rank_all("here", *flags[:4]) == 0
-    with TemporaryDirectory(prefix="t-") as place:  # a short path: sockets lie in it
-        home, temporary = Path(place) / "home", Path(place) / "tmp"
+    with TemporaryDirectory(prefix="t-") as temp_dir:  # a short path: sockets lie in it
+        home, temporary = Path(temp_dir) / "home", Path(temp_dir) / "tmp"
         home.mkdir()
         temporary.mkdir()
         environment = os.environ | {"HOME": str(home), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
-        places = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints_copy)]
+        paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints_copy)]
         program = ["unshare", "--net", sys.executable, "-c", OFFLINE, "-m", "submission"]
-        command = [*program, "rank", "--engine", "ray", *places, *flags]
+        command = [*program, "rank", "--engine", "ray", *paths, *flags]
         with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as stopped:
-            wait_for(lambda: bool(processes_of(place)))
+            wait_for(lambda: bool(processes_of(temp_dir)))
             stopped.send_signal(signal.SIGTERM)
-            said = stopped.communicate()[1]
-        assert stopped.returncode == SIGNAL_EXIT_CODES[signal.SIGTERM], said
-        wait_for(lambda: not processes_of(place))
+            log = stopped.communicate()[1]
+        assert stopped.returncode == SIGNAL_EXIT_CODES[signal.SIGTERM], log
+        wait_for(lambda: not processes_of(temp_dir))
         assert [*home.iterdir(), *temporary.iterdir()] == []
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert processes_of(place) == []
+        assert processes_of(temp_dir) == []
         assert [*home.iterdir(), *temporary.iterdir()] == []
     assert file_contents(tmp_path / "out") == file_contents(tmp_path / "here")
 
 
-def processes_of(place: str) -> list[psutil.Process]:
+def processes_of(directory: str) -> list[psutil.Process]:
     """Those of Ray that have a place in their command line."""
-    return [one for one in psutil.process_iter(["cmdline"]) if any(place in word for word in one.info["cmdline"] or [])]
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(directory in word for word in process.info["cmdline"] or [])
+    ]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

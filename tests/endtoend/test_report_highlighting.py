@@ -28,15 +28,17 @@ def test_words_are_shaded_by_their_frequencies(
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
     assert stage.enrichment is not None
-    found = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
-    assert (found.system, found.docno) == ("mine", "a0-0")
-    for spans in (found.original, found.enriched):
+    terms = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
+    assert (terms.system, terms.docno) == ("mine", "a0-0")
+    for spans in (terms.original, terms.enriched):
         assert "".join(span.text for span in spans).split() == text.split()
-    before = {span.text.lower(): span.frequency for span in found.original if span.frequency}
-    own = Counter({"zoos": 3, "cage": 1, "b": 2, "zoo": 1, "elephant": 1, "cages": 1, "hurt": 1, "whoever": 1, "wherever": 1})
-    assert before == own  # each occurrence is shaded by how often the document has its term; stop words count nothing
-    assert {span.text: span.level for span in found.original if span.text in ("Zoos", "cage", "the")} == {
+    before = {span.text.lower(): span.frequency for span in terms.original if span.frequency}
+    frequencies = Counter(
+        {"zoos": 3, "cage": 1, "b": 2, "zoo": 1, "elephant": 1, "cages": 1, "hurt": 1, "whoever": 1, "wherever": 1}
+    )
+    assert before == frequencies  # each occurrence is shaded by how often the document has its term; stop words count nothing
+    assert {span.text: span.level for span in terms.original if span.text in ("Zoos", "cage", "the")} == {
         "Zoos": SHADE_LEVELS, "cage": 3, "the": 0,
     }  # fmt: skip
-    after = {span.text: (span.frequency, span.level) for span in found.enriched if span.frequency}
+    after = {span.text: (span.frequency, span.level) for span in terms.enriched if span.frequency}
     assert after == {"elephant": (90, SHADE_LEVELS), "cages": (31, 4), "Zoos": (1, 1), "zoos": (1, 1)}

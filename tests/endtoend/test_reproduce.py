@@ -33,9 +33,9 @@ def test_from_the_corpus_to_the_same_bytes_and_verdicts(
     assert out.count("OK") == 3
     assert "weights: identical" in out
     assert "Recipe has changed" not in caplog.text
-    other = Path(shutil.copytree(corpus, tmp_path / "other"))
-    (other / "args-me.json").write_text((other / "args-me.json").read_text() + "\n")
-    assert main([*reproduce, str(tmp_path / "of other"), "-i", str(other)]) == 0
+    other_corpus = Path(shutil.copytree(corpus, tmp_path / "other"))
+    (other_corpus / "args-me.json").write_text((other_corpus / "args-me.json").read_text() + "\n")
+    assert main([*reproduce, str(tmp_path / "of other"), "-i", str(other_corpus)]) == 0
     assert "Training data differ from those of the stored checkpoint: args-me.json" in caplog.text
     shift(stored / "mine", 1.0)
     capsys.readouterr()
@@ -69,7 +69,7 @@ def shift(checkpoint: Path, points: float) -> None:
 
 def test_verdicts() -> None:
     stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "lost": 50.0}}
-    here = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
-    table = compare_metrics(stored, here)
+    recomputed = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
+    table = compare_metrics(stored, recomputed)
     assert table["verdict"].to_dict() == {"a": "OK", "b": "near", "c": "FAIL", "lost": "FAIL"}
     assert isinstance(table, pd.DataFrame)

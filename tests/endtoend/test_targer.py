@@ -136,12 +136,14 @@ def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     assert count_colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
     recipe, vectors = load_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
     alone = replace(recipe, task=replace(recipe.task, start=""))
-    begun, untaught = (build_network(one, vectors, tables / "checkpoints").network.state_dict() for one in (recipe, alone))
+    pretrained, random_weights = (
+        build_network(spec, vectors, tables / "checkpoints").network.state_dict() for spec in (recipe, alone)
+    )
     learned = load_network(checkpoint, LANGUAGE_MODELS)[0].state_dict()
-    same = {name for name in begun if name in learned and torch.equal(begun[name], learned[name])}
-    assert same == {name for name in begun if not name.startswith(("emission.", "crf."))}
-    drawn = {name for name in begun if torch.equal(begun[name], untaught[name])}
-    assert drawn == {"emission.weight", "emission.bias", "crf.transitions"}
+    same = {name for name in pretrained if name in learned and torch.equal(pretrained[name], learned[name])}
+    assert same == {name for name in pretrained if not name.startswith(("emission.", "crf."))}
+    reset = {name for name in pretrained if torch.equal(pretrained[name], random_weights[name])}
+    assert reset == {"emission.weight", "emission.bias", "crf.transitions"}
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, assert_resumes: Callable[..., int]) -> None:
@@ -217,19 +219,19 @@ def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
-    some = STAGE.index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
+    filtered = STAGE.index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
     always(checkpoints_copy, "I-P")
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
     assert reduced.lengths.tolist() == plain.lengths.tolist()
-    for number in range(len(plain.lengths)):
-        for ours, theirs in zip(reduced.by_document.row(number), plain.by_document.row(number), strict=True):
+    for row in range(len(plain.lengths)):
+        for ours, theirs in zip(reduced.by_document.row(row), plain.by_document.row(row), strict=True):
             assert ours.tolist() == theirs.tolist()
     assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
-    assert 0 < some.tokens < plain.tokens
-    assert len(some.lengths) == len(plain.lengths) == 575
+    assert 0 < filtered.tokens < plain.tokens
+    assert len(filtered.lengths) == len(plain.lengths) == 575
     write_targer(checkpoints_copy, "targer_essays")
     always(checkpoints_copy, "O")  # an argument of which nothing is kept stays, and is never found
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)

@@ -59,5 +59,5 @@ def test_render_table_reads_measured_costs() -> None:
     )
     lines = render_table(results).splitlines()
     assert lines[2] == "| 387,740 | 1 | 76 s | 0.4 GB, 5 MB/s | 0.5 GB | workers, busy 100% |"
-    assert lines[6] == "| 50,000,000 | 64, `--shared-work` | 8 min | 0.0 GB, 0 MB/s | 50.1 GB | driver, busy 100% |"
+    assert lines[6] == "| 50,000,000 | 64, `--shared-cache` | 8 min | 0.0 GB, 0 MB/s | 50.1 GB | driver, busy 100% |"
     assert lines[-1] == compare_with_measurements(results)
