@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.benchmark import run_process
 from tests.conftest import ROOT
 
-PEAK = "from submission.output.ir_metadata import peak_memory; print(peak_memory())"
+PEAK = "from submission.output.ir_metadata import measure_peak_memory; print(measure_peak_memory())"
 
 
 def test_run_process_peak_excludes_the_parent() -> None:
