@@ -50,7 +50,7 @@ def test_the_device_is_the_engines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "visible", "place"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
+    ("gpu", "visible", "index"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
 )
-def test_a_gpu_is_known_by_its_place_among_those_that_are_seen(gpu: int | str, visible: str | None, place: int) -> None:
-    assert gpu_index(gpu, visible) == place
+def test_a_gpu_is_known_by_its_place_among_those_that_are_seen(gpu: int | str, visible: str | None, index: int) -> None:
+    assert gpu_index(gpu, visible) == index

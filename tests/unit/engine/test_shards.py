@@ -24,26 +24,26 @@ class Backwards(LocalEngine):
     """The last part first."""
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
-        return ((number, function(part)) for number, part in list(parts)[::-1])
+        return ((index, function(part)) for index, part in list(parts)[::-1])
 
 
-def parts(number: int) -> list[Shard[int]]:
+def parts(n: int) -> list[Shard[int]]:
     """Each of its own number."""
-    return [Shard(f"{one}.bin", one + 1, lambda one=one: one) for one in range(number)]  # type: ignore[misc]
+    return [Shard(f"{index}.bin", index + 1, lambda index=index: index) for index in range(n)]  # type: ignore[misc]
 
 
-def make(directory: Path, function: Callable[[int], bytes], engine: LocalEngine = LOCAL_ENGINE, number: int = 4) -> list[bytes]:
+def make(directory: Path, function: Callable[[int], bytes], engine: LocalEngine = LOCAL_ENGINE, n: int = 4) -> list[bytes]:
     """The contents of all parts."""
-    content = compute_shards(function, parts(number), ArtifactStore(directory, {}), engine, CPU, "numbers", "units")
-    return [content(one) for one in range(number)]
+    content = compute_shards(function, parts(n), ArtifactStore(directory, {}), engine, CPU, "numbers", "units")
+    return [content(index) for index in range(n)]
 
 
 def test_only_what_is_not_there_is_computed(tmp_path: Path) -> None:
-    asked: list[int] = []
+    computed: list[int] = []
 
     def stops(part: int) -> bytes:
-        asked.append(part)
-        if asked == [0, 1, 2]:
+        computed.append(part)
+        if computed == [0, 1, 2]:
             raise KeyboardInterrupt
         return b"%d" % part
 
@@ -51,9 +51,9 @@ def test_only_what_is_not_there_is_computed(tmp_path: Path) -> None:
         make(tmp_path, stops)
     assert sorted(file.name for file in tmp_path.glob("*.bin")) == ["0.bin", "1.bin"]
     assert make(tmp_path, stops, Backwards()) == [b"0", b"1", b"2", b"3"]  # begun by one engine, finished by another
-    assert asked == [0, 1, 2, 3, 2]
+    assert computed == [0, 1, 2, 3, 2]
     assert make(tmp_path, stops) == [b"0", b"1", b"2", b"3"]
-    assert len(asked) == 5
+    assert len(computed) == 5
 
 
 class Elsewhere(LocalEngine):
@@ -62,25 +62,25 @@ class Elsewhere(LocalEngine):
     shares_cache = True
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
-        for number, part in parts:
-            there = cloudpickle.loads(cloudpickle.dumps((function, part)))
-            sent = cloudpickle.dumps(there[0](there[1]))
+        for index, part in parts:
+            remote = cloudpickle.loads(cloudpickle.dumps((function, part)))
+            sent = cloudpickle.dumps(remote[0](remote[1]))
             assert len(sent) < 100  # a hash
-            yield number, pickle.loads(sent)
+            yield index, pickle.loads(sent)
 
 
 def test_where_a_disk_is_shared_workers_read_and_write_there(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"x" * 1000)
 
-    def part(number: int) -> Shard[bytes]:
-        return Shard(f"{number}.bin", 1, text.read_bytes, can_load_remotely=number > 0)
+    def part(index: int) -> Shard[bytes]:
+        return Shard(f"{index}.bin", 1, text.read_bytes, can_load_remotely=index > 0)
 
-    some, function = [part(number) for number in range(3)], operator.methodcaller("upper")
-    content = compute_shards(function, some, ArtifactStore(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
+    shards, function = [part(index) for index in range(3)], operator.methodcaller("upper")
+    content = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
     text.unlink()  # nobody needs it any more
-    again = compute_shards(function, some, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts")
-    assert [one(number) for one in (content, again) for number in range(3)] == [b"X" * 1000] * 6
+    again = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts")
+    assert [read(index) for read in (content, again) for index in range(3)] == [b"X" * 1000] * 6
 
 
 def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "1.bin").write_bytes(b"damaged")
     assert [content(0), content(1)] == [b"0", b"1"]
     (tmp_path / "0.bin").write_bytes(b"damaged")
-    assert make(tmp_path, lambda part: b"%d" % part, number=2) == [b"0", b"1"]
+    assert make(tmp_path, lambda part: b"%d" % part, n=2) == [b"0", b"1"]
 
 
 def test_progress_counts_what_is_computed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    make(tmp_path, lambda part: b"%d" % part, number=2)
+    make(tmp_path, lambda part: b"%d" % part, n=2)
     make(tmp_path, lambda part: b"%d" % part, Backwards())
     assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == ["numbers: 3 units", "numbers: 7 units"]
 
@@ -108,11 +108,11 @@ def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path,
     opened = load_checkpoint(checkpoints / "knrm")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
-    found = pickle.loads(pickled)
-    assert found is not opened
-    assert (found.fingerprint, found.directory) == (opened.fingerprint, checkpoints / "knrm")
+    restored = pickle.loads(pickled)
+    assert restored is not opened
+    assert (restored.fingerprint, restored.directory) == (opened.fingerprint, checkpoints / "knrm")
     monkeypatch.setattr(module, "open_network", None)
-    assert pickle.loads(pickled) is found
+    assert pickle.loads(pickled) is restored
 
 
 def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:

@@ -40,31 +40,31 @@ def test_a_sum_by_hand() -> None:
 
 def test_standardised_by_hand() -> None:
     pool = frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
-    asked = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
+    candidates = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
     deviation = np.sqrt(8 / 3)
-    found = standardise_by_topic(asked, pool)["dirichlet"]
-    assert found.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # without a deviation, without a pool: 0
+    scores = standardise_by_topic(candidates, pool)["dirichlet"]
+    assert scores.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # without a deviation, without a pool: 0
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.randoms())
 def test_the_order_of_a_pool_changes_no_bit(values: list[float], random: Any) -> None:
-    pool = frame([("1", str(number), value) for number, value in enumerate(values)])
-    other = pool.iloc[random.sample(range(len(pool)), len(pool))]
-    found, again = (standardise_by_topic(pool, one)["dirichlet"] for one in (pool, other))
-    assert found.tolist() == again.tolist()
-    assert np.isfinite(found).all()
+    pool = frame([("1", str(row), value) for row, value in enumerate(values)])
+    shuffled = pool.iloc[random.sample(range(len(pool)), len(pool))]
+    scores, shuffled_scores = (standardise_by_topic(pool, order)["dirichlet"] for order in (pool, shuffled))
+    assert scores.tolist() == shuffled_scores.tolist()
+    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-300, 1e8 / 3])
 def test_equal_values_have_no_deviation(value: float) -> None:
-    pool = frame([("1", str(number), value) for number in range(7)])
+    pool = frame([("1", str(row), value) for row in range(7)])
     assert standardise_by_topic(pool, pool)["dirichlet"].tolist() == [0.0] * 7
     assert np.isfinite(standardise_by_topic(pool, pd.concat([pool, frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
 
 
 def test_lengths() -> None:
-    found = log_lengths(["", "one", "some\nfour  words here", "word " * 700], 6.5)
-    assert found.tolist() == [0.0, 0.0, pytest.approx(np.log(4)), 6.5]
+    lengths = log_lengths(["", "one", "some\nfour  words here", "word " * 700], 6.5)
+    assert lengths.tolist() == [0.0, 0.0, pytest.approx(np.log(4)), 6.5]
 
 
 def write(directory: Path, config: object) -> None:
@@ -74,13 +74,13 @@ def write(directory: Path, config: object) -> None:
 def test_written_and_read(tmp_path: Path) -> None:
     write(tmp_path / "fusion", msgspec.to_builtins(MODEL))
     assert read_config(tmp_path / "fusion", LinearFusion) == MODEL
-    others = [
+    variants = [
         msgspec.structs.replace(MODEL, intercept=0.25),
         msgspec.structs.replace(MODEL, length=None),
         msgspec.structs.replace(MODEL, members=(msgspec.structs.replace(MODEL.members[0], best=100), MODEL.members[1])),
         msgspec.structs.replace(MODEL, members=(msgspec.structs.replace(MODEL.members[0], checkpoints={}), MODEL.members[1])),
     ]
-    assert len({MODEL.fingerprint, *(other.fingerprint for other in others)}) == 5
+    assert len({MODEL.fingerprint, *(variant.fingerprint for variant in variants)}) == 5
     assert msgspec.structs.replace(MODEL, version="2").fingerprint == MODEL.fingerprint
 
 

@@ -17,47 +17,49 @@ VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(n
 
 
 def test_scores_by_hand() -> None:
-    found = QualityInterpolation("1", 3, 0.5).score(np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3]))
+    scores = QualityInterpolation("1", 3, 0.5).score(np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3]))
     high, low = 3 / np.sqrt(6), np.sqrt(2) / 2  # z of 9 among 9, 6, 3; minus z of 0 among 0, 0, 3
     first = [high - low / 2, -low / 2, -high + low]
-    assert found.tolist() == pytest.approx([*first, min(first) - 1.5, min(first) - 3])
+    assert scores.tolist() == pytest.approx([*first, min(first) - 1.5, min(first) - 3])
 
 
 @given(VALUES, VALUES, st.floats(0, 5))
 def test_what_is_behind_stays_behind_in_its_order(relevance: np.ndarray, quality: np.ndarray, weight: float) -> None:
     relevance = -np.sort(-relevance)
-    number = min(len(relevance), len(quality))
-    found = QualityInterpolation("1", number, weight).score(relevance, quality[:number])
-    assert len(found) == len(relevance)
-    assert np.isfinite(found).all()
-    assert (found[number:] <= found[:number].min() - 1).all()
-    np.testing.assert_allclose(np.diff(found[number:]), np.diff(relevance[number:]))
+    n = min(len(relevance), len(quality))
+    scores = QualityInterpolation("1", n, weight).score(relevance, quality[:n])
+    assert len(scores) == len(relevance)
+    assert np.isfinite(scores).all()
+    assert (scores[n:] <= scores[:n].min() - 1).all()
+    np.testing.assert_allclose(np.diff(scores[n:]), np.diff(relevance[n:]))
     if weight == 0:
-        assert (np.diff(found) <= 0).all()
+        assert (np.diff(scores) <= 0).all()
 
 
 @given(VALUES)
 def test_standardised(values: np.ndarray) -> None:
-    found = z_scores(values, values)
+    standardised = z_scores(values, values)
     if (values == values[0]).all():
-        assert found.tolist() == [0] * len(values)
+        assert standardised.tolist() == [0] * len(values)
     else:
-        assert found.mean() == pytest.approx(0, abs=1e-6)
-        assert found.std() == pytest.approx(1)
+        assert standardised.mean() == pytest.approx(0, abs=1e-6)
+        assert standardised.std() == pytest.approx(1)
 
 
 def test_a_directory_of_numbers(tmp_path: Path) -> None:
-    one = QualityInterpolation("1.1.0", 20, 0.25)
-    write_with_provenance(tmp_path / "quality", {CONFIG: encode_json(msgspec.to_builtins(one))}, {})
-    assert read_config(tmp_path / "quality", QualityInterpolation) == one
-    assert one.formula() == "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"
-    assert one.fingerprint == QualityInterpolation("2", 20, 0.25).fingerprint
+    model = QualityInterpolation("1.1.0", 20, 0.25)
+    write_with_provenance(tmp_path / "quality", {CONFIG: encode_json(msgspec.to_builtins(model))}, {})
+    assert read_config(tmp_path / "quality", QualityInterpolation) == model
+    assert model.formula() == "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"
+    assert model.fingerprint == QualityInterpolation("2", 20, 0.25).fingerprint
     assert (
-        len({one.fingerprint, QualityInterpolation("1", 21, 0.25).fingerprint, QualityInterpolation("1", 20, 0.5).fingerprint})
+        len(
+            {model.fingerprint, QualityInterpolation("1", 21, 0.25).fingerprint, QualityInterpolation("1", 20, 0.5).fingerprint}
+        )
         == 3
     )
     for faulty in ({"documents": 0}, {"weight": -1}, {"depth": 3}):
-        content = {CONFIG: encode_json({**msgspec.to_builtins(one), **faulty})}
+        content = {CONFIG: encode_json({**msgspec.to_builtins(model), **faulty})}
         write_with_provenance(tmp_path / "faulty", content, {})
         with pytest.raises(CheckpointError, match=r"faulty: written by version 1\.1\.0"):
             read_config(tmp_path / "faulty", QualityInterpolation)

@@ -29,8 +29,8 @@ def test_combining_by_hand() -> None:
         "knrm": scores({("1", "a"): 0.0, ("1", "b"): 7.0, ("2", "a"): -1.0}),
         "gru": scores({("1", "a"): 14.0, ("1", "c"): 25.0, ("2", "a"): 3.0}),
     }
-    found = REGRESSION.score_rankings(lists)
-    assert {(row.qid, row.docno): row.score for row in found.itertuples()} == {
+    ranking = REGRESSION.score_rankings(lists)
+    assert {(row.qid, row.docno): row.score for row in ranking.itertuples()} == {
         ("1", "a"): pytest.approx(0.25 + 0.5 * 0.5 - 0.125 * 0.4),
         ("1", "b"): pytest.approx(0.25 + 0.5),  # clipped; gru does not list it
         ("1", "c"): pytest.approx(0.25 - 0.125),  # clipped; knrm does not list it
@@ -49,9 +49,9 @@ def test_written_and_read(tmp_path: Path) -> None:
     assert REGRESSION.formula() == "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"
     assert REGRESSION.member_checkpoints == {"knrm": {"knrm": "k1"}, "gru": {"gru": "g1"}}
     assert "knrm" in (tmp_path / "ensemble" / "README.md").read_text()
-    other = replace(REGRESSION, members=(RegressionMember("knrm", {"knrm": "k2"}, 0.5, -1.0, 1.0),))
+    changed = replace(REGRESSION, members=(RegressionMember("knrm", {"knrm": "k2"}, 0.5, -1.0, 1.0),))
     assert (
-        len({REGRESSION.fingerprint, other.fingerprint, read_config(tmp_path / "ensemble", RegressionEnsemble).fingerprint})
+        len({REGRESSION.fingerprint, changed.fingerprint, read_config(tmp_path / "ensemble", RegressionEnsemble).fingerprint})
         == 2
     )
 

@@ -115,8 +115,8 @@ def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: Enr
 
     enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
-    here, other = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
-    assert here == other
+    local, remote = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
+    assert local == remote
     assert functions == ["measure_sample", "encode_shard"]
     assert isinstance(opened.enricher, Counting)
     opened.enricher.computed.clear()

@@ -27,7 +27,7 @@ def network(cell: str = "lstm") -> TARGER:
     return TARGER(config).eval()
 
 
-def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def make_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Draw nine distinct words in four sequences."""
     mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
     return torch.randint(1, 12, (9,)), torch.randint(0, CHARACTER_ID_COUNT, (9, 20)), torch.randint(0, 9, mask.shape), mask
@@ -36,7 +36,7 @@ def given() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @torch.no_grad()
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_sequence_does_not_see_padding_nor_companions(cell: str) -> None:
-    tagger, (ids, letters, words, mask) = network(cell), given()
+    tagger, (ids, letters, words, mask) = network(cell), make_batch()
     together = tagger(ids, letters, words, mask)
     assert together.shape == (4, 6, 5)
     assert together[mask].std() > 0.01
@@ -49,7 +49,7 @@ def test_a_sequence_does_not_see_padding_nor_companions(cell: str) -> None:
 
 @torch.no_grad()
 def test_words_are_numbered_in_any_order() -> None:
-    tagger, (ids, letters, words, mask) = network(), given()
+    tagger, (ids, letters, words, mask) = network(), make_batch()
     order = torch.randperm(9)
     index = order.argsort()
     emissions = tagger(ids[order], letters[order], index[words], mask)
@@ -57,7 +57,7 @@ def test_words_are_numbered_in_any_order() -> None:
 
 
 def test_both_directions_and_all_letters_are_seen() -> None:
-    tagger, (ids, letters, words, mask) = network(), given()
+    tagger, (ids, letters, words, mask) = network(), make_batch()
     letters = letters.clamp(min=1)
     before = tagger(ids, letters, words, mask)
     words = words.clone()
@@ -78,7 +78,7 @@ def test_both_directions_and_all_letters_are_seen() -> None:
 
 
 def test_every_parameter_has_a_gradient_and_is_stored() -> None:
-    tagger, (ids, letters, words, mask) = network().train(), given()
+    tagger, (ids, letters, words, mask) = network().train(), make_batch()
     tags = torch.randint(1, 4, mask.shape).masked_fill(~mask, 0)
     tagger.crf.loss(tagger(ids, letters, words, mask), tags, mask).backward()
     parameters = dict(tagger.named_parameters())
@@ -91,7 +91,7 @@ def test_every_parameter_has_a_gradient_and_is_stored() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("zeroed", ["letters", "embedding"])
 def test_words_and_letters_are_dropped_in_training_alone(zeroed: str) -> None:
-    tagger, batch = network(), given()
+    tagger, batch = network(), make_batch()
     getattr(tagger, zeroed).weight.zero_()
     assert torch.equal(tagger(*batch), tagger(*batch))
     tagger.train()
@@ -102,7 +102,7 @@ def test_words_and_letters_are_dropped_in_training_alone(zeroed: str) -> None:
 def test_what_the_recurrent_layer_says_is_dropped_in_training_alone() -> None:
     torch.manual_seed(0)
     config = TARGER.Config(12, TAGS, CHARACTER_ID_COUNT, 8, 5, filters=3, hidden=7, dropout=0.0, output_dropout=0.5)
-    tagger, batch = TARGER(config).eval(), given()
+    tagger, batch = TARGER(config).eval(), make_batch()
     emissions = tagger(*batch)
     tagger.train()
     assert not torch.equal(tagger(*batch), emissions)

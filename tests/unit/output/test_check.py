@@ -34,7 +34,7 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "number", "line", "words"),
+    ("level", "line_number", "line", "words"),
     [
         (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
         (TIRA_ERROR, 1, "1 Q0 a1 1 high me-knrm", "invalid score 'high'; expected a finite number"),
@@ -59,18 +59,18 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
         (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
     ],
 )
-def test_faults_of_a_line(tmp_path: Path, level: str, number: int, line: str, words: str) -> None:
-    lines = [*GOOD[: number - 1], line, *GOOD[number:], *EXTRA]
-    found = faults(tmp_path, lines)
-    assert any((fault.level, fault.line) == (level, number) and words in fault.message for fault in found), found
+def test_faults_of_a_line(tmp_path: Path, level: str, line_number: int, line: str, words: str) -> None:
+    lines = [*GOOD[: line_number - 1], line, *GOOD[line_number:], *EXTRA]
+    issues = faults(tmp_path, lines)
+    assert any((fault.level, fault.line) == (level, line_number) and words in fault.message for fault in issues), issues
     # TIRA's own checker is of the same opinion.
     status, _ = check_format(tmp_path, "run.txt")
-    assert (status == _fmt.ERROR) == any(fault.level == TIRA_ERROR for fault in found), found
+    assert (status == _fmt.ERROR) == any(fault.level == TIRA_ERROR for fault in issues), issues
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
-    found = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
-    assert [(fault.level, fault.category) for fault in found] == [
+    issues = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
+    assert [(fault.level, fault.category) for fault in issues] == [
         (TIRA_ERROR, "wrong number of fields"),
         (TIRA_ERROR, "too few lines"),
         (TIRA_ERROR, "too few topics"),
@@ -78,17 +78,17 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         (STRICTER, "unknown document"),
         (STRICTER, "ranks not consecutive from 1"),
     ]
-    found = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
-    assert [fault.category for fault in found] == ["topics not in input order"]
-    found = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
-    assert "1.1 without the part after the first `.` equals 1" in found[-1].message
+    issues = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
+    assert [fault.category for fault in issues] == ["topics not in input order"]
+    issues = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
+    assert "1.1 without the part after the first `.` equals 1" in issues[-1].message
 
 
 def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
     lines = ["\t".join(line.split()) for line in GOOD]
     lines[3] = lines[3].replace("a3", "a9")
-    told = summarise_issues(tmp_path / "run.txt", faults(tmp_path, lines))
-    assert [line.removeprefix(f"{tmp_path / 'run.txt'}: ") for line in told] == [
+    summary = summarise_issues(tmp_path / "run.txt", faults(tmp_path, lines))
+    assert [line.removeprefix(f"{tmp_path / 'run.txt'}: ") for line in summary] == [
         "stricter than TIRA: wrong field separator in 5 lines: line 1: expected one space between fields",
         "stricter than TIRA: unknown document in line 4: document a9; check the corpus version",
     ]
@@ -105,10 +105,10 @@ def test_what_is_right_is_said(
     make_input: Callable[..., Path], checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_input([("1", "Are zoos cruel?"), ("2", "Is golf a sport?"), ("3", "Should taxes rise?")])
-    place = ["-i", str(directory), "--checkpoints", str(checkpoints)]
-    assert main(["rank", *place, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
+    path_flags = ["-i", str(directory), "--checkpoints", str(checkpoints)]
+    assert main(["rank", *path_flags, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
     runs = [flag for name in ("bm25", "knrm") for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))]
-    assert main(["check", *place, *runs]) == 3  # 4 documents are too few for TIRA
+    assert main(["check", *path_flags, *runs]) == 3  # 4 documents are too few for TIRA
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()] == ["NOTE", "OK", "NOTE", "OK", "NOTE", "OK", *["NOTE", "ERROR"] * 2]
     assert "checkpoint knrm" in out

@@ -32,16 +32,16 @@ def topics(*queries: str) -> pd.DataFrame:
 
 
 def test_order_ties_and_premises() -> None:
-    found = candidates(topics("Are zoos cruel?", "golf"), CORPUS)
+    ranking = candidates(topics("Are zoos cruel?", "golf"), CORPUS)
     # "cruel zoos" and "zoos cruel" tie: the normalised conclusion decides, then the docno.
-    assert found[["qid", "docno", "rank"]].to_numpy().tolist() == [
+    assert ranking[["qid", "docno", "rank"]].to_numpy().tolist() == [
         ["1", "d3", 1],
         ["1", "d2", 2],
         ["1", "d4", 3],
         ["1", "d0", 4],
         ["2", "d1", 1],
     ]
-    scores = found["score"].tolist()
+    scores = ranking["score"].tolist()
     assert scores[0] == scores[1] == scores[2] > scores[3] > 0
 
 
@@ -56,28 +56,28 @@ def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
     many = pd.DataFrame(
         {"docno": [f"d{n:03}" for n in range(400)], "conclusion": [f"zoo w{n:03}" for n in range(150)] + ["x"] * 250}
     )
-    found = candidates(topics("zoo"), many)
-    assert found["docno"].tolist() == [f"d{n:03}" for n in range(100)]
+    ranking = candidates(topics("zoo"), many)
+    assert ranking["docno"].tolist() == [f"d{n:03}" for n in range(100)]
 
 
 def test_a_topic_without_a_known_word_gets_nothing_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    found = candidates(topics("quux", "golf"), CORPUS)
-    assert found["qid"].unique().tolist() == ["2"]
+    ranking = candidates(topics("quux", "golf"), CORPUS)
+    assert ranking["qid"].unique().tolist() == ["2"]
     assert "topic 1 (quux): no conclusion contains a query term" in caplog.text
 
 
 def test_all_topics_without_candidates() -> None:
-    found = candidates(topics("quux"), CORPUS)
-    assert found.empty
-    assert found.columns.tolist() == ["qid", "docno", "rank", "score"]
+    ranking = candidates(topics("quux"), CORPUS)
+    assert ranking.empty
+    assert ranking.columns.tolist() == ["qid", "docno", "rank", "score"]
 
 
 def test_scores_and_order_are_those_of_rank_bm25() -> None:
     rng = np.random.default_rng(3)
-    words = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(120)]
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
     weights = 1 / np.arange(1, 121)
     texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(1500)]
-    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{number:04}" for number in range(1500)], "conclusion": texts}))
+    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{i:04}" for i in range(1500)], "conclusion": texts}))
     assert index.conclusions == sorted({normalise(text) for text in texts})
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
     lists = []
@@ -85,7 +85,7 @@ def test_scores_and_order_are_those_of_rank_bm25() -> None:
         expected = reference.get_scores(normalise(query).split())
         assert (index.score_all(query) == expected).all()  # to the last bit
         order = np.argsort(-expected, kind="stable")[: conclusion_bm25.MAX_CONCLUSIONS]
-        assert index.find_top_conclusions(query) == [(number, expected[number]) for number in order if expected[number] > 0]
+        assert index.find_top_conclusions(query) == [(i, expected[i]) for i in order if expected[i] > 0]
         lists.append(len(index.find_top_conclusions(query)))
     assert min(lists) == 0
     assert max(lists) == conclusion_bm25.MAX_CONCLUSIONS
@@ -102,10 +102,10 @@ def test_an_index_that_was_stored_is_the_same() -> None:
 
 def test_shares_sum_to_the_score_in_the_index_and_outside() -> None:
     index = ConclusionIndex.build(CORPUS)
-    for number, conclusion in enumerate(index.conclusions):
+    for row, conclusion in enumerate(index.conclusions):
         for query in ("Are zoos cruel?", "cruel cruel people", "golf and quux"):
             shares = index.compute_term_contributions(query, conclusion)
-            assert sum(value for _, value in shares) == index.score_all(query)[number]
+            assert sum(value for _, value in shares) == index.score_all(query)[row]
             assert [word for word, _ in shares] == normalise(query).split()
     # Not in the index: "zoos" with its statistics there, in a text of one term.
     idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)

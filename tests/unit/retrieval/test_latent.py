@@ -22,7 +22,7 @@ from tests.conftest import text_lookup
 from tests.golden.test_snrm import TEXTS, load
 
 CPU = torch.device("cpu")
-WORDS = [f"w{chr(97 + number)}" for number in range(20)]
+WORDS = [f"w{chr(97 + i)}" for i in range(20)]
 TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]})
 
 
@@ -45,7 +45,7 @@ def corpus() -> pd.DataFrame:
     premises = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in range(60)]
     premises[7] = premises[3]  # a tie
     premises[11] = "unheard words only"
-    return pd.DataFrame({"docno": [f"d{number:02}" for number in range(60)], "premise": premises})
+    return pd.DataFrame({"docno": [f"d{row:02}" for row in range(60)], "premise": premises})
 
 
 def build(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
@@ -83,13 +83,13 @@ def test_retrieval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(latent, "DEEPEST", 20)
-    found = search(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
+    ranking = search(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
     expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
-    for number, qid in enumerate(["1", "2"]):
-        group = found[found["qid"] == qid]
-        best = sorted((-round(float(score), 5), docno) for score, docno in zip(expected[number], corpus["docno"], strict=True))
+    for index, qid in enumerate(["1", "2"]):
+        group = ranking[ranking["qid"] == qid]
+        best = sorted((-round(float(score), 5), docno) for score, docno in zip(expected[index], corpus["docno"], strict=True))
         assert group["docno"].tolist() == [docno for score, docno in best[:20] if score < 0]
-    assert set(found["qid"]) == {"1", "2"}
+    assert set(ranking["qid"]) == {"1", "2"}
     assert "topic 3 (unheard): no document shares a latent term" in caplog.text
 
 
@@ -98,13 +98,13 @@ def test_only_the_querys_terms_are_read(checkpoint: RankerCheckpoint, corpus: pd
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
     rows = index._rows
     rows.data = np.full(len(rows.indices), np.nan, dtype=np.float32)
-    own = slice(rows.indptr[used], rows.indptr[used + 1])
-    rows.data[own] = 1.0
+    columns = slice(rows.indptr[used], rows.indptr[used + 1])
+    rows.data[columns] = 1.0
     query = np.zeros(50, dtype=np.float32)
     query[used] = 2.0
     scores = index.score_all(query)
     assert np.isfinite(scores).all()
-    assert scores.sum() == 2.0 * (own.stop - own.start) > 0
+    assert scores.sum() == 2.0 * (columns.stop - columns.start) > 0
 
 
 def test_building_goes_on_where_it_stopped(
@@ -112,25 +112,25 @@ def test_building_goes_on_where_it_stopped(
 ) -> None:
     monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
     build(checkpoint, corpus, tmp_path / "whole")
-    made, postings = [], latent._compute_postings
+    calls, postings = [], latent._compute_postings
 
-    def stops(texts: list[str], start: int, *rest: object) -> np.ndarray:
-        if start == 32 and not made.count(32):
-            made.append(32)
+    def stops(texts: list[str], start: int, *args: object) -> np.ndarray:
+        if start == 32 and not calls.count(32):
+            calls.append(32)
             raise KeyboardInterrupt
-        made.append(start)
-        return postings(texts, start, *rest)
+        calls.append(start)
+        return postings(texts, start, *args)
 
     monkeypatch.setattr(latent, "_compute_postings", stops)
     with pytest.raises(KeyboardInterrupt):
         build(checkpoint, corpus, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "manifest.json").exists()
     build(checkpoint, corpus, tmp_path / "stopped")
-    assert made == [0, 16, 32, 32, 48]
+    assert calls == [0, 16, 32, 32, 48]
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "stopped" / file.name).read_bytes() == file.read_bytes()
     build(checkpoint, corpus, tmp_path / "stopped")
-    assert len(made) == 5  # a finished index is only opened
+    assert len(calls) == 5  # a finished index is only opened
 
 
 def test_the_reference_index(tmp_path: Path) -> None:

@@ -8,5 +8,5 @@ FITTED = {"knrm": {"knrm": "k1"}, "gru": {"gru": "g1"}}
 def test_a_mismatch_names_members_and_checkpoints() -> None:
     assert describe_mismatch(FITTED, FITTED) == ""
     assert describe_mismatch(FITTED, {**FITTED, "gru": {"gru": "g2"}}) == "fitted with other checkpoints of gru"
-    other = describe_mismatch(FITTED, {"snrm": {"snrm": "k1"}, "gru": {"gru": "g1"}})
-    assert other == "fitted with the members gru, knrm, but the system has gru, snrm"
+    unexpected = describe_mismatch(FITTED, {"snrm": {"snrm": "k1"}, "gru": {"gru": "g1"}})
+    assert unexpected == "fitted with the members gru, knrm, but the system has gru, snrm"

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertModel
 from tests.conftest import TINY_BERT, tiny_tokenizer
 from training.data.datasets.sentence_pairs import BWS_FILE, BWS_HEADER, CROSS_TOPIC_SPLITS, MRPC_FILES, MRPC_HEADER
 
-PLACES = [f"p{chr(97 + number)}" for number in range(12)]
+TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def write_encoder(folder: Path, seed: int) -> Path:
 
 def sentence(rng: np.random.Generator) -> str:
     """Six words of twelve."""
-    return " ".join(rng.choice(PLACES, 6))
+    return " ".join(rng.choice(TOPIC_WORDS, 6))
 
 
 def write_bws(directory: Path, each: int = 10) -> Path:
@@ -65,11 +65,11 @@ def write_bws(directory: Path, each: int = 10) -> Path:
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
     """MRPC in small, two thirds paraphrases; two test pairs share a sentence with a training pair, two with each other."""
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
-    texts = [(sentence(rng) + f" {number}", sentence(rng) + f' said "{number}') for number in range(train + test)]
+    texts = [(sentence(rng) + f" {row}", sentence(rng) + f' said "{row}') for row in range(train + test)]
     texts[train + 3] = (texts[5][0], texts[train + 3][1])
     texts[train + 4] = (texts[train + 4][0], texts[7][0])
     texts[train + 6] = (texts[train + 9][1], texts[train + 6][1])
-    rows = [f"{int(number % 3 > 0)}\t{number}\t{number}\t{one}\t{two}" for number, (one, two) in enumerate(texts)]
+    rows = [f"{int(row % 3 > 0)}\t{row}\t{row}\t{first}\t{second}" for row, (first, second) in enumerate(texts)]
     files[0].parent.mkdir(parents=True)
     for file, part in zip(files, (rows[:train], rows[train:]), strict=True):
         file.write_text("\ufeff" + "\r\n".join(["\t".join(MRPC_HEADER), *part]) + "\r\n", encoding="utf-8", newline="")

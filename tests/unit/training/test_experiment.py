@@ -26,7 +26,7 @@ from training.parallel import default_processes, map_parallel
 
 class Square(NamedTuple):
     group: str
-    number: int
+    value: int
 
 
 class Found(msgspec.Struct):
@@ -54,14 +54,14 @@ class Squares(Experiment[Square, Any]):
         return cell.group
 
     def cost(self, cell: Square) -> int:
-        return cell.number
+        return cell.value
 
     def compute(self, cell: Square) -> Any:
-        if cell.number == self.fails_at:
-            raise TrainingError(f"{cell.number} learns nothing")
+        if cell.value == self.fails_at:
+            raise TrainingError(f"{cell.value} learns nothing")
         with self.log.open("a") as stream:
-            stream.write(f"{cell.group}{cell.number}\n")
-        return Found(cell.number**self.power, torch.get_num_threads(), os.getpid())
+            stream.write(f"{cell.group}{cell.value}\n")
+        return Found(cell.value**self.power, torch.get_num_threads(), os.getpid())
 
 
 class Arrays(Squares):
@@ -69,7 +69,7 @@ class Arrays(Squares):
 
     def compute(self, cell: Square) -> np.ndarray:
         super().compute(cell)
-        return np.array([cell.number, np.nan], dtype=np.float32)
+        return np.array([cell.value, np.nan], dtype=np.float32)
 
 
 @pytest.mark.parametrize("processes", [None, 1, 2])
@@ -77,54 +77,54 @@ def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_
     tmp_path: Path, processes: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, threads = tmp_path / "log", torch.get_num_threads()
-    found = run_experiment(Squares(log), CELLS, tmp_path, processes)
-    assert [(cell, one.square) for cell, one in found.items()] == [(cell, cell.number**2) for cell in CELLS]
+    results = run_experiment(Squares(log), CELLS, tmp_path, processes)
+    assert [(cell, result.square) for cell, result in results.items()] == [(cell, cell.value**2) for cell in CELLS]
     lines = log.read_text().split()
     assert sorted(lines) == ["a2", "a3", "b1", "c9"]
     assert lines.index("a3") < lines.index("a2")
     assert (lines == ["c9", "a3", "a2", "b1"]) or processes == 2
-    assert {one.threads for one in found.values()} == {threads if processes is None else 1}
-    assert (os.getpid() in {one.process for one in found.values()}) == (processes != 2)
-    assert found[CELLS[0]].process == found[CELLS[2]].process  # of one group
+    assert {result.threads for result in results.values()} == {threads if processes is None else 1}
+    assert (os.getpid() in {result.process for result in results.values()}) == (processes != 2)
+    assert results[CELLS[0]].process == results[CELLS[2]].process  # of one group
 
-    place, log = tmp_path / "resumed", tmp_path / "resumed.log"
+    work_dir, log = tmp_path / "resumed", tmp_path / "resumed.log"
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):
-        run_experiment(Squares(log, fails_at=2), CELLS, place, processes)
+        run_experiment(Squares(log, fails_at=2), CELLS, work_dir, processes)
     before = log.read_text().split()
     assert "a3" in before  # kept, though its group was not finished
-    assert not list(place.rglob("*.tmp"))
+    assert not list(work_dir.rglob("*.tmp"))
     with caplog.at_level(logging.INFO):
-        found = run_experiment(Squares(log), CELLS, place, processes)
-    assert [one.square for one in found.values()] == [9, 1, 4, 81]
+        results = run_experiment(Squares(log), CELLS, work_dir, processes)
+    assert [result.square for result in results.values()] == [9, 1, 4, 81]
     after = log.read_text().split()
     assert sorted(after) == ["a2", "a3", "b1", "c9"]  # none twice
     assert f"squares: {len(before)} of 4 results cached" in caplog.text
-    assert run_experiment(Squares(log), CELLS, place, processes) == found
+    assert run_experiment(Squares(log), CELLS, work_dir, processes) == results
     assert log.read_text().split() == after
 
 
 def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path: Path) -> None:
     log = tmp_path / "log"
     run_experiment(Squares(log), CELLS, tmp_path)
-    assert [one.square for one in run_experiment(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
-    assert [one.square for one in run_experiment(Squares(log), CELLS[:2], tmp_path).values()] == [9, 1]
+    assert [result.square for result in run_experiment(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
+    assert [result.square for result in run_experiment(Squares(log), CELLS[:2], tmp_path).values()] == [9, 1]
     assert len(log.read_text().split()) == 8
     for _ in range(2):
         for cell, array in run_experiment(Arrays(log), CELLS, tmp_path).items():
             assert array.dtype == np.float32
-            assert array.tobytes() == np.array([cell.number, np.nan], np.float32).tobytes()
+            assert array.tobytes() == np.array([cell.value, np.nan], np.float32).tobytes()
     assert len(log.read_text().split()) == 8 + 4
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_what_is_damaged_is_computed_again(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     log = tmp_path / "log"
-    whole = run_experiment(Squares(log), CELLS, tmp_path)
+    complete = run_experiment(Squares(log), CELLS, tmp_path)
     file = min((tmp_path / "squares-results").iterdir())
     content = file.read_bytes()
     file.write_bytes({"cut": content[:-1], "changed": content[:-1] + b"?", "empty": b""}[damage])
     again = run_experiment(Squares(log), CELLS, tmp_path)
-    assert [one.square for one in again.values()] == [one.square for one in whole.values()]
+    assert [result.square for result in again.values()] == [result.square for result in complete.values()]
     assert len(log.read_text().split()) == 5
     assert "checksum mismatch, rebuilding" in caplog.text
     file.unlink()
@@ -144,8 +144,8 @@ def slept(file: str) -> None:
 
 def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said() -> None:
     threads = torch.get_num_threads()
-    here = dict(map_parallel(looked, [3, 1, 2], 1))
-    assert here == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}
+    local = dict(map_parallel(looked, [3, 1, 2], 1))
+    assert local == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}
     assert torch.get_num_threads() == threads
     assert default_processes(torch.device("cuda")) == 1
     assert 1 <= default_processes(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have a share of them
@@ -153,8 +153,8 @@ def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said()
         list(map_parallel(looked, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_its_parent(signal_number: signal.Signals, tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("one", "two")]
     code = (
         "from submission.signals import hear; hear()\n"
@@ -166,8 +166,8 @@ def test_no_process_outlives_its_parent(how: signal.Signals, tmp_path: Path) -> 
     parent = subprocess.Popen([sys.executable, tmp_path / "begin.py"], env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)})
     until(lambda: all(Path(file).is_file() and Path(file).read_text() for file in files))
     workers = [int(Path(file).read_text()) for file in files]
-    parent.send_signal(how)
-    assert parent.wait() == (143 if how == signal.SIGTERM else -how)
+    parent.send_signal(signal_number)
+    assert parent.wait() == (143 if signal_number == signal.SIGTERM else -signal_number)
     until(lambda: not any(alive(pid) for pid in workers))
 
 

@@ -77,20 +77,20 @@ GRADES = st.sampled_from([-2, -1, 0, 1, 2, 3, 0.5])
     length=st.integers(min_value=0, max_value=16),
 )
 def test_touches_definition_against_a_plain_second_one(grades: list[float], order: list[int], length: int) -> None:
-    judged = {f"d{number}": max(0, grade) for number, grade in enumerate(grades) if grade != -1}
-    listed = [f"d{number}" for number in order[:length]]
+    judged = {f"d{i}": max(0, grade) for i, grade in enumerate(grades) if grade != -1}
+    listed = [f"d{i}" for i in order[:length]]
     qrels = pd.DataFrame({"qid": "1", "docno": [*judged], "rel": [float(grade) for grade in judged.values()]})
     qrels = qrels.astype({"docno": object, "qid": object})
     run = pd.DataFrame({"qid": "1", "docno": listed, "rank": range(1, length + 1), "score": 0.0}).astype(
         {"docno": object, "qid": object}
     )
     table = evaluate_run(run, qrels)
-    ideal = sum(grade / log2(place + 2) for place, grade in enumerate(sorted(judged.values(), reverse=True)[:5]))
+    ideal = sum(grade / log2(rank + 2) for rank, grade in enumerate(sorted(judged.values(), reverse=True)[:5]))
     if not ideal:
         assert table.empty
         return
     gains = [judged[docno] for docno in listed[:5] if docno in judged]
-    expected = sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / ideal if gains else np.nan
+    expected = sum(gain / log2(rank + 2) for rank, gain in enumerate(gains)) / ideal if gains else np.nan
     assert table.loc["1", TOUCHE] == pytest.approx(expected, abs=1e-12, nan_ok=True)
     if listed[:5] and all(docno in judged for docno in listed[:5]):
         assert table.loc["1", [*HEADLINE_MEASURES]].tolist() == pytest.approx([expected] * 3, abs=1e-12)
@@ -105,16 +105,16 @@ SEPARATORS = (" ", "\t", "   ", " \t ")
 def test_one_list_whatever_the_lines_look_like(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
     """Any permutation of lines, any ranks that agree with the scores, any separator, any notation."""
     scores.sort(reverse=True)
-    docnos = [f"d{number}" for number in range(len(scores))]
+    docnos = [f"d{i}" for i in range(len(scores))]
     start = data.draw(st.sampled_from([0, 1, 7]))
     distinct = data.draw(st.booleans())
     ranks = list(range(start, start + len(scores))) if distinct else [start] * len(scores)
     expected = docnos if distinct else [docno for _, docno in sorted(zip(scores, docnos, strict=True), reverse=True)]
     notation = data.draw(st.sampled_from(["{}", "{}.0", "{:e}", "{:+}"]))
     lines = []
-    for place in data.draw(st.permutations(range(len(scores)))):
+    for row in data.draw(st.permutations(range(len(scores)))):
         between = data.draw(st.sampled_from(SEPARATORS))
-        lines.append(between.join(["1", "Q0", docnos[place], str(ranks[place]), notation.format(scores[place]), "t"]))
+        lines.append(between.join(["1", "Q0", docnos[row], str(ranks[row]), notation.format(scores[row]), "t"]))
     content = "".join(f"{line}{ending}" for line in ["# a comment", *lines]).encode()
     plain, packed = tmp_path / "run.txt", tmp_path / "run.txt.gz"
     plain.write_bytes(content)
@@ -158,20 +158,20 @@ def test_odd_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
     (tmp_path / "qrels").write_text(QRELS)
     assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
     judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # of topic 1 nothing is judged irrelevant
-    found = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
-    assert found["Bpref"].tolist() == [0.5, 0.0]
+    values = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
+    assert values["Bpref"].tolist() == [0.5, 0.0]
     # trectools' own reader would drop what is judged negative.
-    found = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
-    assert found.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
+    values = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
+    assert values.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
     # trectools' own means are over the topics of the run.
-    found = evaluated(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
-    assert found["nDCG@5 all"].tolist() == [1.0, 0.0]
+    values = evaluated(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
+    assert values["nDCG@5 all"].tolist() == [1.0, 0.0]
 
 
 def a_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
     """Random lists, and judgments of other topics too, with unjudged, irrelevant, spam, ties, and topics found by nothing."""
     rng = np.random.default_rng(seed)
-    documents = [f"d{number:03}" for number in range(120)]
+    documents = [f"d{i:03}" for i in range(120)]
     rows: list[tuple[str, str, int, float]] = []
     judgments = []
     for topic in map(str, range(1, 13)):
@@ -181,8 +181,8 @@ def a_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
             judgments += [(topic, d, int(label)) for d, label in zip(judged, labels, strict=True)]
         if topic != "12":  # the run does not have it
             scores = np.sort(rng.integers(0, 60, rng.integers(1, 80)))[::-1].tolist()
-            found = rng.permutation(documents)[: len(scores)].tolist()
-            order = sorted(zip(scores, found, strict=True), reverse=True)  # trec_eval's: ties by docno descending
+            retrieved = rng.permutation(documents)[: len(scores)].tolist()
+            order = sorted(zip(scores, retrieved, strict=True), reverse=True)  # trec_eval's: ties by docno descending
             rows += [(topic, d, rank, float(score)) for rank, (score, d) in enumerate(order, 1)]
     return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
 
@@ -192,7 +192,7 @@ def test_against_ir_measures(seed: int, tmp_path: Path) -> None:
     run, judgments = a_task(seed)
     written = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # ranks all 1 in every second one
     rows = (f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in written.itertuples(index=False))
-    found = evaluated(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
+    ours = evaluated(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
     read = read_run(tmp_path / "run.txt")
     assert read.groupby("qid")["docno"].apply(list).to_dict() == run.groupby("qid")["docno"].apply(list).to_dict()
     known = [Qrel(t, d, max(0, label)) for t, d, label in judgments if label != -1]
@@ -202,8 +202,8 @@ def test_against_ir_measures(seed: int, tmp_path: Path) -> None:
         values = pd.DataFrame(iter_calc([*MEASURES.values(), Bpref], known, listed))
         for name, measure in (MEASURES | {BPREF: Bpref}).items():
             column = name if name == BPREF else f"{name} {way}"
-            own = values[values["measure"] == measure].set_index("query_id")["value"].reindex(found.index).fillna(0.0)
-            np.testing.assert_allclose(found[column], own, rtol=0, atol=1e-9, err_msg=column)
+            reference = values[values["measure"] == measure].set_index("query_id")["value"].reindex(ours.index).fillna(0.0)
+            np.testing.assert_allclose(ours[column], reference, rtol=0, atol=1e-9, err_msg=column)
 
 
 def test_fractions_are_grades(tmp_path: Path) -> None:
@@ -212,9 +212,9 @@ def test_fractions_are_grades(tmp_path: Path) -> None:
     for name, factor in (("whole", 1), ("halves", 0.5)):
         lines = (f"{t} 0 {d} {label * factor}\n" for t, d, label in judgments if label not in (-1, -2))
         (tmp_path / name).write_text("".join(lines))
-    whole, halves = read_qrels(tmp_path / "whole"), read_qrels(tmp_path / "halves")
-    assert set(halves["rel"]) == {grade / 2 for grade in set(whole["rel"])}
-    pd.testing.assert_frame_equal(evaluate_run(run, whole), evaluate_run(run, halves))
+    integers, halves = read_qrels(tmp_path / "whole"), read_qrels(tmp_path / "halves")
+    assert set(halves["rel"]) == {grade / 2 for grade in set(integers["rel"])}
+    pd.testing.assert_frame_equal(evaluate_run(run, integers), evaluate_run(run, halves))
 
 
 OF_VERSION_1 = "197beaca-2019-04-18T11:28:59Z-00001-000"
@@ -234,5 +234,5 @@ def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
         evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
-    found = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
-    assert found["run"]["MRR all"].tolist() == [0.0]
+    evaluation = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
+    assert evaluation["run"]["MRR all"].tolist() == [0.0]

@@ -28,7 +28,7 @@ def begun(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SN
 
 @torch.no_grad()
 def vectors_of_words(ranker: SNRM) -> np.ndarray:
-    return ranker.encode(*pad([[number] for number in range(2, 22)])).numpy()
+    return ranker.encode(*pad([[token] for token in range(2, 22)])).numpy()
 
 
 def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_rarity() -> None:
@@ -38,9 +38,9 @@ def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_
     rarity = np.log(np.arange(2, 22)) / np.log(21)
     np.testing.assert_allclose(vectors_of_words(ranker), np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
 
-    found = vectors_of_words(begun(ClusterInitialisation(0.5)))  # latent terms are the topics of words
-    assert ((found > 0).sum(1) == 1).all()
-    terms = found.argmax(1).reshape(5, 4)
+    vectors = vectors_of_words(begun(ClusterInitialisation(0.5)))  # latent terms are the topics of words
+    assert ((vectors > 0).sum(1) == 1).all()
+    terms = vectors.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
     assert set(terms[0]) == {0, 1, 2, 3}
 
@@ -52,9 +52,9 @@ def test_neighbours_change_nothing_and_the_seed_decides() -> None:
     together = ranker.encode(*pad([[2, 7, 4]]))[0].numpy()
     np.testing.assert_allclose(together, single[0] + single[5] + single[2], rtol=0, atol=1e-6)
 
-    first, again, other = (begun(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
+    first, again, reseeded = (begun(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
     assert first.equal(again)
-    assert not first.equal(other)
+    assert not first.equal(reseeded)
     assert (torch.linalg.vector_norm(first[:, :, 2], dim=1) > 0.9).all()  # no empty cluster
     assert first[:, :, [0, 1, 3, 4]].eq(0).all()
 

@@ -52,54 +52,54 @@ def trained(name: str) -> Ranker:
 
 
 def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
-    found = {name: value.grad for name, value in ranker.named_parameters() if value.requires_grad}
-    return {name: value.to_dense().clone() if value is not None else None for name, value in found.items()}
+    values = {name: value.grad for name, value in ranker.named_parameters() if value.requires_grad}
+    return {name: value.to_dense().clone() if value is not None else None for name, value in values.items()}
 
 
 @pytest.mark.usefixtures("group")
 @pytest.mark.parametrize("name", names())
 def test_every_parameter_gets_the_gradient_of_one_process(name: str) -> None:
-    rows, found = np.arange(8), []
-    for how in (SINGLE_PROCESS, DistributedProcesses()):
+    rows, results = np.arange(8), []
+    for processes in (SINGLE_PROCESS, DistributedProcesses()):
         ranker = trained(name)
-        assert how.backward(ranker, Ordered(), rows, 3) > 0  # micro batches of 3, 3 and 2
-        assert how.backward(ranker, Ordered(), rows[:4], 8) > 0  # and of another batch
-        found.append(gradients(ranker))
-    assert not [parameter for parameter, value in found[1].items() if value is None]
-    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-7)
+        assert processes.backward(ranker, Ordered(), rows, 3) > 0  # micro batches of 3, 3 and 2
+        assert processes.backward(ranker, Ordered(), rows[:4], 8) > 0  # and of another batch
+        results.append(gradients(ranker))
+    assert not [parameter for parameter, value in results[1].items() if value is None]
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-7)
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize("number", [8, 5, 2, 1])
-def test_shares_add_up(number: int) -> None:
-    rows, ranker = np.arange(number), trained("knrm")
-    whole = SINGLE_PROCESS.backward(ranker, Ordered(), rows, 8)
+@pytest.mark.parametrize("n_processes", [8, 5, 2, 1])
+def test_shares_add_up(n_processes: int) -> None:
+    rows, ranker = np.arange(n_processes), trained("knrm")
+    single_process = SINGLE_PROCESS.backward(ranker, Ordered(), rows, 8)
     expected, losses, total = gradients(ranker), [], dict[str, Tensor]()
     for process in range(3):
         ranker.zero_grad()
-        one = DistributedProcesses()
-        one.rank, one.world_size = process, 3
-        losses.append(one.backward(ranker, Ordered(), rows, 2))
+        processes = DistributedProcesses()
+        processes.rank, processes.world_size = process, 3
+        losses.append(processes.backward(ranker, Ordered(), rows, 2))
         for name, value in gradients(ranker).items():
             assert value is not None
             total[name] = total.get(name, torch.zeros_like(value)) + value / 3  # as three processes average
-    assert sum(losses) == pytest.approx(whole, abs=1e-6)
+    assert sum(losses) == pytest.approx(single_process, abs=1e-6)
     torch.testing.assert_close(total, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.usefixtures("group")
 def test_masks_are_of_seed_step_and_process() -> None:
-    def drawn(seed: int, step: int, number: int) -> list[float]:
+    def draw(seed: int, step: int, rank: int) -> list[float]:
         torch.rand(step + 1)  # wherever the process is
-        one = DistributedProcesses()
-        one.rank = number
-        one.seed_dropout(seed, step)
-        found: list[float] = torch.rand(3).tolist()
-        return found
+        processes = DistributedProcesses()
+        processes.rank = rank
+        processes.seed_dropout(seed, step)
+        values: list[float] = torch.rand(3).tolist()
+        return values
 
-    once = [drawn(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
-    assert [drawn(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))] == once
-    assert len({tuple(found) for found in once}) == 4
+    once = [draw(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
+    assert [draw(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))] == once
+    assert len({tuple(values) for values in once}) == 4
     state = torch.get_rng_state()
     SINGLE_PROCESS.seed_dropout(0, 5)
     assert torch.equal(torch.get_rng_state(), state)
@@ -121,6 +121,6 @@ def test_without_others_nothing_is_joined(size: str, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if size:
         monkeypatch.setenv("WORLD_SIZE", size)  # torchrun with a single process
-    with join_process_group(torch.device("cpu")) as found:
-        assert found is SINGLE_PROCESS
+    with join_process_group(torch.device("cpu")) as processes:
+        assert processes is SINGLE_PROCESS
         assert not distributed.is_initialized()

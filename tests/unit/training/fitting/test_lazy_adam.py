@@ -55,9 +55,9 @@ def twins() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:
     """A network with a lazy and one with a whole table, with their optimisers."""
     torch.manual_seed(0)
     lazy = KNRM(KNRM.Config(vocabulary=50, dimensions=8, dropout=0.0))
-    whole = deepcopy(lazy)
+    dense = deepcopy(lazy)
     lazy.embedding.sparse = True
-    return lazy, LazyAdam(lazy.parameters(), lr=0.01), whole, torch.optim.Adam(whole.parameters(), lr=0.01)
+    return lazy, LazyAdam(lazy.parameters(), lr=0.01), dense, torch.optim.Adam(dense.parameters(), lr=0.01)
 
 
 def near(ours: Tensor, theirs: Tensor) -> None:
@@ -65,14 +65,14 @@ def near(ours: Tensor, theirs: Tensor) -> None:
 
 
 def test_rows_with_gradients_and_all_else_are_adams_and_the_other_rows_stay() -> None:
-    lazy, ours, whole, theirs = twins()
+    lazy, ours, dense, theirs = twins()
     before = lazy.embedding.weight.detach().clone()
     tables, whole_tables = [], []
     for rows in np.arange(12).reshape(3, 4):
-        losses_ = [take_step(r, o, task(pairs()), rows, 4) for r, o in ((lazy, ours), (whole, theirs))]
+        losses_ = [take_step(r, o, task(pairs()), rows, 4) for r, o in ((lazy, ours), (dense, theirs))]
         assert losses_[0] == pytest.approx(losses_[1], abs=1e-6)
         tables.append(lazy.embedding.weight.detach().clone())
-        whole_tables.append(whole.embedding.weight.detach().clone())
+        whole_tables.append(dense.embedding.weight.detach().clone())
     seen = STEADY + BATCHES[0]
     unseen = sorted(set(range(50)) - set(seen))
     near(tables[0][seen], whole_tables[0][seen])
@@ -80,8 +80,8 @@ def test_rows_with_gradients_and_all_else_are_adams_and_the_other_rows_stay() ->
     assert torch.equal(tables[0][unseen], before[unseen])
     near(tables[-1][STEADY], whole_tables[-1][STEADY])
     near(tables[-1][BATCHES[2]], whole_tables[-1][BATCHES[2]])  # a first gradient, at the third step
-    near(lazy.linear.weight, whole.linear.weight)
-    near(lazy.linear.bias, whole.linear.bias)
+    near(lazy.linear.weight, dense.linear.weight)
+    near(lazy.linear.bias, dense.linear.bias)
     assert torch.equal(tables[-1][BATCHES[0]], tables[0][BATCHES[0]])
     assert ((whole_tables[-1] - whole_tables[0])[BATCHES[0]].abs().amax(1) > 0.005).all()  # Adam goes on moving them
     assert torch.equal(tables[-1][NEVER], before[NEVER])
@@ -119,8 +119,8 @@ def test_micro_batches_are_one_batch_whose_loss_is_the_mean_over_the_pairs() -> 
         loss = take_step(lazy, optimiser, task(pairs()), np.arange(12), micro)
         results.append([*lazy.state_dict().values(), torch.tensor(loss)])
     for parts in results[1:]:
-        for ours, whole in zip(parts, results[0], strict=True):
-            near(ours, whole)
+        for ours, batch_gradient in zip(parts, results[0], strict=True):
+            near(ours, batch_gradient)
 
     lazy, optimiser, *_ = twins()
     data = pairs()
@@ -134,20 +134,20 @@ def test_micro_batches_are_one_batch_whose_loss_is_the_mean_over_the_pairs() -> 
 
 
 def test_the_same_steps_are_the_same_bytes_and_a_saved_optimiser_goes_on_to_them() -> None:
-    (lazy, optimiser, *_), (again, same, *_), (resumed, other, *_) = (twins() for _ in range(3))
+    (lazy, optimiser, *_), (again, same, *_), (resumed, resumed_optimiser, *_) = (twins() for _ in range(3))
     steps = np.arange(12).reshape(3, 4)
-    for ranker, its in ((lazy, optimiser), (again, same)):
+    for ranker, ranker_optimiser in ((lazy, optimiser), (again, same)):
         for rows in steps[:2]:
-            take_step(ranker, its, task(pairs()), rows, 2)
+            take_step(ranker, ranker_optimiser, task(pairs()), rows, 2)
     buffer = io.BytesIO()
     torch.save({"ranker": lazy.state_dict(), "optimiser": optimiser.state_dict()}, buffer)
     buffer.seek(0)
     saved = torch.load(buffer, weights_only=True)
     resumed.load_state_dict(saved["ranker"])
-    other.load_state_dict(saved["optimiser"])
-    for ranker, its in ((lazy, optimiser), (again, same), (resumed, other)):
-        take_step(ranker, its, task(pairs()), steps[2], 4)
-        take_step(ranker, its, task(pairs()), steps[0], 4)
+    resumed_optimiser.load_state_dict(saved["optimiser"])
+    for ranker, ranker_optimiser in ((lazy, optimiser), (again, same), (resumed, resumed_optimiser)):
+        take_step(ranker, ranker_optimiser, task(pairs()), steps[2], 4)
+        take_step(ranker, ranker_optimiser, task(pairs()), steps[0], 4)
     for name, value in lazy.state_dict().items():
         assert torch.equal(value, again.state_dict()[name])
         assert torch.equal(value, resumed.state_dict()[name])

@@ -27,7 +27,7 @@ GRADED = torch.tensor([[3.0, 1, 2, 1, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]])
 DISTINCT = torch.tensor([[3.0, 1, 2, 4, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
 
 
-def drawn(labels: Tensor, seed: int = 0) -> Tensor:
+def draw_scores(labels: Tensor, seed: int = 0) -> Tensor:
     return torch.randn(labels.shape, generator=torch.Generator().manual_seed(seed)).double()
 
 
@@ -39,7 +39,7 @@ def test_the_recipes_losses_are_all_of_them() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_neither_order_padding_nor_division_counts_and_slopes_are_those_of_values(name: str) -> None:
     labels = GRADED if name != "list_mle" else DISTINCT
-    scores, loss = drawn(labels), ALL[name]
+    scores, loss = draw_scores(labels), ALL[name]
     expected = loss(labels, scores)
     order = torch.tensor([4, 2, 0, 3, 1])
     torch.testing.assert_close(loss(labels[:, order], scores[:, order]), expected)
@@ -53,7 +53,7 @@ def test_neither_order_padding_nor_division_counts_and_slopes_are_those_of_value
     torch.testing.assert_close(sum(parts) / loss.weight_count(labels), expected)
     assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only the squares see what is added to all
     torch.manual_seed(0)
-    assert torch.autograd.gradcheck(lambda given: loss(labels, given), scores.clone().requires_grad_())
+    assert torch.autograd.gradcheck(lambda inputs: loss(labels, inputs), scores.clone().requires_grad_())
 
 
 def test_margins_by_hand() -> None:
@@ -72,7 +72,7 @@ def test_large_scores_stay_numbers_and_lists_without_grades_are_worth_nothing(na
         return loss, scores.grad
 
     for size in (1.0, 1e4, -1e4):
-        loss, slopes = sloped(GRADED.float(), (drawn(GRADED).sign() * size).float())
+        loss, slopes = sloped(GRADED.float(), (draw_scores(GRADED).sign() * size).float())
         assert loss.isfinite()
         assert slopes.isfinite().all()
     for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # of those every item counts
@@ -94,8 +94,8 @@ def test_ten_lists_are_ordered_in_300_steps(name: str) -> None:
         optimiser.zero_grad()
         ALL[name](labels, scores).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-    for own, found in zip(labels, scores.detach(), strict=True):
-        assert found[own >= 0].argsort().tolist() == own[own >= 0].argsort().tolist()
+    for list_labels, list_scores in zip(labels, scores.detach(), strict=True):
+        assert list_scores[list_labels >= 0].argsort().tolist() == list_labels[list_labels >= 0].argsort().tolist()
 
 
 SCORES = st.lists(st.integers(-5, 30), min_size=1, max_size=60).map(lambda values: np.array(values, dtype=float))
@@ -116,9 +116,9 @@ def test_each_item_is_in_one_list_and_each_list_has_one_of_all_neighbours(scores
     assert max(sizes) <= size
     assert max(sizes) - min(sizes) <= 1
     ordered = np.sort(scores)
-    for place_ in range(min(sizes)):
-        slices = ordered[place_ * len(lists) : (place_ + 1) * len(lists)]
-        assert sorted(scores[items[place_]] for items in lists) == slices.tolist()
+    for position in range(min(sizes)):
+        slices = ordered[position * len(lists) : (position + 1) * len(lists)]
+        assert sorted(scores[items[position]] for items in lists) == slices.tolist()
     assert dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
 
 
@@ -127,17 +127,17 @@ TOPICS = table(("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]
 
 def labelled(settings: QualitySpec) -> list[dict[int, float]]:
     """The labels of each list by row."""
-    found = build_ranked_lists(TOPICS, settings.list_size, settings.ranks_within, settings.loss)
+    lists = build_ranked_lists(TOPICS, settings.list_size, settings.ranks_within, settings.loss)
     return [
         dict(zip(rows[rows >= 0].tolist(), labels[rows >= 0].tolist(), strict=True))
-        for rows, labels in zip(found.rows, found.labels, strict=True)
+        for rows, labels in zip(lists.rows, lists.labels, strict=True)
     ]
 
 
 def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each_loss() -> None:
-    found = build_ranked_lists(TOPICS, 3, "list", "softmax")
-    assert found.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
-    assert found.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
+    lists = build_ranked_lists(TOPICS, 3, "list", "softmax")
+    assert lists.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
+    assert lists.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
     assert labelled(QualitySpec(("ukp",), 3, "topic")) == [{1: 1, 2: 2, 3: 4}, {0: 2, 4: 3}, {6: 1, 5: 2}, {7: 1, 8: 1, 9: 1}]
     third = pytest.approx(1 / 3)
     shares = labelled(QualitySpec(("ukp",), 3, "list", "mse"))
@@ -148,8 +148,8 @@ def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each
 
 def test_means_are_over_topics() -> None:
     two = table(("ukp", "a", [1.0, 2, 3, 4]), ("ukp", "b", [1.0, 2]))
-    found = mean_correlations(two, np.array([1.0, 2, 3, 4, 5, 0]))
-    assert found == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
+    means = mean_correlations(two, np.array([1.0, 2, 3, 4, 5, 0]))
+    assert means == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
     assert mean_correlations(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
     with pytest.raises(InputError, match="ukp, topic 'b': all arguments have the same quality"):
         mean_correlations(TOPICS, np.arange(10.0))

@@ -42,17 +42,17 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
         assert not isinstance(recipe.task, QualitySpec) or {*recipe.task.datasets} <= set(CREDITS)
         network_class = recipe.network_class
         bert = issubclass(network_class, BERTNetwork)
-        given = (
+        table = (
             PretrainedEncoder("all-MiniLM-L6-v2").get_encoder_config(recipe.encoder.frozen_layers)
             if bert
             else {"vocabulary": 10}
         )
-        given |= (
+        table |= (
             {"tags": tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()}
             if recipe.task.surface_vectors
             else {}
         )
-        network_class(network_class.Config(**given, **recipe.network))
+        network_class(network_class.Config(**table, **recipe.network))
 
 
 def test_the_taggers_differ_in_data_and_vectors() -> None:
@@ -66,7 +66,7 @@ def test_the_taggers_differ_in_data_and_vectors() -> None:
     taggers = [recipe for recipe in recipes.values() if isinstance(recipe.task, TaggingSpec)]
     first = recipes["targer_essays"]
     assert all(
-        (one.network, one.max_terms, one.training) == (first.network, first.max_terms, first.training) for one in taggers
+        (spec.network, spec.max_terms, spec.training) == (first.network, first.max_terms, first.training) for spec in taggers
     )
     for tagger in taggers:
         start = recipes[tagger.initial_checkpoint]

@@ -46,7 +46,7 @@ def test_the_regression_is_least_squares_over_normalised_scores_and_may_be_witho
 def test_the_sum_is_that_of_documents_in_lists() -> None:
     scores = scores_of(2)
     regression, _ = fit_regression(scores, MADE_WITH)
-    docnos = [f"d{number}" for number in range(105)]
+    docnos = [f"d{i}" for i in range(105)]
     tables = {
         name: pd.DataFrame({"qid": np.repeat(["1", "2"], 105), "docno": docnos * 2, "score": values.ravel()})
         for name, values in scores.items()
@@ -60,8 +60,10 @@ def test_a_held_out_query_s_scores_are_by_the_others_alone() -> None:
     scores = scores_of(20)
     fold_of = assign_folds(20)
     before = cross_validated_scores(scores, non_negative=False)
-    own = np.flatnonzero(fold_of == fold_of[0])
+    fold_rows = np.flatnonzero(fold_of == fold_of[0])
     train = {name: values[fold_of != fold_of[0]] for name, values in scores.items()}
     expected, _ = fit_regression(train, MADE_WITH)
-    assert before[own] == pytest.approx(expected.score({name: values[own] for name, values in scores.items()}), abs=1e-12)
+    assert before[fold_rows] == pytest.approx(
+        expected.score({name: values[fold_rows] for name, values in scores.items()}), abs=1e-12
+    )
     assert not np.allclose(before, fit_regression(scores, MADE_WITH)[0].score(scores))

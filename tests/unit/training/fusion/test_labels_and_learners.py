@@ -29,51 +29,51 @@ JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2
 PAIRS = pd.DataFrame([(qid, docno) for qid in "123" for docno in "abcdefgh"], columns=["qid", "docno"])
 
 
-def of(found: np.ndarray, qid: str) -> dict[str, float]:
-    rows = PAIRS.assign(label=found)
+def of(labels: np.ndarray, qid: str) -> dict[str, float]:
+    rows = PAIRS.assign(label=labels)
     return {row.docno: row.label for row in rows[rows["qid"] == qid].itertuples() if not np.isnan(row.label)}
 
 
 def test_labels_by_hand_also_of_a_mixture() -> None:
     assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=0)), "1") == {"a": 2.0, "b": 0.0}
-    found = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
-    first, second = of(found, "1"), of(found, "2")
+    labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
+    first, second = of(labels, "1"), of(labels, "2")
     assert (first.pop("a"), first.pop("b"), second.pop("a")) == (2.0, 0.0, 1.0)
-    assert [len(one) for one in (first, second)] == [3, 3]
+    assert [len(part) for part in (first, second)] == [3, 3]
     assert {*first.values(), *second.values()} == {0.0}
-    assert of(found, "3") == {}  # its judged document is in no pool
+    assert of(labels, "3") == {}  # its judged document is in no pool
     assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=30)), "2") == {
         "a": 1.0,
         **dict.fromkeys("bcdefgh", 0.0),
     }
-    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3, seed=1)), "1") != of(found, "1")
+    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3, seed=1)), "1") != of(labels, "1")
     quality = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=["qid", "docno", "rel"])
-    found = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=0, second_qrels_weight=0.25))
-    assert of(found, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # b and c are judged by one alone
-    assert of(found, "2") == {"a": 0.75 * 1 + 0.25 * 2}
-    drawn = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=9, second_qrels_weight=0.25))
-    assert of(drawn, "1") == {"a": 1.75, **dict.fromkeys("defgh", 0.0)}
+    labels = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=0, second_qrels_weight=0.25))
+    assert of(labels, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # b and c are judged by one alone
+    assert of(labels, "2") == {"a": 0.75 * 1 + 0.25 * 2}
+    mixture = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=9, second_qrels_weight=0.25))
+    assert of(mixture, "1") == {"a": 1.75, **dict.fromkeys("defgh", 0.0)}
 
 
 @given(st.randoms())
 def test_what_is_drawn_depends_on_topic_and_pool_alone(random: Any) -> None:
     order = random.sample(range(len(PAIRS)), len(PAIRS))
-    found = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
+    labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
     np.testing.assert_array_equal(
-        label_pairs(PAIRS.iloc[order].reset_index(drop=True), [JUDGED], FitSettings(unjudged_per_topic=3)), found[order]
+        label_pairs(PAIRS.iloc[order].reset_index(drop=True), [JUDGED], FitSettings(unjudged_per_topic=3)), labels[order]
     )
     first = PAIRS["qid"] == "1"
-    np.testing.assert_array_equal(label_pairs(PAIRS[first], [JUDGED], FitSettings(unjudged_per_topic=3)), found[first])
+    np.testing.assert_array_equal(label_pairs(PAIRS[first], [JUDGED], FitSettings(unjudged_per_topic=3)), labels[first])
 
 
 def synthetic() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Thirty topics of thirty documents; judgments follow the first of four features, with noise."""
     rng, topics, documents = np.random.default_rng(0), 30, 30
-    pairs = [(str(topic), f"d{number:02}") for topic in range(topics) for number in range(documents)]
+    pairs = [(str(topic), f"d{i:02}") for topic in range(topics) for i in range(documents)]
     table = pd.DataFrame(pairs, columns=["qid", "docno"])
     table[["right", "noise", "more", "most"]] = rng.normal(size=(len(table), 4))
-    heard = table["right"] + rng.normal(scale=0.5, size=len(table))
-    return table, table[["qid", "docno"]].assign(rel=np.digitize(heard, [0.5, 1.5]))
+    noisy = table["right"] + rng.normal(scale=0.5, size=len(table))
+    return table, table[["qid", "docno"]].assign(rel=np.digitize(noisy, [0.5, 1.5]))
 
 
 def ndcg(scores: pd.DataFrame, judged: pd.DataFrame) -> float:
@@ -92,10 +92,10 @@ def labelled(features: list[list[float]], labels: list[float], topics: list[int]
 def test_models_by_hand() -> None:
     table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
-    found = fit_ridge(LabelledPool(table, [judged], FitSettings()).training_set(), 4.0)
-    assert found.intercept == pytest.approx(1.0)
-    assert found.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
-    np.testing.assert_allclose(found.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
+    ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).training_set(), 4.0)
+    assert ridge.intercept == pytest.approx(1.0)
+    assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
+    np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
     # RankNet. The pairs are (0, 1), (0, 2), (1, 2); documents of other topics are not compared. The gradient of -log p, with
     # p = 1 / (1 + exp(w·(x_j - x_i))), is (p - 1) (x_i - x_j); the first step of Adam is its rate against the gradient's sign.
@@ -114,23 +114,25 @@ def test_models_by_hand() -> None:
 
     # One tree of two leaves, grown from equal scores: it divides what is better from what is worse, halfway between.
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
-    one = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
-    found = fit_lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), one, 0)
-    high, low, middle = found.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
+    settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
+    ridge = fit_lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)
+    high, low, middle = ridge.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
     assert high > 0 > low
     assert middle == high
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_the_same_again_and_tells_the_labels_of_a_mixture_apart(name: str) -> None:
-    given = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
-    found = MODELS[name](given).scores(given.features)
-    np.testing.assert_array_equal(MODELS[name](given).scores(given.features), found)
-    assert len(set(found.round(9))) > 30
+    training_set = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
+    scores = MODELS[name](training_set).scores(training_set.features)
+    np.testing.assert_array_equal(MODELS[name](training_set).scores(training_set.features), scores)
+    assert len(set(scores.round(9))) > 30
     if name == "lambdamart":  # the documents of a topic need not stand together
-        mixed = np.argsort(np.arange(len(given.labels)) % 30, kind="stable")  # the first of each topic, the second …
-        other = TrainingSet(given.feature_names, given.features[mixed], given.labels[mixed], given.topics[mixed])
-        np.testing.assert_array_equal(MODELS[name](other).scores(given.features), found)
+        mixed = np.argsort(np.arange(len(training_set.labels)) % 30, kind="stable")  # the first of each topic, the second …
+        mixture = TrainingSet(
+            training_set.feature_names, training_set.features[mixed], training_set.labels[mixed], training_set.topics[mixed]
+        )
+        np.testing.assert_array_equal(MODELS[name](mixture).scores(training_set.features), scores)
 
     halves = JUDGMENTS.assign(rel=0.5 * (TABLE["right"] > 0))  # half a point is one more than none
     fitting = LabelledPool(TABLE, [halves], FitSettings())
@@ -142,11 +144,11 @@ def test_what_judges_saw_is_found() -> None:
     fitting, model = LabelledPool(TABLE, [JUDGMENTS], FitSettings()), partial(fit_ridge, alpha=1.0)
     weights = model(fitting.training_set())
     assert weights.coefficients["right"] > 10 * max(abs(weights.coefficients[name]) for name in ("noise", "more", "most"))
-    drawn = np.array([model(one).coefficients["right"] for one in fitting.bootstrap(50)])
-    assert drawn.std() > 0
-    assert np.percentile(drawn, 2.5) < weights.coefficients["right"] < np.percentile(drawn, 97.5)
-    assert [model(one).coefficients for one in fitting.bootstrap(3)] == [
-        model(one).coefficients for one in fitting.bootstrap(3)
+    coefficients = np.array([model(sample).coefficients["right"] for sample in fitting.bootstrap(50)])
+    assert coefficients.std() > 0
+    assert np.percentile(coefficients, 2.5) < weights.coefficients["right"] < np.percentile(coefficients, 97.5)
+    assert [model(sample).coefficients for sample in fitting.bootstrap(3)] == [
+        model(sample).coefficients for sample in fitting.bootstrap(3)
     ]
     with pytest.raises(TrainingError, match="1 topics with judged documents"):
         LabelledPool(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], FitSettings())
@@ -155,8 +157,8 @@ def test_what_judges_saw_is_found() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_topic_is_scored_without_its_fold_and_permuted_labels_fall_to_the_mean_of_the_features(name: str) -> None:
     fitting = LabelledPool(TABLE, [JUDGMENTS], FitSettings())
-    found = fitting.cross_validated_scores(MODELS[name], FOLDS)
-    fitted = ndcg(found, JUDGMENTS)
+    scores = fitting.cross_validated_scores(MODELS[name], FOLDS)
+    fitted = ndcg(scores, JUDGMENTS)
     names = ["right", "noise", "more", "most"]
     either_way = [ndcg(TABLE.assign(score=sign * TABLE[feature]), JUDGMENTS) for feature in names for sign in (1, -1)]
     permuted = []
@@ -166,9 +168,9 @@ def test_a_topic_is_scored_without_its_fold_and_permuted_labels_fall_to_the_mean
     assert fitted > 0.8
     assert np.mean(permuted) < np.mean(either_way) + 0.05 < fitted - 0.3
 
-    own = JUDGMENTS["qid"].map(FOLDS) == 2
-    turned = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~own, 2 - JUDGMENTS["rel"]))
-    other = LabelledPool(TABLE, [turned], FitSettings()).cross_validated_scores(MODELS[name], FOLDS)
-    same = found["score"].to_numpy() == other["score"].to_numpy()
-    assert same[own].all()
-    assert same[~own].mean() < 0.2
+    in_fold = JUDGMENTS["qid"].map(FOLDS) == 2
+    turned = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~in_fold, 2 - JUDGMENTS["rel"]))
+    inverted = LabelledPool(TABLE, [turned], FitSettings()).cross_validated_scores(MODELS[name], FOLDS)
+    same = scores["score"].to_numpy() == inverted["score"].to_numpy()
+    assert same[in_fold].all()
+    assert same[~in_fold].mean() < 0.2

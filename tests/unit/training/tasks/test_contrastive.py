@@ -53,27 +53,27 @@ def test_premises_of_the_same_conclusion_are_no_negatives_and_weak_labels_are_pr
     ranker, queries, premises = network()
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
-    expected = -np.mean([log_softmax(scores[row, some])[some.index(row)] for row, some in enumerate(allowed)])
-    found = task(ContrastiveSpec(temperature=0.05, weak_label_weight=0.0)).loss(ranker, np.arange(4), np.arange(4))
-    assert found.item() == pytest.approx(expected, abs=1e-5)
+    expected = -np.mean([log_softmax(scores[row, columns])[columns.index(row)] for row, columns in enumerate(allowed)])
+    loss = task(ContrastiveSpec(temperature=0.05, weak_label_weight=0.0)).loss(ranker, np.arange(4), np.arange(4))
+    assert loss.item() == pytest.approx(expected, abs=1e-5)
     assert expected > 0.1
 
-    made = task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
-    labels = np.exp(log_softmax(made.query_log_likelihoods(np.arange(4))))
+    weak_task = task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
+    labels = np.exp(log_softmax(weak_task.query_log_likelihoods(np.arange(4))))
     expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
-    assert made.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
+    assert weak_task.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_likelihoods_are_those_of_dirichlet_s_language_model() -> None:
-    made = task(ContrastiveSpec(mu=20.0))
-    found = made.query_log_likelihoods(np.array([0, 3]))
+    contrastive = task(ContrastiveSpec(mu=20.0))
+    likelihoods = contrastive.query_log_likelihoods(np.array([0, 3]))
     counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),
              sum(log(20 * probabilities[word] / (2 + 20)) for word in (2, 3))]  # fmt: skip
     second = [log(20 * probabilities[5] / (3 + 20)), log((1 + 20 * probabilities[5]) / (2 + 20))]
-    alike = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
-    np.testing.assert_allclose(found, np.array([first, second]) - np.array(alike)[:, None], rtol=0, atol=1e-9)
+    unseen = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
+    np.testing.assert_allclose(likelihoods, np.array([first, second]) - np.array(unseen)[:, None], rtol=0, atol=1e-9)
 
 
 def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
@@ -89,7 +89,7 @@ def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
 
 def test_micro_batches_share_the_mean() -> None:
     ranker, *_ = network()
-    made, everything = task(ContrastiveSpec(temperature=0.05)), np.arange(4)
-    alone = [made.loss(ranker, part, part).item() for part in (np.arange(2), np.arange(2, 4))]
-    shares = [made.loss(ranker, part, everything).item() for part in (np.arange(2), np.arange(2, 4))]
+    contrastive, everything = task(ContrastiveSpec(temperature=0.05)), np.arange(4)
+    alone = [contrastive.loss(ranker, part, part).item() for part in (np.arange(2), np.arange(2, 4))]
+    shares = [contrastive.loss(ranker, part, everything).item() for part in (np.arange(2), np.arange(2, 4))]
     assert shares == pytest.approx([value / 2 for value in alone])

@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 
 
 def write(file: Path, *contexts: dict[str, object]) -> Path:
-    content = json.dumps({"arguments": [argument(f"a{number}") | {"context": c} for number, c in enumerate(contexts)]}).encode()
+    content = json.dumps({"arguments": [argument(f"a{i}") | {"context": c} for i, c in enumerate(contexts)]}).encode()
     file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else b"\xef\xbb\xbf" + content)
     return file
 
@@ -76,8 +76,8 @@ def test_half_of_the_documents_are_the_best() -> None:
     assert len(set(chosen)) == 5
     assert (np.diff(chosen) > 0).all()
     assert chosen.tolist() == _select_ranks(40, settings, 3).tolist()
-    drawn = {place for number in range(300) for place in _select_ranks(40, settings, number)}
-    assert drawn == set(range(40))
+    ranks = {rank for seed in range(300) for rank in _select_ranks(40, settings, seed)}
+    assert ranks == set(range(40))
     assert _select_ranks(4, settings, 3).tolist() == [0, 1, 2, 3]
     assert _select_ranks(1, settings, 3).tolist() == [0]
 
@@ -103,13 +103,13 @@ def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) 
     ranker, task = distilled(tmp_path, 2, loss)
     assert (task.list_size, task.number) == (1, 1)
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
-    own = task._lists.rows[0]
+    rows = task._lists.rows[0]
     with torch.inference_mode():
-        found = ranker(
-            *task._read.queries.take(task._read.query[own], CPU), *task._read.premises.take(task._read.premise[own], CPU)
+        student_scores = ranker(
+            *task._read.queries.take(task._read.query[rows], CPU), *task._read.premises.take(task._read.premise[rows], CPU)
         )
     scores = SCORES["first" if task._dev["topic"].iloc[0] == "topic 0" else "second"]  # of the other one
-    errors = torch.tensor([scores[int(row)] for row in own]) - min(scores) - found
+    errors = torch.tensor([scores[int(row)] for row in rows]) - min(scores) - student_scores
     pairs = [(errors[i] - errors[j]) ** 2 for i in range(3) for j in range(i)]
     assert value == pytest.approx(float(errors.square().mean() if loss == "mse" else sum(pairs) / 3), abs=1e-5)
     assert "scored by fusion for debate titles" in task.data

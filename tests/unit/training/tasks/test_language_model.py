@@ -33,8 +33,8 @@ def test_each_direction_guesses_the_known_words_beside_those_that_it_has_read_wh
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
     assert words_before.tolist() == [ZOOS, ARE, CRUEL, CRUEL]
     assert ahead.shape == back.shape == (4, 6)
-    (other, _), (same, _) = language.predictions(READER.split("Zoos are what cruel people zoos"))
-    torch.testing.assert_close(other[:2], ahead[:2])  # nothing but the last word differs, which is behind them
+    (changed, _), (same, _) = language.predictions(READER.split("Zoos are what cruel people zoos"))
+    torch.testing.assert_close(changed[:2], ahead[:2])  # nothing but the last word differs, which is behind them
     assert not torch.isclose(same[0], back[0]).all()
     (alone, _), (alone_back, _) = language.predictions([PASSAGES[1]])
     torch.testing.assert_close(alone, ahead[3:])
@@ -46,12 +46,12 @@ def test_the_sampled_loss_is_the_cross_entropy_in_the_mean_and_told_from_every_w
     guessed, targets = next(iter(language.predictions(PASSAGES)))
     share = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(share, 20_000, replacement=True)
-    found = language.sampled_softmax_loss(guessed, targets, sample, (share * len(sample)).log())
-    assert found.item() == pytest.approx(functional.cross_entropy(language.scores(guessed), targets).item(), abs=0.02)
+    loss = language.sampled_softmax_loss(guessed, targets, sample, (share * len(sample)).log())
+    assert loss.item() == pytest.approx(functional.cross_entropy(language.scores(guessed), targets).item(), abs=0.02)
     torch.nn.init.normal_(language.output_bias.weight)
     everything = torch.arange(2, 6)
-    found = language.sampled_softmax_loss(guessed, targets, everything, torch.zeros(6))
-    torch.testing.assert_close(found, functional.cross_entropy(language.scores(guessed), targets))
+    loss = language.sampled_softmax_loss(guessed, targets, everything, torch.zeros(6))
+    torch.testing.assert_close(loss, functional.cross_entropy(language.scores(guessed), targets))
 
 
 def task(**settings: int) -> LanguageModelTask:
@@ -61,18 +61,20 @@ def task(**settings: int) -> LanguageModelTask:
 
 
 def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_together() -> None:
-    made = task()
-    assert (made.train_size, made.validation_size) == (2, 2)
+    language_task = task()
+    assert (language_task.train_size, language_task.validation_size) == (2, 2)
     share = np.array([0, 0, 2, 3, 2, 0]) ** 0.75
-    assert made._sampling_distribution.tolist() == pytest.approx((share / share.sum()).tolist())
-    assert made._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / share.sum()))
+    assert language_task._sampling_distribution.tolist() == pytest.approx((share / share.sum()).tolist())
+    assert language_task._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / share.sum()))
 
     language, rows = model(), np.array([1, 0])
     torch.manual_seed(3)
-    whole = made.loss(language, rows, rows)
+    batch_loss = language_task.loss(language, rows, rows)
     torch.manual_seed(3)
-    torch.testing.assert_close(made.loss(language, rows[:1], rows) + made.loss(language, rows[1:], rows), whole)
-    whole.backward()
+    torch.testing.assert_close(
+        language_task.loss(language, rows[:1], rows) + language_task.loss(language, rows[1:], rows), batch_loss
+    )
+    batch_loss.backward()
     assert {name for name, value in language.named_parameters() if value.grad is None} == {
         *("emission.weight", "emission.bias", "crf.transitions")
     }
@@ -81,15 +83,19 @@ def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_
 
 
 def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
-    language, made = model(), task()
+    language, language_task = model(), task()
     with torch.no_grad():
         language.output_bias.weight[ARE] = 1e4  # it always guesses this
-    assert made.validate(language, 1) == made.validate_final(language, 1) == {"ahead": 50.0, "back": 25.0, "both": 37.5}
-    assert made.measure_baselines() == {"most frequent word": {"both": 33.33}}
+    assert (
+        language_task.validate(language, 1)
+        == language_task.validate_final(language, 1)
+        == {"ahead": 50.0, "back": 25.0, "both": 37.5}
+    )
+    assert language_task.measure_baselines() == {"most frequent word": {"both": 33.33}}
     with torch.no_grad():
         language.output_bias.weight[0] = torch.nan
     with pytest.raises(TrainingError, match="step 7: a weight is not finite"):
-        made.validate(language, 7)
+        language_task.validate(language, 7)
     with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
 

@@ -42,10 +42,10 @@ def arguments(data: str = "ukp", debates: int = 6, each: int = 7) -> pd.DataFram
     """The more `topic` and the less `filler` an argument has, the better it is; a debate has two topics."""
     rng, rows = np.random.default_rng(len(data) + debates), []
     for topic in range(2 * debates):
-        for number in range(each):
+        for i in range(each):
             good = rng.integers(0, 9)
             text = " ".join(rng.permutation(["topic"] * good + ["filler"] * (8 - good)))
-            rows.append((data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{number}", text, float(good)))
+            rows.append((data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{i}", text, float(good)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -82,16 +82,16 @@ def test_the_loss_of_a_batch_is_that_of_its_lists_together(loss: str) -> None:
     ranker, tokeniser = tiny()
     lists = replace(RECIPE.task, loss=loss)
     train = arguments()
-    train["premise"] = [" ".join(text.split()[: 8 - number % 5]) for number, text in enumerate(train["premise"])]
+    train["premise"] = [" ".join(text.split()[: 8 - i % 5]) for i, text in enumerate(train["premise"])]
     task = QualityTask(train, train, lists, tokeniser, CPU)
     assert (task.train_size, task.validation_size) == (24, 12)
     rows = np.array([5, 0, 11])
     parts: list[Tensor] = [task.loss(ranker, part, rows) for part in (rows[:2], rows[2:])]
-    found, expected = build_ranked_lists(train, lists.size, lists.labels, lists.loss), torch.full((3, 4), 9.0)
+    ranked_lists, expected = build_ranked_lists(train, lists.size, lists.labels, lists.loss), torch.full((3, 4), 9.0)
     everything = torch.from_numpy(score_arguments(_trainee(ranker, tokeniser), train, CPU))
-    for place, row in enumerate(found.rows[rows]):
-        expected[place, : (row >= 0).sum()] = everything[row[row >= 0]]
-    value = LOSSES[loss](torch.from_numpy(found.labels[rows]), expected)
+    for row_index, row in enumerate(ranked_lists.rows[rows]):
+        expected[row_index, : (row >= 0).sum()] = everything[row[row >= 0]]
+    value = LOSSES[loss](torch.from_numpy(ranked_lists.labels[rows]), expected)
     torch.testing.assert_close(sum(parts).detach(), value, rtol=1e-4, atol=1e-6)  # type: ignore[union-attr]
 
 
@@ -109,9 +109,9 @@ def test_validation_is_without_dropout_and_scores_are_in_the_tables_order() -> N
     assert ranker.training
     ranker.eval()
     table, order = arguments(), np.random.default_rng(0).permutation(84)
-    found = score_arguments(_trainee(ranker, tokeniser), table, CPU)
-    assert len(set(found.tolist())) > 20
-    assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), found[order], atol=1e-6)
+    scores = score_arguments(_trainee(ranker, tokeniser), table, CPU)
+    assert len(set(scores.tolist())) > 20
+    assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
 def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
@@ -130,8 +130,8 @@ def test_it_learns_to_order_the_arguments_of_other_debates(encoder_beside: str, 
     test, dev = table["debate"] == "d5", table["debate"] == "d4"
     recipe = replace(RECIPE, task=replace(RECIPE.task, loss=loss))
     network = train_network(recipe, table[~test & ~dev], table[dev], CPU)
-    found = score_arguments(network, table[test], CPU)
-    assert np.corrcoef(found, table[test]["score"])[0, 1] > 0.8
+    scores = score_arguments(network, table[test], CPU)
+    assert np.corrcoef(scores, table[test]["score"])[0, 1] > 0.8
 
 
 def weights(recipe: Recipe) -> dict[str, Tensor]:
@@ -148,19 +148,19 @@ def test_the_seed_decides_and_the_network_of_the_best_validation_is_taken(
 ) -> None:
     shared: dict[object, FrozenLayerCache] = {}
     monkeypatch.setattr("training.studies.argument_quality.fit._FROZEN_LAYERS", shared)
-    first, again, other = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
+    first, again, reseeded = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
     assert all(torch.equal(value, again[name]) for name, value in first.items())
-    assert not torch.equal(first["linear.weight"], other["linear.weight"])
+    assert not torch.equal(first["linear.weight"], reseeded["linear.weight"])
     assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {"0", "1", "2"}  # of four blocks one is shared
     [frozen] = shared.values()
     assert len(frozen._cache) == len(arguments()[["topic", "premise"]].drop_duplicates())
 
-    one = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
-    for told in ((5.0, 1.0), (1.0, 5.0)):
-        values = iter(told)
+    one_epoch = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
+    for measures in ((5.0, 1.0), (1.0, 5.0)):
+        values = iter(measures)
         monkeypatch.setattr(QualityTask, "validated", lambda *_, values=values: {"Spearman": next(values)})
-        found = weights(SHORT)
-        assert all(torch.equal(value, one[name]) for name, value in found.items()) == (told[0] > told[1])
+        best = weights(SHORT)
+        assert all(torch.equal(value, one_epoch[name]) for name, value in best.items()) == (measures[0] > measures[1])
 
 
 def test_a_network_that_diverges_or_is_dead_is_refused(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_what_training_is_spared_changes_no_network(
     monkeypatch.setattr(
         PretrainedEncoder,
         "get_encoder_config",
-        lambda self, frozen: (own := config(self, frozen)) | {"bert": own["bert"] | undrawn},
+        lambda self, frozen: (fields := config(self, frozen)) | {"bert": fields["bert"] | undrawn},
     )
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
@@ -196,7 +196,10 @@ def test_what_training_is_spared_changes_no_network(
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
     light = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     monkeypatch.setattr("training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None)
-    whole = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
-    learned, difference = (whole - before).std(), (light - whole).std()  # both may be shifted: no list's loss depends on it
+    expected = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
+    learned, difference = (
+        (expected - before).std(),
+        (light - expected).std(),
+    )  # both may be shifted: no list's loss depends on it
     assert learned > 0.005
     assert difference / learned < (0.05 if bfloat16 else 1e-4)
