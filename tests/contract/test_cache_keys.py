@@ -95,7 +95,7 @@ class Keys:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_all_code_that_runs_is_in_the_key(
+def test_fingerprint_covers_all_executed_code(
     make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys, files = Keys(monkeypatch), set[Path]()

@@ -58,7 +58,7 @@ def handed_over(execution: Execution, directory: Path) -> Path:
     return directory / "run.txt"
 
 
-def test_lists_have_their_form(name: str, execution: Execution) -> None:
+def test_rankings_have_the_documented_form(name: str, execution: Execution) -> None:
     lists = execution.get_ranking(SYSTEMS[name].stage)
     assert lists.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in lists.dtypes] == ["object", "object", "int64", "float64"]
@@ -67,7 +67,7 @@ def test_lists_have_their_form(name: str, execution: Execution) -> None:
     assert set(lists["qid"]) == set(execution.topics["qid"])
 
 
-def test_another_execution_gives_the_same_bits(name: str, execution: Execution, make_execution: Execute) -> None:
+def test_rankings_are_deterministic(name: str, execution: Execution, make_execution: Execute) -> None:
     again = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory)
     stage = SYSTEMS[name].stage
     pd.testing.assert_frame_equal(again.get_ranking(stage), execution.get_ranking(stage), check_exact=True)
@@ -86,7 +86,7 @@ class Elsewhere(LocalEngine):
             yield index, pickle.loads(pickle.dumps(unpickled(part)))
 
 
-def test_where_its_parts_are_computed_changes_no_bit(
+def test_system_results_do_not_depend_on_the_engine(
     name: str, execution: Execution, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kind, size in ((Ranker, 40), (BERTRanker, 40)):
@@ -102,14 +102,14 @@ def test_where_its_parts_are_computed_changes_no_bit(
     assert remote.compute_cache_key(stage) == local.compute_cache_key(stage)  # what one has begun the other goes on with
 
 
-def test_scores_of_pairs_are_those_of_the_lists(name: str, execution: Execution) -> None:
+def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> None:
     lists = execution.get_ranking(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
     scores = SYSTEMS[name].stage.score(execution, pairs[["qid", "docno"]].reset_index(drop=True))
     np.testing.assert_allclose(scores, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Execution) -> None:
+def test_search_equals_ranking_the_same_topic(name: str, execution: Execution) -> None:
     listed, stage = execution.get_ranking(SYSTEMS[name].stage), SYSTEMS[name].stage
     corpus = Corpus.from_directory(execution.input.directory)
     exact = all(isinstance(part, LexicalStage | ConclusionStage | Enrichment) for part in iter_components(stage))
@@ -128,7 +128,7 @@ def test_a_question_gets_what_the_same_topic_gets(name: str, execution: Executio
             assert scores == pytest.approx([hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5)
 
 
-def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, make_execution: Execute, tmp_path: Path) -> None:
+def test_input_run_is_reranked_completely(name: str, execution: Execution, make_execution: Execute, tmp_path: Path) -> None:
     run = handed_over(execution, tmp_path)
     reranking = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
     assert reranking.supplied_ranking is not None
@@ -141,7 +141,7 @@ def test_a_given_list_is_ranked_exactly(name: str, execution: Execution, make_ex
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_explanations_sum(name: str, execution: Execution, make_execution: Execute) -> None:
+def test_explanations_sum_to_scores(name: str, execution: Execution, make_execution: Execute) -> None:
     stage = SYSTEMS[name].stage
     for qid, group in execution.get_ranking(stage).groupby("qid"):
         alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
@@ -160,7 +160,7 @@ def explain(stage: Stage, alone: Execution, rows: pd.DataFrame) -> None:
         assert explanation.contributions
 
 
-def test_what_is_finished_is_taken_up(
+def test_finished_results_are_reused(
     name: str,
     rank_all: Callable[..., int],
     tmp_path: Path,
@@ -181,7 +181,7 @@ def test_what_is_finished_is_taken_up(
     assert (tmp_path / "second" / run).read_bytes() == (tmp_path / "first" / run).read_bytes()
 
 
-def test_without_its_checkpoints_it_says_which(
+def test_missing_checkpoint_is_named(
     name: str,
     rank_all: Callable[..., int],
     checkpoints_copy: Path,
@@ -195,7 +195,7 @@ def test_without_its_checkpoints_it_says_which(
     assert f"{checkpoints_copy / needed[0]}: checkpoint not found" in capsys.readouterr().err
 
 
-def test_the_checkpoints_are_those_of_the_catalogue() -> None:
+def test_catalogue_matches_shipped_checkpoints() -> None:
     needed = {part.checkpoint for system in SYSTEMS.values() for part in iter_components(system.stage) if part.checkpoint}
     stored = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
     assert stored == needed

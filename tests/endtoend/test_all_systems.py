@@ -32,7 +32,7 @@ from tests.endtoend.conftest import AssertFails, Capture, Log, RankAll
 from training.__main__ import main as training
 
 
-def test_the_ensemble_is_of_eight_networks(all_checkpoints_dir: Path, capsys: Capture) -> None:
+def test_ensemble_has_eight_networks(all_checkpoints_dir: Path, capsys: Capture) -> None:
     ensemble = read_config(all_checkpoints_dir / "ensemble", RegressionEnsemble)
     assert [member.name for member in ensemble.members] == [*RERANKERS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
@@ -41,7 +41,7 @@ def test_the_ensemble_is_of_eight_networks(all_checkpoints_dir: Path, capsys: Ca
     assert f"score = {ensemble.formula()}" in capsys.readouterr().out
 
 
-def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
+def test_rank_writes_all_runs_in_any_order_of_arguments(
     rank_all: RankAll, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all() == 0
@@ -91,7 +91,7 @@ def test_one_command_makes_all_runs_whatever_the_order_of_the_arguments(
         assert (tmp_path / "other" / f"aragorn-{name}.txt").read_bytes() == (out / f"aragorn-{name}.txt").read_bytes()
 
 
-def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_other(
+def test_failing_or_changed_network_fails_only_the_ensemble(
     rank_all: RankAll, checkpoints_copy: Path, tmp_path: Path, caplog: Log
 ) -> None:
     probe = checkpoints_copy / "drmm" / "probe.json"
@@ -107,7 +107,7 @@ def test_a_network_that_fails_or_is_another_takes_the_ensemble_with_it_and_no_ot
     assert "fitted with other checkpoints of gru;" in caplog.text
 
 
-def test_aggregate_names_all_missing_networks(
+def test_ensemble_names_all_missing_networks(
     all_checkpoints_dir: Path, prepared_work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     shutil.copytree(all_checkpoints_dir / "knrm", tmp_path / "some" / "knrm")
@@ -125,7 +125,7 @@ def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch)
     assert len(read) - 4 * len(probes) == len(set(read)) - len(probes)
 
 
-def test_kept_parts_and_indexes_are_used_again(
+def test_cached_shards_and_indexes_are_reused(
     rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints_copy: Path
 ) -> None:
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
@@ -140,7 +140,7 @@ def test_kept_parts_and_indexes_are_used_again(
     assert "aragorn-knrm.txt" not in file_contents(tmp_path / "third")
 
 
-def test_a_work_is_of_one_process_and_mixes_no_inputs(
+def test_cache_directory_is_locked_and_separates_inputs(
     rank_all: RankAll, corpus_with_topics: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
@@ -171,7 +171,7 @@ for line in sys.stdin:  # each a command line, in a process of its own that has 
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_and_started_again(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> None:
+def test_rank_resumes_after_random_kills(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FORKING], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -218,7 +218,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_ends_in_an_error_and_goes_on_when_there_is_room(
+def test_full_disk_raises_and_run_resumes(
     rank_all: RankAll, small_disk: Callable[[int], Path], tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all("whole") == 0

@@ -64,7 +64,7 @@ def write_recipe(directory: Path, ranker: str, frozen: int = -1, more: str = "",
 
 
 @pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "cedr_drmm", "sbert"])
-def test_from_a_recipe_to_a_run_and_one_in_bfloat16_that_is_near_and_shares_nothing_that_is_kept(
+def test_fit_and_rank_in_float32_and_bfloat16_with_separate_caches(
     ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # elsewhere it is slow, and right
@@ -87,19 +87,17 @@ def test_from_a_recipe_to_a_run_and_one_in_bfloat16_that_is_near_and_shares_noth
     assert submission(["rank", *flags, "-o", str(tmp_path / "full"), "--precision", "bfloat16"]) == OutputError.exit_code
 
 
-def test_training_in_half_precision_ends_in_a_checkpoint_of_full_precision(fit: Callable[..., Path]) -> None:
+def test_half_precision_training_saves_float32(fit: Callable[..., Path]) -> None:
     load_checkpoint(fit("vanilla_bert", more="bfloat16 = true"))
 
 
-def test_a_stopped_training_goes_on_with_the_same_random_numbers(
+def test_bert_training_resumes_with_the_same_random_stream(
     fit: Callable[..., Path], work_dir: Path, assert_resumes: Callable[..., int]
 ) -> None:
     assert_resumes(lambda: fit("vanilla_bert", steps=20), work_dir, "vanilla_bert", 17)
 
 
-def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_other_encoder(
-    fit: Callable[..., Path], encoder: Path
-) -> None:
+def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[..., Path], encoder: Path) -> None:
     checkpoint = fit("vanilla_bert", frozen=1)
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
@@ -117,14 +115,14 @@ def test_frozen_parts_stay_as_they_are_and_out_of_the_checkpoint_that_takes_no_o
         load_checkpoint(checkpoint)
 
 
-def test_frozen_blocks_have_no_dropout() -> None:
+def test_frozen_layers_have_no_dropout() -> None:
     encoder = VanillaBERT(VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL}, frozen=1)).train().encoder.bert
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [False, False, True, True]
     encoder = VanillaBERT(VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL})).train().encoder.bert
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
-def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
+def test_pretrained_encoder_without_training(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
     fit, text = ["fit", str(file), "--work", str(work_dir), "--device", "cpu"], file.read_text()
     assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
@@ -143,7 +141,7 @@ def test_an_encoder_as_it_comes(work_dir: Path, tmp_path: Path, encoder: Path, a
     assert_fails(2, "training.epochs is 0 but the network has trainable parameters", *fit)
 
 
-def test_cedr_starts_from_the_trained_encoder_of_another_network(
+def test_cedr_initialises_from_a_trained_encoder(
     fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     start = load_checkpoint(fit("vanilla_bert"))
@@ -154,9 +152,7 @@ def test_cedr_starts_from_the_trained_encoder_of_another_network(
     assert_fails(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
 
 
-def test_a_folder_without_an_encoder_or_with_no_bert(
-    work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails
-) -> None:
+def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
@@ -168,7 +164,7 @@ def test_a_folder_without_an_encoder_or_with_no_bert(
         PretrainedEncoder("nowhere")
 
 
-def test_the_default_encoder_is_the_pinned_packages_and_reads_texts_as_it_does() -> None:
+def test_default_encoder_hash_and_tokenisation() -> None:
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
     config = pretrained.get_encoder_config(frozen=3)

@@ -28,7 +28,7 @@ SNRM = {"index-snrm", "ranking-latent-snrm", *ENSEMBLE}
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedRun:
     """A copy of the source tree, and the command that ranks with its keys."""
 
     source: Path
@@ -46,36 +46,36 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def cached_run(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedRun]:
     directory = tmp_path_factory.mktemp("keys")
     shutil.copytree(ROOT / "submission", directory / "submission", ignore=shutil.ignore_patterns("__pycache__", "sample"))
-    given = copy_with_topics(corpus, directory / "input")
-    command = ["rank", "-i", str(given), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    input_dir = copy_with_topics(corpus, directory / "input")
+    command = ["rank", "-i", str(input_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_fingerprint, "ROOT", directory)
         code_fingerprint.clear_caches()
-        yield Kept(directory, directory / "work", command)
+        yield CachedRun(directory, directory / "work", command)
     code_fingerprint.clear_caches()
 
 
 @pytest.fixture(scope="module")
-def first(kept: Kept) -> Ranked:
-    computed, keys = kept.rank("first")
+def first(cached_run: CachedRun) -> Ranked:
+    computed, keys = cached_run.rank("first")
     assert set(keys) == {"run.txt", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert {"documents", "conclusions", "terms", "terms-deepct", "enriched-deepct", "index-snrm", "scores-knrm"} <= computed
     return computed, keys
 
 
-def edited(kept: Kept, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
+def edited(cached_run: CachedRun, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
     """Edit modules `(name, old, new)`, rank again, and undo the edits; the artifacts and the systems that are recomputed."""
-    files = {kept.source / "submission" / f"{module}.py": (old, new) for module, old, new in edits}
+    files = {cached_run.source / "submission" / f"{module}.py": (old, new) for module, old, new in edits}
     contents = {file: file.read_text() for file in files}
     try:
         for file, (old, new) in files.items():
             assert old in contents[file], file
             file.write_text(contents[file].replace(old, new, 1))
         code_fingerprint.clear_caches()
-        computed, keys = kept.rank(f"edited-{edits[0][0].replace('/', '-')}")
+        computed, keys = cached_run.rank(f"edited-{edits[0][0].replace('/', '-')}")
     finally:
         for file, content in contents.items():
             file.write_text(content)
@@ -120,14 +120,14 @@ def lexical(*names: str) -> set[str]:
         ),
     ],
 )
-def test_an_edit_recomputes_its_artifact_and_what_is_built_on_it(
-    kept: Kept, first: Ranked, module: str, artifacts: set[str], runs: set[str]
+def test_edit_recomputes_its_artifact_and_dependents(
+    cached_run: CachedRun, first: Ranked, module: str, artifacts: set[str], runs: set[str]
 ) -> None:
-    assert edited(kept, first, (module, *EDIT)) == (artifacts, runs)
+    assert edited(cached_run, first, (module, *EDIT)) == (artifacts, runs)
 
 
 @pytest.mark.slow
-def test_edits_of_messages_and_of_what_decides_no_result_recompute_nothing(kept: Kept, first: Ranked) -> None:
+def test_message_edits_recompute_nothing(cached_run: CachedRun, first: Ranked) -> None:
     modules = (
         "__main__", "check", "command", "explain", "rank", "errors", "logs", "disk/locked", "engine/cluster", "output/metadata",
         "search/server", "systems/catalogue", "systems/explained",
@@ -138,15 +138,15 @@ def test_edits_of_messages_and_of_what_decides_no_result_recompute_nothing(kept:
         ("scoring/pairs", "is not finite; ", "is infinite; "),
         ("systems/lexical", FUTURE, f"{FUTURE}# a remark\n"),
     ]
-    assert edited(kept, first, *((module, *EDIT) for module in modules), *edits) == (set(), set())
+    assert edited(cached_run, first, *((module, *EDIT) for module in modules), *edits) == (set(), set())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["input/documents", "input/args_me"])
-def test_an_edit_of_what_reads_the_input_recomputes_everything(kept: Kept, first: Ranked, module: str) -> None:
-    assert edited(kept, first, (module, *EDIT)) == (first[0], set(SYSTEMS))
+def test_reader_edit_recomputes_everything(cached_run: CachedRun, first: Ranked, module: str) -> None:
+    assert edited(cached_run, first, (module, *EDIT)) == (first[0], set(SYSTEMS))
 
 
 @pytest.mark.slow
-def test_an_edit_of_what_writes_runs_recomputes_these_alone(kept: Kept, first: Ranked) -> None:
-    assert edited(kept, first, ("output/runs", *EDIT)) == (set(), set(SYSTEMS))
+def test_run_writer_edit_recomputes_only_runs(cached_run: CachedRun, first: Ranked) -> None:
+    assert edited(cached_run, first, ("output/runs", *EDIT)) == (set(), set(SYSTEMS))

@@ -65,7 +65,7 @@ NEW = ["longest", "snrm_knrm", "both"]
 
 
 @pytest.mark.usefixtures("new")
-def test_they_rank_explain_and_are_listed_and_checked(
+def test_custom_system_in_all_commands(
     rank_all: RankAll, tmp_path: Path, corpus_with_topics: Path, checkpoints_copy: Path, capsys: Capture
 ) -> None:
     flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
@@ -112,7 +112,7 @@ def test_they_rank_explain_and_are_listed_and_checked(
     assert "ERROR  checkpoint both: " in capsys.readouterr().out
 
 
-def test_equal_stages_are_made_once_and_a_failure_is_remembered(make_execution: Execute, corpus_with_topics: Path) -> None:
+def test_equal_stages_run_once_and_failures_are_cached(make_execution: Execute, corpus_with_topics: Path) -> None:
     calls: list[str] = []
 
     @dataclass(frozen=True)
@@ -135,12 +135,12 @@ def test_equal_stages_are_made_once_and_a_failure_is_remembered(make_execution: 
     assert calls == ["a", "b", "faulty"]
 
 
-def test_names_that_cannot_end_a_tag_are_refused() -> None:
+def test_invalid_system_names_fail() -> None:
     with pytest.raises(ValueError, match="invalid system name 'my-system'"):
         System("my-system", CONCLUSION_BM25, "x")
 
 
-def test_networks_over_the_documents_of_another_system(
+def test_networks_rerank_another_system(
     rank_all: RankAll, make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     """A run that is handed on is a stage below another: no system has to be made for it."""

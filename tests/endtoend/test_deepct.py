@@ -19,7 +19,7 @@ from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import argument, file_contents, write_lexical
-from tests.endtoend.conftest import Capture, Execute, RankAll, AssertFails
+from tests.endtoend.conftest import AssertFails, Capture, Execute, RankAll
 from training.__main__ import main
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES

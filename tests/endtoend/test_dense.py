@@ -40,7 +40,7 @@ def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
     return pd.Series(similarities[order], index=[conclusions[row] for row in order])
 
 
-def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
+def test_dense_merges_nearest_conclusions_and_bm25(
     make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "CONCLUSIONS", 3)
@@ -60,7 +60,7 @@ def test_the_premises_of_the_nearest_conclusions_and_those_of_bm25(
     assert added > 5
 
 
-def test_all_premises_and_no_topic_depends_on_the_others(
+def test_dense_over_all_premises_is_independent_per_topic(
     make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path
 ) -> None:
     narrow = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).get_ranking(STAGE)

@@ -14,7 +14,7 @@ from submission.rankings import truncate_rankings
 from submission.systems.catalogue import FUSION_CANDIDATES
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import argument, file_contents
-from tests.endtoend.conftest import Command, Execute, AssertFails
+from tests.endtoend.conftest import AssertFails, Command, Execute
 from training.__main__ import main
 from training.data.debates import exclude_similar
 from training.data.distillation import load_table

@@ -20,7 +20,7 @@ from submission.inference.enrichment import WordFrequencies
 from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
 from tests.conftest import file_contents, write_deepct, write_targer
-from tests.endtoend.conftest import Log, RankAll, AssertFails
+from tests.endtoend.conftest import AssertFails, Log, RankAll
 from training.__main__ import main
 from training.evaluation.significance import holm_correction
 from training.studies import enrichments
@@ -60,7 +60,9 @@ def checkpoints(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def compare(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], grids: list[Path], checkpoints: Path) -> list[str]:
+def compare(
+    corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], grids: list[Path], checkpoints: Path
+) -> list[str]:
     """Return the command of the study."""
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
     models = [flag for file in grids for flag in ("--grid", str(file))]

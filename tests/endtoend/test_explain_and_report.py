@@ -32,21 +32,21 @@ HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 @pytest.fixture(scope="module")
 def reported(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An input whose texts try to be markup, judgments, the runs of all systems in `out`, and a report on them."""
-    place = tmp_path_factory.mktemp("reported")
-    file = copy_with_topics(corpus, place / "input") / "args-me.json"
+    directory = tmp_path_factory.mktemp("reported")
+    file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
     for argument in content["arguments"]:
         argument["conclusion"] += f" {HOSTILE}"
         argument["premises"][0]["text"] += f" {HOSTILE}"
     file.write_text(json.dumps(content))
-    assert submission(["rank", *places(place, all_checkpoints_dir), "-o", str(place / "out"), "--device", "cpu"]) == 0
-    top = read_run(place / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
-    lines = [
-        f"{qid} 0 {docno} {number % 3}\n" for number, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
-    ]
-    (place / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
-    assert report(place, all_checkpoints_dir) == 0
-    return place
+    assert (
+        submission(["rank", *path_flags(directory, all_checkpoints_dir), "-o", str(directory / "out"), "--device", "cpu"]) == 0
+    )
+    top = read_run(directory / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
+    lines = [f"{qid} 0 {docno} {row % 3}\n" for row, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))]
+    (directory / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
+    assert report(directory, all_checkpoints_dir) == 0
+    return directory
 
 
 @pytest.fixture
@@ -55,23 +55,21 @@ def copied(reported: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(reported, tmp_path / "copied"))
 
 
-def places(place: Path, checkpoints: Path) -> list[str]:
-    return ["-i", str(place / "input"), "--checkpoints", str(checkpoints)]
+def path_flags(directory: Path, checkpoints: Path) -> list[str]:
+    return ["-i", str(directory / "input"), "--checkpoints", str(checkpoints)]
 
 
-def report(place: Path, checkpoints: Path, runs: str = "out", qrels: str = "qrels") -> int:
-    return training(["report", str(place / runs), *places(place, checkpoints), "--qrels", str(place / qrels)])
+def report(directory: Path, checkpoints: Path, runs: str = "out", qrels: str = "qrels") -> int:
+    return training(["report", str(directory / runs), *path_flags(directory, checkpoints), "--qrels", str(directory / qrels)])
 
 
-def explain(place: Path, checkpoints: Path, system: str, topic: str, document: str) -> int:
-    asked = ["--system", system, "--topic", topic, "--document", document, "--device", "cpu"]
-    return submission(["explain", *places(place, checkpoints), *asked])
+def explain(directory: Path, checkpoints: Path, system: str, topic: str, document: str) -> int:
+    flags = ["--system", system, "--topic", topic, "--document", document, "--device", "cpu"]
+    return submission(["explain", *path_flags(directory, checkpoints), *flags])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_explained_score_is_that_of_the_run(
-    system: str, reported: Path, all_checkpoints_dir: Path, capsys: Capture
-) -> None:
+def test_explained_score_equals_run_score(system: str, reported: Path, all_checkpoints_dir: Path, capsys: Capture) -> None:
     row = read_run(reported / "out" / f"aragorn-{system}.txt").iloc[2]
     assert explain(reported, all_checkpoints_dir, system, row["qid"], row["docno"]) == 0
     out = capsys.readouterr().out
@@ -84,7 +82,7 @@ def test_the_explained_score_is_that_of_the_run(
     assert total == pytest.approx(float(before_output[1]) if before_output else float(score), abs=2e-5 * max(1, abs(total)))
 
 
-def test_what_is_not_there_is_named(reported: Path, all_checkpoints_dir: Path, capsys: Capture) -> None:
+def test_missing_files_are_named(reported: Path, all_checkpoints_dir: Path, capsys: Capture) -> None:
     for system, topic, words in (
         ("knmr", "1", "unknown system 'knmr'; did you mean 'knrm'"),
         ("knrm", "9", "unknown topic '9'"),
@@ -110,7 +108,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -> None:
+def test_report_is_self_contained_and_shows_the_results(reported: Path) -> None:
     directory = reported / "out"
     html = (directory / "report.html").read_text(encoding="utf-8")
     page = Page(html)
@@ -129,8 +127,8 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
         row = headlines[headlines.index(f'scope="row">{system}</th>') :].split("</tr>")[0]
         assert re.findall(r"<strong>(.*?)</strong>", row) == [format_value(values[measure]) for measure in HEADLINE_MEASURES]
         for way in ("condensed", "all"):
-            others = html[html.index(f"<caption>Other measures ({way}:") :].split("</table>")[0]
-            [figures] = re.findall(rf'scope="row">{system}</th>(.*?)</tr>', others)
+            other_measures = html[html.index(f"<caption>Other measures ({way}:") :].split("</table>")[0]
+            [figures] = re.findall(rf'scope="row">{system}</th>(.*?)</tr>', other_measures)
             expected = [values[f"{name} {way}"] for name in ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")]
             assert re.findall(r"<td>(.*?)</td>", figures) == [f"{value:.3f}" for value in [*expected, values["Bpref"]]]
     assert html.count(f'class="baseline"><th scope="row">{PRIMARY_SYSTEM}</th>') == 3
@@ -138,7 +136,7 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
     assert "Per-topic differences from fusion" in page.text
     assert "Fitted or tuned to these judgments" not in page.text
     assert re.search(r"Expanded query of dirichlet_rm3: topic\w+ 1\.00, ", page.text)
-    commands = [shlex.split(found) for found in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)]
+    commands = [shlex.split(match) for match in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)]
     assert len(commands) == 3
     assert all(command[1:3] == ["search", "-i"] for command in commands)
     assert page.text.count("term frequencies in the top argument") == 3  # a topic each, for one enrichment
@@ -171,7 +169,7 @@ def test_the_report_is_one_safe_file_with_the_measured_numbers(reported: Path) -
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
 
 
-def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, all_checkpoints_dir: Path) -> None:
+def test_report_marks_best_and_worst_argument_by_quality(copied: Path, all_checkpoints_dir: Path) -> None:
     directory, source = copied / "out", copied / "input"
     documents, queries = load_documents(source).set_index("docno"), Dataset(source).topics.set_index("qid")["query"]
     network = load_checkpoint(all_checkpoints_dir / "tfr_bert")
@@ -193,7 +191,7 @@ def test_the_best_and_the_worst_argument_by_quality_are_marked(copied: Path, all
     assert not re.search("(highest|lowest) quality<", (directory / "report.html").read_text(encoding="utf-8"))
 
 
-def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
+def test_report_compares_with_primary_run_and_lists_fitted_systems(
     copied: Path, checkpoints_copy: Path, capsys: Capture
 ) -> None:
     directory, file = copied / "out", checkpoints_copy / "dirichlet" / "provenance.json"
@@ -205,17 +203,15 @@ def test_the_report_compares_with_the_primary_run_and_names_what_was_fitted(
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
     assert "Per-topic differences from gru" in html
     [fitted] = re.findall(r"results are optimistic\): ([\w, ]+)\.", html)
-    found = {name for name in SYSTEMS if "dirichlet" in {part.checkpoint for part in iter_components(SYSTEMS[name].stage)}}
-    assert {"dirichlet", "fusion", "tfr_bert"} <= found
-    assert set(fitted.split(", ")) == found
+    lexical = {name for name in SYSTEMS if "dirichlet" in {part.checkpoint for part in iter_components(SYSTEMS[name].stage)}}
+    assert {"dirichlet", "fusion", "tfr_bert"} <= lexical
+    assert set(fitted.split(", ")) == lexical
     (directory / "run.txt").unlink()
     assert report(copied, checkpoints_copy) == 3
     assert "expected run.txt to be a copy of a <team>-<system>.txt run" in capsys.readouterr().err
 
 
-def test_a_report_is_on_a_single_run_too_but_on_no_other_input(
-    copied: Path, all_checkpoints_dir: Path, capsys: Capture
-) -> None:
+def test_report_of_one_run_and_of_another_input(copied: Path, all_checkpoints_dir: Path, capsys: Capture) -> None:
     (copied / "alone").mkdir()
     for name in ("aragorn-bm25.txt", "run.txt"):
         shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "alone" / name)
@@ -244,14 +240,14 @@ def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capt
     topics_table = pd.read_csv(tmp_path / "tables" / "per_topic.csv")
     assert len(topics_table) == 2 * 3 * 3
     means = pd.read_csv(tmp_path / "tables" / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
-    own = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")["MAP all"].mean()
-    assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(own, abs=1e-6)
+    own_mean = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")["MAP all"].mean()
+    assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(own_mean, abs=1e-6)
     tested = pd.read_csv(tmp_path / "tables" / "significance.csv").query("qrels == 'relevance' and measure == 'MAP all'")
     assert set(tested["run"]) == {"aragorn-knrm", "aragorn-gru"}
     assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(reported / "input"), *runs]) == 0
     restricted = pd.read_csv(tmp_path / "own" / "per_topic.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
-    whole = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
-    assert (restricted.set_index("qid")["Bpref"] > whole.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found
+    topic_rows = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
+    assert (restricted.set_index("qid")["Bpref"] > topic_rows.set_index("qid")["Bpref"])[3]  # `elsewhere` cannot be found
     capsys.readouterr()
     assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
     assert "unknown baseline 'bm25'; did you mean" in capsys.readouterr().err

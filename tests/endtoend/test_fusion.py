@@ -24,7 +24,7 @@ from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import REAL_DATA, SAMPLE, count_colours, file_contents, write_learned_fusion
-from tests.endtoend.conftest import Capture, Command, Execute, Log, AssertFails
+from tests.endtoend.conftest import AssertFails, Capture, Command, Execute, Log
 from training.__main__ import main
 from training.evaluation.evaluate import evaluate_run
 from training.fusion import evaluation, learned, recipe
@@ -71,15 +71,15 @@ def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comma
 
     def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> list[str]:
         (tmp_path / "mine.toml").write_text(text)
-        given = flags if "--qrels" in flags else (*flags, "--qrels", str(QRELS))
+        command_flags = flags if "--qrels" in flags else (*flags, "--qrels", str(QRELS))
         data = ["-i", str(SAMPLE), "--checkpoints", str(lexical), "--device", "cpu", "--work", str(tmp_path / "work")]
-        places = ["-o", str(tmp_path / output), "--tables", str(tmp_path / f"{output}-tables")]
-        return ["fuse", str(tmp_path / "mine.toml"), *data, *places, *given]
+        paths = ["-o", str(tmp_path / output), "--tables", str(tmp_path / f"{output}-tables")]
+        return ["fuse", str(tmp_path / "mine.toml"), *data, *paths, *command_flags]
 
     return fused
 
 
-def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_bytes(
+def test_fusion_is_reproducible_after_interruption_and_reordering(
     run: Command, lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, caplog: Log
 ) -> None:
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
@@ -111,29 +111,32 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     assert set(tests["run"]) == {"bm25", "dirichlet"}
     ablation = pd.read_csv(tables / "mine_ablation.csv")
     assert set(ablation["removed_feature"]) == {*NAMES, "length"}
-    own = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["removed_feature"] == "length")].iloc[0]
-    assert own["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(own["difference"], abs=2e-6)
-    assert own["ci_low"] <= own["difference"] <= own["ci_high"]
+    ridge = ablation[(ablation["measure"] == "nDCG@5 all") & (ablation["removed_feature"] == "length")].iloc[0]
+    assert ridge["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(ridge["difference"], abs=2e-6)
+    assert ridge["ci_low"] <= ridge["difference"] <= ridge["ci_high"]
     repeated = pd.read_csv(tables / "mine_ablation_repeated.csv").set_index(["removed_feature", "measure"])
     assert set(repeated.index.get_level_values("removed_feature")) == {"mine", *NAMES, "length"}
-    one, whole = repeated.loc["length", "nDCG@5 all"], repeated.loc["mine", "nDCG@5 all"]
-    assert (whole["difference"], one["difference"]) == (0, pytest.approx(one["mean"] - whole["mean"], abs=2e-6))
-    assert one["mean"] < whole["mean"] != means["mine", "nDCG@5 all"]  # of other folds
-    tried = pd.read_csv(tables / "mine_candidates.csv").set_index(["added_member", "measure"])
-    assert set(tried.index.get_level_values("added_member")) == {"knrm"}
+    length_alone, fusion_mean = repeated.loc["length", "nDCG@5 all"], repeated.loc["mine", "nDCG@5 all"]
+    assert (fusion_mean["difference"], length_alone["difference"]) == (
+        0,
+        pytest.approx(length_alone["mean"] - fusion_mean["mean"], abs=2e-6),
+    )
+    assert length_alone["mean"] < fusion_mean["mean"] != means["mine", "nDCG@5 all"]  # of other folds
+    candidates = pd.read_csv(tables / "mine_candidates.csv").set_index(["added_member", "measure"])
+    assert set(candidates.index.get_level_values("added_member")) == {"knrm"}
     assert (
         f"Skipping candidate member vanilla_bert_distilled: {lexical} has no checkpoint vanilla_bert_distilled" in caplog.text
     )
-    added = tried.loc["knrm", "nDCG@5 all"]
+    added = candidates.loc["knrm", "nDCG@5 all"]
     assert added["mean"] - means["mine", "nDCG@5 all"] == pytest.approx(added["difference"], abs=2e-6)
     assert added["difference"] != 0
     assert 0 < added["single_feature"] != added["mean"]
     models = pd.read_csv(tables / "mine_learners.csv").set_index(["learner", "measure"])
     assert set(models.index.get_level_values("learner")) == {"ridge", "trees", "ranknet"}
-    own, other = models.loc["ridge", "nDCG@5 all"], models.loc["trees", "nDCG@5 all"]
-    assert own["mean"] == pytest.approx(means["mine", "nDCG@5 all"], abs=2e-6)
-    assert other["difference"] == pytest.approx(other["mean"] - own["mean"], abs=2e-6)
-    assert other["ci_low"] <= other["difference"] <= other["ci_high"]
+    ridge, trees = models.loc["ridge", "nDCG@5 all"], models.loc["trees", "nDCG@5 all"]
+    assert ridge["mean"] == pytest.approx(means["mine", "nDCG@5 all"], abs=2e-6)
+    assert trees["difference"] == pytest.approx(trees["mean"] - ridge["mean"], abs=2e-6)
+    assert trees["ci_low"] <= trees["difference"] <= trees["ci_high"]
     assert models.xs("nDCG@5 all", level="measure")["mean"].nunique() == 3
     card = (lexical / "mine" / "README.md").read_text()
     assert f"| trees | {models.loc['trees', 'nDCG@5 (Touché)']['mean']:.3f} (" in card
@@ -159,13 +162,16 @@ def test_fitted_then_ranked_and_any_order_of_members_and_a_stop_give_the_same_by
     monkeypatch.setattr(LearnedFusionStage, "feature_names", None)  # nothing may be computed again
     assert main(run(turned, "stopped")) == 0
     for part in ("", "-tables"):
-        whole, stopped = file_contents(tmp_path / "checkpoints" / f"mine{part}"), file_contents(tmp_path / f"stopped{part}")
-        assert stopped.keys() == whole.keys()
+        fusion_mean, stopped = (
+            file_contents(tmp_path / "checkpoints" / f"mine{part}"),
+            file_contents(tmp_path / f"stopped{part}"),
+        )
+        assert stopped.keys() == fusion_mean.keys()
         named = {"provenance.json"}  # the recipe as it was written
-        assert {name for name in whole if whole[name] != stopped[name]} <= named
+        assert {name for name in fusion_mean if fusion_mean[name] != stopped[name]} <= named
 
 
-def test_two_judgments(run: Command, tmp_path: Path) -> None:
+def test_fit_on_two_qrels(run: Command, tmp_path: Path) -> None:
     lines = [line.split() for line in QRELS.read_text().splitlines()]
     short = "".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines)
     (tmp_path / "other.qrels").write_text(short)
@@ -202,13 +208,13 @@ FAULTY = [
 ]
 
 
-def test_faulty_recipes(run: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_invalid_recipes_fail(run: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
     for text, words in FAULTY:
         assert_fails(2, words, *run(text))
     assert not (tmp_path / "checkpoints" / "mine").exists()
 
 
-def test_faulty_calls(run: Command, lexical: Path, assert_fails: AssertFails) -> None:
+def test_invalid_calls_fail(run: Command, lexical: Path, assert_fails: AssertFails) -> None:
     assert_fails(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "-i", SAMPLE, "--work-dir", "w")
     assert_fails(2, "two files with different names", *run(RECIPE, "mine", *["--qrels", str(QRELS)] * 2))
     shutil.rmtree(lexical / "dirichlet_rm3")
@@ -216,7 +222,7 @@ def test_faulty_calls(run: Command, lexical: Path, assert_fails: AssertFails) ->
 
 
 @pytest.mark.parametrize("file", sorted(recipe.FUSIONS.glob("*.toml")), ids=lambda file: file.stem)
-def test_the_recipes_are_read(file: Path) -> None:
+def test_shipped_fusion_recipes_are_valid(file: Path) -> None:
     assert recipe.read_recipe(file.stem).members
     assert learned.BOOTSTRAP_SAMPLES >= 1000
 
@@ -224,7 +230,7 @@ def test_the_recipes_are_read(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
-def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(make_execution: Execute, model: str) -> None:
+def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: Execute, model: str) -> None:
     """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
     execution = make_execution(REAL_DATA / "touche-2020" / "input")
@@ -246,13 +252,13 @@ def test_on_permuted_judgments_it_falls_to_the_level_of_its_features(make_execut
             LabelledPool(mine.table, [labels], recipe.FitSettings()).cross_validated_scores(chosen, mine.folds), labels
         )
 
-    found, features = [], []
+    permuted_scores, features = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         permuted = qrels.assign(rel=qrels.groupby("qid")["rel"].transform(rng.permutation))
-        found.append(fitted(permuted))
-        features += [worth(mine.table.assign(score=mine.table[one]), permuted) for one in mine.recipe.feature_names]
-    assert np.mean(found) == pytest.approx(np.mean(features), abs=0.03)
+        permuted_scores.append(fitted(permuted))
+        features += [worth(mine.table.assign(score=mine.table[feature]), permuted) for feature in mine.recipe.feature_names]
+    assert np.mean(permuted_scores) == pytest.approx(np.mean(features), abs=0.03)
     assert fitted(qrels) > np.mean(features) + 0.2
 
 
@@ -271,17 +277,15 @@ def small(checkpoints_copy: Path) -> Path:
     return checkpoints_copy
 
 
-def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(
-    make_execution: Execute, corpus_with_topics: Path, small: Path
-) -> None:
+def test_fusion_score_by_hand_and_its_explanation(make_execution: Execute, corpus_with_topics: Path, small: Path) -> None:
     execution = make_execution(corpus_with_topics, checkpoints=small)
-    found = execution.get_ranking(STAGE)
+    ranking = execution.get_ranking(STAGE)
     proposed = [
         truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), BEST[name])[["qid", "docno"]]
         for name in ("dirichlet", "knrm")
     ]
     pool = pd.concat(proposed).drop_duplicates().reset_index(drop=True)
-    assert sorted(map(tuple, found[["qid", "docno"]].to_numpy())) == sorted(map(tuple, pool.to_numpy()))
+    assert sorted(map(tuple, ranking[["qid", "docno"]].to_numpy())) == sorted(map(tuple, pool.to_numpy()))
     assert 36 < len(pool) < 60  # of three topics; some are proposed twice
     words = execution.documents.read_texts(set(pool["docno"])).set_index("docno")["premise"].str.split().str.len()
     features = {name: FUSION_CANDIDATES[name].score(execution, pool) for name in BEST}
@@ -291,48 +295,48 @@ def test_a_sum_by_hand_of_members_in_any_order_with_its_explanation(
         of_topic = pd.Series(values, index=pool.index).groupby(pool["qid"])
         deviations = (pd.Series(values, index=pool.index) - of_topic.transform("mean")) / of_topic.transform("std", ddof=0)
         expected += (WEIGHTS | {"length": 0.125})[name] * deviations.fillna(0.0)
-    both = found.merge(pool.assign(expected=expected), on=["qid", "docno"])
+    both = ranking.merge(pool.assign(expected=expected), on=["qid", "docno"])
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
     before, turned = make_execution(corpus_with_topics, checkpoints=small), LearnedFusionStage(STAGE.members[::-1], "mine")
     for name in ("sbert", "bm25", "knrm", "dirichlet"):
         before.get_ranking(FUSION_CANDIDATES[name])  # that others have asked for them changes nothing
-    pd.testing.assert_frame_equal(before.get_ranking(turned), found, check_exact=True)
+    pd.testing.assert_frame_equal(before.get_ranking(turned), ranking, check_exact=True)
     alone = {qid: make_execution(corpus_with_topics, checkpoints=small, qid=qid) for qid in ("1", "2", "3")}
-    of_all = found[found["qid"] == "2"].reset_index(drop=True)
+    of_all = ranking[ranking["qid"] == "2"].reset_index(drop=True)
     # A network's last digits are of the topics that it scores at once.
     pd.testing.assert_frame_equal(alone["2"].get_ranking(STAGE), of_all, rtol=0, atol=1e-6)
 
     pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos[::3]}), how="cross")
-    scores = STAGE.score(execution, pd.concat([pairs, found[["qid", "docno"]]], ignore_index=True))
+    scores = STAGE.score(execution, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True))
     assert np.isfinite(scores).all()
-    np.testing.assert_array_equal(scores[len(pairs) :], found["score"])  # documents outside of the pool change nothing
-    place = next(place for place, docno in enumerate(pairs["docno"]) if docno not in set(found["docno"]))
-    qid, docno = pairs.loc[place]
+    np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])  # documents outside of the pool change nothing
+    index = next(index for index, docno in enumerate(pairs["docno"]) if docno not in set(ranking["docno"]))
+    qid, docno = pairs.loc[index]
     explained = STAGE.explain(alone[qid], qid, docno)
     assert "no member retrieved it" in explained.summary
-    assert explained.score == pytest.approx(scores[place], abs=1e-6)
-    for row in found.groupby("qid").head(3).itertuples():
+    assert explained.score == pytest.approx(scores[index], abs=1e-6)
+    for row in ranking.groupby("qid").head(3).itertuples():
         explained = STAGE.explain(alone[row.qid], row.qid, row.docno)
         assert [part.label for part in explained.contributions] == ["intercept", *BEST, "length"]
         assert sum(part.value for part in explained.contributions) == explained.score  # to the last bit
         assert explained.score == pytest.approx(row.score, abs=1e-6)  # as for any topic that is scored without the others
 
 
-def test_a_given_list_is_the_pool(make_execution: Execute, corpus_with_topics: Path, small: Path, tmp_path: Path) -> None:
+def test_input_run_is_the_pool(make_execution: Execute, corpus_with_topics: Path, small: Path, tmp_path: Path) -> None:
     documents = make_execution(corpus_with_topics, checkpoints=small).documents.searchable_docnos[5:400:7]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(documents, 1)))
-    given = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=small)
-    found = given.get_ranking(STAGE)
-    assert sorted(found["docno"]) == documents
-    pairs = found[["qid", "docno"]]
-    bm25 = FUSION_CANDIDATES["bm25"].score(given, pairs)  # and not what the list says
-    known = STAGE.features(given, STAGE.load_checkpoint(given.checkpoints), pairs)
+    reranking = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=small)
+    ranking = reranking.get_ranking(STAGE)
+    assert sorted(ranking["docno"]) == documents
+    pairs = ranking[["qid", "docno"]]
+    bm25 = FUSION_CANDIDATES["bm25"].score(reranking, pairs)  # and not what the list says
+    known = STAGE.features(reranking, STAGE.load_checkpoint(reranking.checkpoints), pairs)
     np.testing.assert_array_equal(known["bm25"], bm25)
-    assert len(set(found["score"])) > 10
+    assert len(set(ranking["score"])) > 10
 
 
-def test_a_failed_member_fails_it_by_name(
+def test_failed_member_is_named(
     make_execution: Execute, corpus_with_topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -347,7 +351,7 @@ def test_a_failed_member_fails_it_by_name(
         LearnedFusionStage(STAGE.members[2:], "mine").get_member_checkpoints(CheckpointStore(small))
 
 
-def test_a_topic_without_documents(make_execution: Execute, make_input: Callable[..., Path], small: Path) -> None:
+def test_fusion_of_a_topic_without_documents(make_execution: Execute, make_input: Callable[..., Path], small: Path) -> None:
     execution = make_execution(make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=small)
     assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
     assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]

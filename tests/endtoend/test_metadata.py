@@ -35,7 +35,7 @@ def flags(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> l
     return ["rank", *names, "--device", "cpu", "--team", "me"]
 
 
-def test_all_that_made_the_runs(
+def test_metadata_describes_all_methods(
     flags: list[str], corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARAGORN_REVISION", "abc123")
@@ -80,7 +80,7 @@ def test_all_that_made_the_runs(
     assert all("  " not in entry["description"] for entry in methods.values())
 
 
-def test_whose_data_the_checkpoints_learned_from(flags: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
+def test_metadata_names_training_data(flags: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
     for name, source in (
         ("knrm", {"input": {"args-me.json": "12"}}),
         ("gru", {"input": {"idebate.json": "34"}}),
@@ -108,7 +108,7 @@ DAMAGED = (
 )  # fmt: skip
 
 
-def test_another_execution_keeps_what_was_told_but_of_another_input_and_in_a_damaged_file(
+def test_metadata_is_kept_unless_input_changed_or_file_is_damaged(
     flags: list[str], corpus_with_topics: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "out" / "ir-metadata.yml"
@@ -130,7 +130,7 @@ def test_another_execution_keeps_what_was_told_but_of_another_input_and_in_a_dam
         assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
 
 
-def test_what_is_ranked_of_a_given_list(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
+def test_metadata_of_an_input_run(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
     assert main([*flags, "--input-run", str(tmp_path / "run.txt")]) == 0
     metadata = read(tmp_path / "out")
@@ -141,7 +141,7 @@ def test_what_is_ranked_of_a_given_list(flags: list[str], corpus_with_topics: Pa
     assert not any("reranks" in entry for entry in methods.values())
 
 
-def test_time_within_a_stage_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
     monkeypatch.setattr("submission.timing.time.monotonic", lambda: next(clock))
     watch = Stopwatch()

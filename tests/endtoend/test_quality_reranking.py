@@ -20,7 +20,7 @@ from submission.storage.checkpoint_directory import read_provenance
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.quality_reranking import QualityRerankingStage
 from tests.conftest import count_colours, file_contents, write_quality_reranking
-from tests.endtoend.conftest import Capture, Execute, Log, RankAll, AssertFails
+from tests.endtoend.conftest import AssertFails, Capture, Execute, Log, RankAll
 from tests.unit.training.tasks.test_quality import arguments
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank
@@ -81,7 +81,9 @@ def fit(work: Path) -> list[str]:
     return ["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"]
 
 
-def test_fit_on_lists_resumes_on_the_same_tables_only(tables: Path, assert_resumes: Callable[..., int], assert_fails: AssertFails) -> None:
+def test_fit_on_lists_resumes_on_the_same_tables_only(
+    tables: Path, assert_resumes: Callable[..., int], assert_fails: AssertFails
+) -> None:
     assert assert_resumes(lambda: main(fit(tables)), tables, "order", 14) == 2  # of 24 steps
     checkpoint = tables / "checkpoints" / "order"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()

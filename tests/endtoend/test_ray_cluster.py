@@ -53,9 +53,7 @@ def engine(nodes: Cluster) -> Iterator[Engine]:
         yield connected
 
 
-def test_all_systems_give_the_bytes_of_a_local_run(
-    nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ranker, "kept_together", 100)
     assert rank_all("here") == 0
     assert rank_all("there", "--engine", "ray", "--ray-address", nodes.address) == 0
@@ -89,7 +87,7 @@ def numbered(n: int) -> list[Shard[int]]:
     return [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(n)]
 
 
-def test_a_worker_is_killed_and_a_node_lost_in_the_middle(
+def test_ray_survives_lost_workers_and_nodes(
     nodes: Cluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, parts, written = tmp_path / "traces", numbered(16), []
@@ -126,7 +124,7 @@ def at_work(traces: Path) -> int:
         time.sleep(0.01)
 
 
-def test_no_cluster_other_code_and_a_damaged_checkpoint_on_a_worker_are_named(
+def test_ray_errors_are_reported(
     nodes: Cluster, rank_all: RankAll, checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     assert rank_all("out", "--engine", "ray", "--ray-address", "127.0.0.1:1") == 2
@@ -157,7 +155,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to take the network away")
-def test_ray_of_this_machine_needs_no_network_and_leaves_nothing_behind(
+def test_local_ray_needs_no_network_and_cleans_up(
     rank_all: RankAll, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     flags = ["--system", "knrm", "--system", "gru", "--device", "cpu"]

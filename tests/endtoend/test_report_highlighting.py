@@ -15,7 +15,7 @@ from tests.endtoend.conftest import Execute
 from training.report.highlighting import SHADE_LEVELS, shade_terms
 
 
-def test_words_are_shaded_by_their_frequencies(
+def test_words_are_highlighted_by_frequency(
     corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = corpus_with_topics / "args-me.json"

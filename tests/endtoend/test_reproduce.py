@@ -15,7 +15,7 @@ from training.__main__ import main
 from training.cli.reproduce import compare_metrics
 
 
-def test_from_the_corpus_to_the_same_bytes_and_verdicts(
+def test_reproduce_from_the_corpus(
     corpus: Path,
     work_dir: Path,
     write_recipe: Callable[..., str],
@@ -54,7 +54,7 @@ def test_the_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, c
     assert "OK" in capsys.readouterr().out
 
 
-def test_nothing_to_compare_with(corpus: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_reproduce_without_checkpoint_fails(corpus: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     flags = ["-i", corpus, "--work", tmp_path, "--checkpoints", tmp_path]
     assert_fails(4, "checkpoint not found; available:", "reproduce", "knrm", *flags)
 

@@ -23,7 +23,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours, write_targer
-from tests.endtoend.conftest import Capture, Execute, Log, AssertFails
+from tests.endtoend.conftest import AssertFails, Capture, Execute, Log
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.fitting.initialisation import build_network
@@ -93,7 +93,7 @@ def fit(work: Path, *flags: str) -> int:
     return main(["fit", str(work.parent / "mine.toml"), "--work", str(work), "--device", "cpu", *flags])
 
 
-def test_a_tagger_learns_and_says_what_it_is_worth(work_dir: Path) -> None:
+def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
     assert fit(work_dir) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
@@ -125,7 +125,7 @@ def test_a_tagger_learns_and_says_what_it_is_worth(work_dir: Path) -> None:
     assert opened.enricher.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
-def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
+def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
     checkpoint = tables / "checkpoints" / "words"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"]
@@ -146,7 +146,7 @@ def test_a_tagger_begins_with_what_guessing_words_taught(tables: Path) -> None:
     assert reset == {"emission.weight", "emission.bias", "crf.transitions"}
 
 
-def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, assert_resumes: Callable[..., int]) -> None:
+def test_tagger_resumes_with_the_same_bytes(work_dir: Path, assert_resumes: Callable[..., int]) -> None:
     (work_dir.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
     assert assert_resumes(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
 
@@ -175,7 +175,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(work_dir: Path, assert_r
         (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin applies to [pairs] only"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_tagging_recipes_fail(
     tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, assert_fails: AssertFails
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
@@ -183,7 +183,7 @@ def test_what_cannot_be_meant_is_refused(
     assert_fails(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
 
 
-def test_vectors_of_other_words_and_missing_tables_are_refused(work_dir: Path, assert_fails: AssertFails) -> None:
+def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails: AssertFails) -> None:
     command = ["fit", work_dir.parent / "mine.toml", "--work", work_dir, "--device", "cpu"]
     words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
     assert_fails(2, words, *command, "--vectors", work_dir / "vectors")
@@ -212,7 +212,7 @@ STAGE = SYSTEMS["targer_dirichlet"].stage
 assert isinstance(STAGE, LexicalStage)
 
 
-def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
+def test_index_contains_only_kept_components(
     corpus_with_topics: Path, checkpoints_copy: Path, make_execution: Execute, caplog: Log
 ) -> None:
     file = corpus_with_topics / "args-me.json"
@@ -242,7 +242,7 @@ def test_the_index_is_of_what_is_kept_be_it_everything_or_nothing(
     assert STAGE.score(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
 
 
-def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
+def test_explain_colours_claims_and_premises_on_a_terminal(
     corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, capsys: Capture
 ) -> None:
     flags = [
@@ -275,7 +275,7 @@ def test_claims_and_premises_are_explained_and_on_a_terminal_have_colours(
     assert len(set(re.findall(r"\x1b\[[0-9;]+m", coloured))) == 3
 
 
-def test_lengths_are_those_of_what_is_kept(
+def test_document_lengths_count_kept_components(
     corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Execute, assert_fails: AssertFails
 ) -> None:
     write_targer(checkpoints_copy, "targer_webd", seed=3)

@@ -101,9 +101,9 @@ def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
 
 def finished(process: subprocess.Popen[str]) -> str:
     """What it said."""
-    said = process.communicate()[1]
-    assert process.returncode == 0, said
-    return said
+    stderr = process.communicate()[1]
+    assert process.returncode == 0, stderr
+    return stderr
 
 
 def rows(directory: Path) -> list[dict[str, float]]:
@@ -114,28 +114,28 @@ def rows(directory: Path) -> list[dict[str, float]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", RECIPES)
-def test_two_processes_have_the_losses_of_one(ranker: str, fit: Command, tmp_path: Path) -> None:
+def test_two_processes_equal_one_process(ranker: str, fit: Command, tmp_path: Path) -> None:
     process = torchrun(fit(ranker, "two"), tmp_path)
     assert main(fit(ranker, "one")) == 0
-    said, one, two = finished(process), rows(tmp_path / "one"), rows(tmp_path / "two")
-    assert [row["step"] for row in two] == [row["step"] for row in one] == list(range(1, STEPS + 1))
-    assert max(abs(a["loss"] - b["loss"]) for a, b in zip(one, two, strict=True)) <= 1e-5
-    assert len({row["loss"] for row in one}) > STEPS / 2
-    assert max(row["loss"] for row in one) - min(row["loss"] for row in one) > 0.02
+    stderr, single, pair = finished(process), rows(tmp_path / "one"), rows(tmp_path / "two")
+    assert [row["step"] for row in pair] == [row["step"] for row in single] == list(range(1, STEPS + 1))
+    assert max(abs(a["loss"] - b["loss"]) for a, b in zip(single, pair, strict=True)) <= 1e-5
+    assert len({row["loss"] for row in single}) > STEPS / 2
+    assert max(row["loss"] for row in single) - min(row["loss"] for row in single) > 0.02
     provenance = json.loads((tmp_path / "two" / "checkpoints" / ranker / "provenance.json").read_text())
     assert provenance["machine"].endswith(" cpu × 2")
-    assert len([line for line in said.splitlines() if "epoch 0." in line]) == len([row for row in one if row["epoch"] < 1])
+    assert len([line for line in stderr.splitlines() if "epoch 0." in line]) == len([row for row in single if row["epoch"] < 1])
 
 
 @pytest.mark.slow
-def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Command, tmp_path: Path) -> None:
+def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path: Path) -> None:
     finished(torchrun(fit("knrm", "whole", dropout=0.2), tmp_path))
     arguments = fit("knrm", "killed", dropout=0.2)
     process, until = torchrun(arguments, tmp_path), time.monotonic() + 120
     while len(rows(tmp_path / "killed")) < 5 and time.monotonic() < until:
         time.sleep(0.01)
-    for one in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a session of its own
-        one.kill()
+    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a session of its own
+        child.kill()
     process.communicate()
     assert 5 <= len(rows(tmp_path / "killed")) < STEPS
     assert "Resuming at step" in finished(torchrun(arguments, tmp_path))
@@ -143,9 +143,7 @@ def test_two_processes_that_are_killed_go_on_to_the_same_bytes(fit: Command, tmp
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
 
 
-def test_networks_of_one_work_are_trained_side_by_side_but_not_one_twice(
-    fit: Command, tmp_path: Path, assert_fails: AssertFails
-) -> None:
+def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
     arguments, work = fit("knrm", "mine"), tmp_path / "mine"
     for name in ("knrm", "other"):
         (work / "fit" / name).mkdir(parents=True)
@@ -164,7 +162,7 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 
 
 @pytest.fixture
-def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """What the jobs said."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
@@ -174,11 +172,13 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[s
     return lambda: (tmp_path / "log").read_text().splitlines()
 
 
-def test_all_recipes_one_a_gpu(work_dir: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_all_runs_one_recipe_per_gpu(
+    work_dir: Path, job_log: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
     names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
     fit_all.fit_all({name: load_recipe(name) for name in names}, ["--restart"], work_dir, None, 2)
-    lines = said()
+    lines = job_log()
     assert [line.split()[1] for line in lines if line.startswith("end")] != []
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
     assert lines.index("end vanilla_bert") < next(n for n, line in enumerate(lines) if line.startswith("begin cedr_knrm"))
@@ -192,20 +192,20 @@ def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
     return recipes | {"cedr_drmm": replace(recipes["cedr_drmm"], encoder=encoder)}
 
 
-def test_a_recipe_that_fails_takes_those_that_start_from_it_along_and_no_other(
-    work_dir: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
+def test_fit_all_skips_only_dependents_of_a_failed_recipe(
+    work_dir: Path, job_log: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
         fit_all.fit_all(_with_a_dependent_of_drmm(), [], work_dir, None, 0)
-    assert [line.strip() for line in said()] == [
+    assert [line.strip() for line in job_log()] == [
         f"begin drmm  --work-dir {work_dir}", "end drmm", f"begin knrm  --work-dir {work_dir}", "end knrm"
     ]  # fmt: skip
     assert f"drmm: failed with exit code 7, log: {work_dir / 'fit' / 'drmm.log'}" in caplog.text
     assert (work_dir / "fit" / "drmm.log").read_text() == "error: dead\n"
 
 
-def test_a_process_that_cannot_be_started_fails_alone(
-    work_dir: Path, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
+def test_unstartable_process_fails_only_its_recipe(
+    work_dir: Path, job_log: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         if "drmm" in command:
@@ -218,29 +218,27 @@ def test_a_process_that_cannot_be_started_fails_alone(
         fit_all.fit_all(
             _with_a_dependent_of_drmm(), [], work_dir, None, 0
         )  # one process at a time: the next one needs its place
-    assert [line.strip() for line in said()] == [f"begin knrm  --work-dir {work_dir}", "end knrm"]
+    assert [line.strip() for line in job_log()] == [f"begin knrm  --work-dir {work_dir}", "end knrm"]
     assert "drmm: cannot be started ([Errno 11] Resource temporarily unavailable)" in caplog.text
     assert "cedr_drmm: skipped: initial checkpoint drmm failed" in caplog.text
 
 
 @pytest.mark.slow
-def test_the_jobs_are_fits(work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails) -> None:
+def test_fit_all_jobs_are_fit_commands(work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails) -> None:
     monkeypatch.setattr(fit_all, "load_recipes_in_order", lambda: {"knrm": load_recipe("knrm")})
     assert_fails(6, "failed or skipped: knrm", "fit", "--all", "--work", work_dir, "--device", "cpu")
     assert "network.dimensions is 300, but the word vectors have 20" in (work_dir / "fit" / "knrm.log").read_text()
 
 
-def test_all_recipes_are_those_of_the_systems() -> None:
-    found = [*fit_all.load_recipes_in_order()]
-    assert {*RERANKERS, "snrm", "sbert"} <= set(found)
-    assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(found)
-    assert found.index("vanilla_bert") < min(found.index("cedr_knrm"), found.index("cedr_drmm"))
-    assert found.index("targer_language") < found.index("targer_essays")  # no system has it, its layers are the start
+def test_fit_all_covers_all_systems() -> None:
+    recipes = [*fit_all.load_recipes_in_order()]
+    assert {*RERANKERS, "snrm", "sbert"} <= set(recipes)
+    assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(recipes)
+    assert recipes.index("vanilla_bert") < min(recipes.index("cedr_knrm"), recipes.index("cedr_drmm"))
+    assert recipes.index("targer_language") < recipes.index("targer_essays")  # no system has it, its layers are the start
 
 
-def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
-    tmp_path: Path, said: Callable[[], list[str]], caplog: Log
-) -> None:
+def test_fit_all_names_missing_data(tmp_path: Path, job_log: Callable[[], list[str]], caplog: Log) -> None:
     kinds = {
         "knrm": "pairs", "vanilla_bert_dirichlet": "pairs", "tfr_bert": "quality", "deepct": "passages",
         "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distillation",
@@ -248,10 +246,10 @@ def test_a_recipe_without_its_data_is_not_begun_and_the_verb_is_named(
     with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(kinds)}; all others finished"):
         fit_all.fit_all({name: load_recipe(name) for name in kinds}, [], tmp_path, None, 0)
     assert not (tmp_path / "log").exists()  # no job
-    told = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
-    assert all(f"`python -m training prepare {kind} " in told[name] for name, kind in kinds.items())
+    messages = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
+    assert all(f"`python -m training prepare {kind} " in messages[name] for name, kind in kinds.items())
 
 
-def test_what_to_fit_is_said_once(work_dir: Path, assert_fails: AssertFails) -> None:
+def test_fit_requires_one_recipe_argument(work_dir: Path, assert_fails: AssertFails) -> None:
     assert_fails(2, "expected RECIPE or --all", "fit", "--work", work_dir)
     assert_fails(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work_dir)

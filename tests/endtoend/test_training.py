@@ -27,7 +27,7 @@ from submission.text.surface_tokens import normalised_tokens
 from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 from submission.text.tokenisers import WordTokeniser
 from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, file_contents
-from tests.endtoend.conftest import Capture, Command, Log, AssertFails
+from tests.endtoend.conftest import AssertFails, Capture, Command, Log
 from training import tasks
 from training.__main__ import main
 from training.cli.fit_all import missing_inputs
@@ -50,8 +50,8 @@ def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
     return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work", str(work_dir), "--device", "cpu", *flags]
 
 
-def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unrelated_validate(prepared_work_dir: Path) -> None:
-    for part, number in (("train", 1), ("validation", 20)):
+def test_tables_agree_and_validation_has_5_positives(prepared_work_dir: Path) -> None:
+    for part, repetitions in (("train", 1), ("validation", 20)):
         words, pieces = (
             pq.read_table(prepared_work_dir / f"{part}.{form}.parquet").to_pylist() for form in ("words", "pieces")
         )
@@ -60,15 +60,15 @@ def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unre
             assert word_row["docno"] == piece_row["docno"]
             assert word_row["premise"] == " ".join(tokenise_premise(piece_row["premise"]))
             assert word_row["unrelated_docnos"] == piece_row["unrelated_docnos"]
-            assert len(set(piece_row["unrelated_docnos"]) & docnos) == number
+            assert len(set(piece_row["unrelated_docnos"]) & docnos) == repetitions
     table = pd.read_parquet(prepared_work_dir / "validation.words.parquet")
     queries = list(table.groupby("normalised_conclusion"))
     assert len(queries) == 25
     for conclusion, related in queries:
         unrelated = {docno for docnos in related["unrelated_docnos"] for docno in docnos}
-        others = table[table["docno"].isin(unrelated)]
-        assert (len(related), len(unrelated), len(others)) == (5, 100, 100)
-        assert conclusion not in set(others["normalised_conclusion"])
+        negatives = table[table["docno"].isin(unrelated)]
+        assert (len(related), len(unrelated), len(negatives)) == (5, 100, 100)
+        assert conclusion not in set(negatives["normalised_conclusion"])
     statistics = json.loads((prepared_work_dir / "statistics.json").read_text())
     expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125, "validation queries": 25}
     expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words a premise": 20.0}
@@ -78,15 +78,15 @@ def test_tables_hold_the_same_arguments_in_both_forms_and_5_related_and_100_unre
         assert count_colours((prepared_work_dir / name).read_bytes()) > 50  # bars, text and its grey edges
 
 
-def test_the_sample_and_a_sample_of_it_can_be_prepared(tmp_path: Path) -> None:
-    found = []
+def test_prepare_the_sample_and_a_subset(tmp_path: Path) -> None:
+    tables = []
     for flags in ([], ["--sample", "440"]):
         assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / f"{len(flags)}"), *flags]) == 0
-        found.append(json.loads((tmp_path / f"{len(flags)}" / "statistics.json").read_text()))
-    assert (found[0]["arguments"], found[0]["validation queries"], found[1]["arguments"]) == (461, 30, 440)
+        tables.append(json.loads((tmp_path / f"{len(flags)}" / "statistics.json").read_text()))
+    assert (tables[0]["arguments"], tables[0]["validation queries"], tables[1]["arguments"]) == (461, 30, 440)
 
 
-def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_another_setting(
+def test_prepare_is_incremental_and_rejects_other_settings(
     corpus: Path, prepared_work_dir: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     first = {name: data for name, data in file_contents(prepared_work_dir).items() if "/" not in name}
@@ -94,29 +94,35 @@ def test_prepare_again_is_the_same_bytes_makes_only_what_is_missing_and_refuses_
     assert main([*prepare, str(tmp_path / "again")]) == 0
     assert file_contents(tmp_path / "again") == first
     (work_dir / "train.words.parquet").unlink()
-    kept = (work_dir / "train.pieces.parquet").stat().st_mtime_ns
+    modified = (work_dir / "train.pieces.parquet").stat().st_mtime_ns
     assert main([*prepare, str(work_dir)]) == 0
     assert {name: data for name, data in file_contents(work_dir).items() if "/" not in name} == first
-    assert (work_dir / "train.pieces.parquet").stat().st_mtime_ns == kept
+    assert (work_dir / "train.pieces.parquet").stat().st_mtime_ns == modified
     assert_fails(5, "contains files made from another seed", *prepare, work_dir, "--seed", 1)
     assert main([*prepare, str(work_dir), "--seed", "1", "--overwrite"]) == 0
 
 
-def test_prepare_makes_the_same_of_another_order_of_arguments(corpus: Path, prepared_work_dir: Path, tmp_path: Path) -> None:
+def test_prepare_does_not_depend_on_argument_order(corpus: Path, prepared_work_dir: Path, tmp_path: Path) -> None:
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
     assert main(["prepare", "pairs", "-i", str(tmp_path), "--work", str(tmp_path / "work")]) == 0
     for name, directory in (("sample", corpus), ("other sample", tmp_path)):
         assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / name), "--sample", "500"]) == 0
-    for first, other in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
+    for first, shuffled in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
         tables = list(first.glob("*.parquet"))
         assert len(tables) == 4
         for table in tables:
-            assert (other / table.name).read_bytes() == table.read_bytes()
+            assert (shuffled / table.name).read_bytes() == table.read_bytes()
 
 
-def test_a_network_trains_on_what_a_search_finds(
-    corpus: Path, prepared_work_dir: Path, work_dir: Path, fit: Command, tmp_path: Path, assert_fails: AssertFails, capsys: Capture
+def test_training_on_hard_negatives(
+    corpus: Path,
+    prepared_work_dir: Path,
+    work_dir: Path,
+    fit: Command,
+    tmp_path: Path,
+    assert_fails: AssertFails,
+    capsys: Capture,
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n')
     assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
@@ -129,25 +135,27 @@ def test_a_network_trains_on_what_a_search_finds(
     dealt = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
     pairs = pd.read_parquet(work_dir / "train.words.parquet").set_index("docno")
     assert dealt["docno"].tolist() == pairs.index.tolist()
-    conclusions, others = pairs["normalised_conclusion"], pairs.loc[dealt["unrelated_docno"]]
-    assert (conclusions.to_numpy() != others["normalised_conclusion"].to_numpy()).all()
+    conclusions, negatives = pairs["normalised_conclusion"], pairs.loc[dealt["unrelated_docno"]]
+    assert (conclusions.to_numpy() != negatives["normalised_conclusion"].to_numpy()).all()
     least_similar = pairs.loc[[docnos[0] for docnos in pairs["unrelated_docnos"]]]
     shared, by_chance = (
-        np.mean([bool({*one.split()} & {*other.split()}) for one, other in zip(conclusions, found["premise"], strict=True)])
-        for found in (others, least_similar)
+        np.mean(
+            [bool({*text.split()} & {*negative.split()}) for text, negative in zip(conclusions, frame["premise"], strict=True)]
+        )
+        for frame in (negatives, least_similar)
     )
     assert shared == 1 > 0.5 > by_chance
     tokeniser = build_network(
         Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()), work_dir / "vectors", work_dir
     ).reader
     assert isinstance(tokeniser, WordTokeniser)
-    own, found = (
+    positives, frame = (
         load_training_pairs(work_dir, "words", tokeniser),
         load_training_pairs(work_dir, "words", tokeniser, "dirichlet"),
     )
-    assert dealt["docno"].to_numpy()[found.negatives].tolist() == dealt["unrelated_docno"].tolist()
-    assert (own.negatives != found.negatives).mean() > 0.9
-    assert torch.equal(own.premises.ids, found.premises.ids)
+    assert dealt["docno"].to_numpy()[frame.negatives].tolist() == dealt["unrelated_docno"].tolist()
+    assert (positives.negatives != frame.negatives).mean() > 0.9
+    assert torch.equal(positives.premises.ids, frame.premises.ids)
     assert main(prepare) == 0
     assert file_contents(work_dir) == first
     assert main(train) == 0
@@ -155,15 +163,15 @@ def test_a_network_trains_on_what_a_search_finds(
     assert provenance["recipe"]["unrelated"] == "dirichlet"
     assert provenance["training_data"] == json.loads((work_dir / "dirichlet" / "manifest.json").read_text())["inputs"]
     stored = Path(shutil.copytree(work_dir / "checkpoints", tmp_path / "stored"))
-    places = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
-    assert main(["reproduce", train[1], *places]) == 0
+    paths = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
+    assert main(["reproduce", train[1], *paths]) == 0
     assert "weights: identical" in capsys.readouterr().out
     assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--seed", "1", "--overwrite"]) == 0
     assert_fails(3, "missing or built from other tables", *train)  # but of those that were there before
 
 
-def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_written(work_dir: Path, tmp_path: Path) -> None:
-    prepare, found = ["prepare", "vectors", "--work", str(work_dir), "--minimum-frequency", "2", "--dimensions"], {}
+def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
+    prepare, files = ["prepare", "vectors", "--work", str(work_dir), "--minimum-frequency", "2", "--dimensions"], {}
     assert main([*prepare, "20", "-o", str(tmp_path / "again")]) == 0
     assert file_contents(tmp_path / "again") == file_contents(work_dir / "vectors")
     vocabulary, vectors = word_vectors.load_vectors(work_dir / "vectors")
@@ -173,9 +181,9 @@ def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_w
         written = [*prepare, "5", "--epochs", "1", "--written", method]
         assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
         assert file_contents(tmp_path / method) == file_contents(work_dir / f"vectors-{method}")
-        found[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
-    assert found["word2vec"][0].terms == found["fasttext"][0].terms
-    assert not np.allclose(found["word2vec"][1], found["fasttext"][1], atol=0.01)
+        files[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
+    assert files["word2vec"][0].terms == files["fasttext"][0].terms
+    assert not np.allclose(files["word2vec"][1], files["fasttext"][1], atol=0.01)
     settings = word_vectors.VectorSettings(surface_method="word2vec")
     text = next(iter(pq.ParquetFile(work_dir / "train.pieces.parquet").iter_batches(1)))["premise"][0].as_py()
     assert next(iter(word_vectors.PremiseTokens(work_dir, settings))) == normalised_tokens(text)
@@ -183,17 +191,17 @@ def test_vectors_are_reproducible_of_normalised_words_and_of_words_as_they_are_w
 
 
 @UNCLOSED
-def test_vectors_from_files(work_dir: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_vectors_are_read_from_files(work_dir: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     from gensim.models.keyedvectors import KeyedVectors
 
     table = KeyedVectors(3)
     table.add_vectors(["fillera", "topicaa", "never-in-there"], np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32))
     for form in ("glove", "word2vec", "binary"):
-        file, place = tmp_path / ("v.bin" if form == "binary" else "v.txt"), tmp_path / form
+        file, output = tmp_path / ("v.bin" if form == "binary" else "v.txt"), tmp_path / form
         table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
-        flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(place)]
+        flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(output)]
         assert main(["prepare", "vectors", "--work", str(work_dir), *flags]) == 0
-        vocabulary, vectors = word_vectors.load_vectors(place)
+        vocabulary, vectors = word_vectors.load_vectors(output)
         assert "never-in-there" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
         assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
@@ -230,7 +238,7 @@ class Constant(Pairwise):
 '''
 
 
-def test_a_new_task_is_one_file_and_a_recipe(
+def test_custom_task(
     work_dir: Path, fit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails
 ) -> None:
     (tmp_path / "toy.py").write_text(TOY)
@@ -246,7 +254,7 @@ def test_a_new_task_is_one_file_and_a_recipe(
     assert load_checkpoint(checkpoint).score(pairs) == pytest.approx([0.25] * 20, abs=0.1)
 
 
-def test_a_network_that_learned_ranks_the_sample(work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> None:
+def test_trained_network_ranks_the_sample(work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoints" / "knrm"
     assert main(["fit", write_recipe(), "--work", str(work_dir), "-o", str(checkpoint)]) == 0
     metrics = json.loads((checkpoint / "metrics.json").read_text())
@@ -258,19 +266,17 @@ def test_a_network_that_learned_ranks_the_sample(work_dir: Path, write_recipe: C
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
     assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
-    places = ["-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]
-    assert submission(["rank", *places, "--system", "knrm"]) == 0
+    paths = ["-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]
+    assert submission(["rank", *paths, "--system", "knrm"]) == 0
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
-    work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path
-) -> None:
-    whole = tmp_path / "whole"
-    shutil.copytree(work_dir, whole)
+def test_killed_training_resumes_with_the_same_bytes(work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> None:
+    uninterrupted = tmp_path / "whole"
+    shutil.copytree(work_dir, uninterrupted)
     command = [sys.executable, "-m", "training", "fit", write_recipe(), "--device", "cpu", "--work"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, str(whole)], check=True, env=environment, cwd=tmp_path, capture_output=True)
+    subprocess.run([*command, str(uninterrupted)], check=True, env=environment, cwd=tmp_path, capture_output=True)
     log = work_dir / "fit" / "mine" / "log.jsonl"
     process = subprocess.Popen([*command, str(work_dir)], env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
@@ -281,22 +287,20 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
     assert not (work_dir / "checkpoints").exists()  # not finished
     done = subprocess.run([*command, str(work_dir)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "Resuming at step" in done.stderr
-    assert file_contents(work_dir / "checkpoints") == file_contents(whole / "checkpoints")
-    assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(whole / "fit")["mine/log.jsonl"]
+    assert file_contents(work_dir / "checkpoints") == file_contents(uninterrupted / "checkpoints")
+    assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(uninterrupted / "fit")["mine/log.jsonl"]
 
 
 SURFACE_VECTORS = " --surface-tokens word2vec --dimensions 100"
 
 
 @pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", SURFACE_VECTORS)])
-def test_vectors_that_lack_are_named_with_all_that_makes_them(
-    prepared_work_dir: Path, tmp_path: Path, recipe: str, flags: str
-) -> None:
+def test_missing_vectors_name_the_prepare_command(prepared_work_dir: Path, tmp_path: Path, recipe: str, flags: str) -> None:
     command = f"`python -m training prepare vectors --work-dir {prepared_work_dir}{flags}`"
     assert missing_inputs(load_recipe(recipe), prepared_work_dir, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
 
 
-def test_a_finished_network_stays_unless_it_is_damaged(
+def test_finished_network_is_kept_unless_damaged(
     fit: Command,
     work_dir: Path,
     checkpoints: Path,
@@ -345,7 +349,7 @@ def test_a_finished_network_stays_unless_it_is_damaged(
     ("ranker", "network"),
     [("knrm", {}), ("conv_knrm", {"channels": 4}), ("gru", {"hidden": 4}), ("snrm", {"latent": 10})],
 )
-def test_a_step_moves_the_words_of_its_texts_alone(prepared_work_dir: Path, ranker: str, network: dict[str, int]) -> None:
+def test_training_step_changes_only_words_of_the_batch(prepared_work_dir: Path, ranker: str, network: dict[str, int]) -> None:
     recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=PairwiseSpec())
     built = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
     pairs, optimiser = (
@@ -364,7 +368,7 @@ def test_a_step_moves_the_words_of_its_texts_alone(prepared_work_dir: Path, rank
         assert set(moved.tolist()) <= set(words.tolist()) - {PADDING_ID, UNKNOWN_ID}
 
 
-def test_recipes_that_fit_no_network_are_refused(fit: Command, assert_fails: AssertFails) -> None:
+def test_incompatible_recipes_fail(fit: Command, assert_fails: AssertFails) -> None:
     for text, words in (
         (KNRM_RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
         (KNRM_RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
@@ -373,13 +377,13 @@ def test_recipes_that_fit_no_network_are_refused(fit: Command, assert_fails: Ass
         assert_fails(2, words, *fit(text))
 
 
-def test_nothing_prepared(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
     words = "run `python -m training prepare vectors --work-dir WORK`"
     assert_fails(3, words, "fit", write_recipe(), "--work", tmp_path)
     assert_fails(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
 
 
-def test_a_network_that_learns_nothing_is_refused(
+def test_network_without_progress_fails(
     fit: Command, work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails
 ) -> None:
     diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
@@ -394,14 +398,14 @@ def test_a_network_that_learns_nothing_is_refused(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
-def test_real_excerpt_has_the_known_split(tmp_path: Path) -> None:
+def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
     assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
-def test_a_latent_network_logs_its_sparsity(work_dir: Path, fit: Command) -> None:
+def test_latent_network_logs_sparsity(work_dir: Path, fit: Command) -> None:
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
     assert main(fit(f"{text}sparsity = 0.001\n")) == 0
     rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
@@ -415,26 +419,24 @@ def test_a_latent_network_logs_its_sparsity(work_dir: Path, fit: Command) -> Non
     assert 0.5 < lengths.median() < 2  # began with vectors of length 1
 
 
-def test_a_network_that_begins_with_clusters_learns_from_a_batch_and_searches_all_premises(
-    work_dir: Path, fit: Command, tmp_path: Path
-) -> None:
+def test_snrm_trains_from_clusters_with_in_batch_negatives(work_dir: Path, fit: Command, tmp_path: Path) -> None:
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
     text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
     assert main(fit(text)) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["recall@100 (full collection)"] > 20
-    kept = max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])
-    assert kept["epoch"] == metrics["best epoch"]
+    best = max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])
+    assert best["epoch"] == metrics["best epoch"]
     recipe_told = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
     assert recipe_told["clusters"] == {"threshold": 0.4, "rarity": 1.0}
     assert recipe_told["contrastive"] == {"temperature": 1.0, "weak": 0.3, "mu": 200.0}
     assert main(fit(text, "-o", str(tmp_path / "again"), "--restart")) == 0
-    weights = [(place / "model.safetensors").read_bytes() for place in (checkpoint, tmp_path / "again")]
+    weights = [(directory / "model.safetensors").read_bytes() for directory in (checkpoint, tmp_path / "again")]
     assert weights[0] == weights[1]
 
 
-def test_learning_rates_fall_to_zero(fit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_rate_decays_to_zero(fit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[float] = []
     step = torch.optim.Adam.step
 
@@ -444,10 +446,10 @@ def test_learning_rates_fall_to_zero(fit: Command, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(torch.optim.Adam, "step", record)
     assert main(fit(f"{KNRM_RECIPE}decay = true\nsteps = 10\n")) == 0
-    assert rates == pytest.approx([0.01 * (1 - number / 10) for number in range(10)])
+    assert rates == pytest.approx([0.01 * (1 - i / 10) for i in range(10)])
 
 
-def test_a_second_process_at_the_same_work_is_refused(
+def test_second_process_in_the_work_dir_fails(
     corpus: Path, work_dir: Path, write_recipe: Callable[..., str], assert_fails: AssertFails
 ) -> None:
     source = ["-i", corpus]

@@ -14,7 +14,7 @@ from submission.retrieval.parameters import LexicalParameters
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.execution import Execution
 from tests.conftest import count_colours
-from tests.endtoend.conftest import Capture, Command, AssertFails
+from tests.endtoend.conftest import AssertFails, Capture, Command
 from training.__main__ import main
 from training.paths import GRIDS
 from training.tuning import grid as grid_search
@@ -102,10 +102,14 @@ def test_cross_validation_selects_on_the_other_folds(tune: Command, tmp_path: Pa
     assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
 
 
-def test_tune_rejects_bad_grids_and_judgments(tune: Command, qrels_files: list[Path], tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_tune_rejects_bad_grids_and_judgments(
+    tune: Command, qrels_files: list[Path], tmp_path: Path, assert_fails: AssertFails
+) -> None:
     assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", qrels_files[0], "-i", "in", "-o", "out")
     assert_fails(
-        2, "the same name 'first' for several qrels; give each a name with NAME=FILE", *tune("mine", [qrels_files[0], qrels_files[0]])
+        2,
+        "the same name 'first' for several qrels; give each a name with NAME=FILE",
+        *tune("mine", [qrels_files[0], qrels_files[0]]),
     )
     duplicate = "judges documents that another qrels file also judges; remove the duplicates"
     assert_fails(3, duplicate, *tune("mine", [qrels_files[0], f"again={qrels_files[0]}"]))

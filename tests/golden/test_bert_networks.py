@@ -46,7 +46,7 @@ def pairs(inputs: dict[str, Tensor], batch: str) -> tuple[Tensor, Tensor, Tensor
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("padded", [True, False])
-def test_scores_are_those_of_pairs_alone(name: str, batch: str, padded: bool) -> None:
+def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) -> None:
     ranker, inputs, expected = build(name)
     scores = expected[f"{batch}.score_alone_f64"]
     query, query_mask, *document = pairs(inputs, batch)

@@ -44,7 +44,7 @@ def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
 
 
 @torch.no_grad()
-def test_against_loops() -> None:
+def test_conv_knrm_equals_loops() -> None:
     torch.manual_seed(0)
     network = ConvKNRM(ConvKNRM.Config(vocabulary=20, dimensions=5, channels=7)).double().eval()
     network.linear.weight.mul_(0.05)  # keep tanh unsaturated

@@ -57,7 +57,7 @@ def within(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-def test_texts_become_these_pieces_and_targets() -> None:
+def test_word_pieces_and_targets() -> None:
     _, inputs, _ = load("deepct")
     ids, mask, targets = on_pieces(inputs)
     for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
@@ -68,7 +68,7 @@ def test_texts_become_these_pieces_and_targets() -> None:
 
 
 @pytest.mark.parametrize(("inputs", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True)))
-def test_targets_of_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
+def test_targets_of_word_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
     pieces, recall = inputs
     text = " ".join(pieces).replace(" ##", "")
     passage = reader().encode(text)

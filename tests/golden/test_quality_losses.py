@@ -38,7 +38,7 @@ def computed(name: str, case: str, dtype: torch.dtype = torch.float64, rows: sli
 
 
 @pytest.mark.parametrize(("case", "name"), DETERMINED)
-def test_values_and_gradients_of_the_equations(case: str, name: str) -> None:
+def test_losses_equal_the_equations(case: str, name: str) -> None:
     loss, gradient = computed(name, case)
     key = f"{case}.{THEIRS[name]}.estimator"
     torch.testing.assert_close(loss, EXACT[key], rtol=1e-9, atol=1e-9)
@@ -46,7 +46,7 @@ def test_values_and_gradients_of_the_equations(case: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("case", "name"), DETERMINED)
-def test_values_and_gradients_of_the_reference(case: str, name: str) -> None:
+def test_losses_equal_the_reference(case: str, name: str) -> None:
     loss, gradient = computed(name, case, torch.float32)
     key = f"{case}.{THEIRS[name]}.estimator"
     torch.testing.assert_close(loss, EXPECTED[key], rtol=1e-5, atol=1e-6)
@@ -54,7 +54,7 @@ def test_values_and_gradients_of_the_reference(case: str, name: str) -> None:
     torch.testing.assert_close(gradient[sloped], EXPECTED[f"{key}_grad"][sloped], rtol=1e-5, atol=1e-6)
 
 
-def test_the_slope_of_the_logistic_loss_at_equal_scores() -> None:
+def test_logistic_loss_gradient_at_equal_scores() -> None:
     labels, scores = torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2, requires_grad=True)
     LOSSES["logistic"](labels, scores).backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
@@ -76,7 +76,7 @@ def test_list_mle_without_ties() -> None:
 
 
 @pytest.mark.parametrize("case", ["ties", "dense_ranks", "large_scores"])
-def test_list_mle_takes_all_orders_of_tied_items(case: str) -> None:
+def test_list_mle_averages_orders_of_ties(case: str) -> None:
     torch.manual_seed(0)
     lowest, highest, mean = (EXPECTED[f"{case}.list_mle.tie_{kind}"] for kind in ("min", "max", "mean"))
     for row in range(len(mean)):

@@ -44,7 +44,7 @@ def test_representations(name: str, text: str) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
 @pytest.mark.parametrize("text", TEXTS)
-def test_padded_representations_of_full_texts_are_the_reference_code_s(name: str, text: str) -> None:
+def test_padded_representations_equal_the_reference(name: str, text: str) -> None:
     network, inputs, expected = build(name, padded=True)
     read, real = ids(inputs[f"{text}_ids"])
     full = real.all(1)  # for other texts the reference also counts windows of padding

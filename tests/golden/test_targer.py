@@ -38,7 +38,7 @@ def ours(theirs: str) -> str:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_letters_emissions_and_scores(name: str) -> None:
+def test_character_features_emissions_and_scores(name: str) -> None:
     network, inputs, tags, expected = build(name)
     _, spelt, _, mask = inputs
     torch.testing.assert_close(
@@ -72,7 +72,7 @@ def test_best_tags(name: str) -> None:
     assert torch.equal(network.crf.decode(network(*inputs), inputs[-1]), expected["viterbi"].clamp(min=0))
 
 
-def test_letters_are_read_as_the_reference_reads_them() -> None:
+def test_character_ids_equal_the_reference() -> None:
     golden = json.loads((DATA / "targer" / "arrays.json").read_text())["meta"]
     _, (_, spelt, _, mask), _, _ = build("targer")
     words = [word for sentence in golden["sentences"] for word in sentence]

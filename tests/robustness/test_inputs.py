@@ -44,8 +44,8 @@ def topics(text: str | bytes, name: str = "topics.xml") -> Damage:
     return replace_file("topics.xml", text, name)
 
 
-def topic(number: str, title: str) -> str:
-    return f"<topics><topic><number>{number}</number><title>{title}</title></topic></topics>"
+def topic(i: str, title: str) -> str:
+    return f"<topics><topic><number>{i}</number><title>{title}</title></topic></topics>"
 
 
 def corpus(text: str | bytes, name: str = "args-me.json") -> Damage:
@@ -333,7 +333,7 @@ def test_rank_and_check_reject_invalid_inputs(program: Program, name: str) -> No
     assert not program.output.exists() or not list(program.output.iterdir())
 
 
-def test_scores_beyond_float32_keep_their_order(program: Program) -> None:
+def test_scores_beyond_float32_keep_order(program: Program) -> None:
     flags = flags_of(scored("-1e300", "3.5", "1e300", "-3.4028235e38", "1e39")(program))
     assert program.rank(*flags, "--order", "score")[0] == 0
     lines = [line.split() for line in (program.output / "run.txt").read_text().splitlines()]

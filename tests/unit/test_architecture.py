@@ -133,7 +133,7 @@ def package(file: Path) -> str:
     return f"{path.parts[0]}'s commands" if is_command else path.parent.as_posix()
 
 
-def test_the_table_names_all_packages() -> None:
+def test_import_table_covers_all_packages() -> None:
     assert len(FILES) > 80
     assert ROOT / "submission/text/token_ids.py" in imported_files(ROOT / "submission/text/tokenisers.py")
     assert {package(file) for file in FILES} == set(ALLOWED)

@@ -30,7 +30,7 @@ def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert not (tmp_path / "out").exists()
 
 
-def test_by_default_it_is_this_process() -> None:
+def test_default_engine_is_local() -> None:
     with open_engine(None) as engine:
         assert engine is LOCAL_ENGINE
 
@@ -40,7 +40,7 @@ class Engine(type(LOCAL_ENGINE)):  # type: ignore[misc]
     has_gpu = True
 
 
-def test_the_device_is_the_engines() -> None:
+def test_device_of_the_engine() -> None:
     assert choose_device("auto", Engine()).type == choose_device("cuda", Engine()).type == "cuda"
     assert choose_device("cpu", Engine()).type == "cpu"
     Engine.has_gpu = False
@@ -52,5 +52,5 @@ def test_the_device_is_the_engines() -> None:
 @pytest.mark.parametrize(
     ("gpu", "visible", "index"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
 )
-def test_a_gpu_is_known_by_its_place_among_those_that_are_seen(gpu: int | str, visible: str | None, index: int) -> None:
+def test_gpu_index_among_visible_devices(gpu: int | str, visible: str | None, index: int) -> None:
     assert gpu_index(gpu, visible) == index

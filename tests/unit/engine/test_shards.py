@@ -38,7 +38,7 @@ def make(directory: Path, function: Callable[[int], bytes], engine: LocalEngine 
     return [content(index) for index in range(n)]
 
 
-def test_only_what_is_not_there_is_computed(tmp_path: Path) -> None:
+def test_only_missing_shards_are_computed(tmp_path: Path) -> None:
     computed: list[int] = []
 
     def stops(part: int) -> bytes:
@@ -69,7 +69,7 @@ class Elsewhere(LocalEngine):
             yield index, pickle.loads(sent)
 
 
-def test_where_a_disk_is_shared_workers_read_and_write_there(tmp_path: Path) -> None:
+def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"x" * 1000)
 
@@ -83,7 +83,7 @@ def test_where_a_disk_is_shared_workers_read_and_write_there(tmp_path: Path) -> 
     assert [read(index) for read in (content, again) for index in range(3)] == [b"X" * 1000] * 6
 
 
-def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
+def test_damaged_shards_are_recomputed(tmp_path: Path) -> None:
     content = compute_shards(
         lambda part: b"%d" % part, parts(2), ArtifactStore(tmp_path, {}), LOCAL_ENGINE, CPU, "numbers", "units"
     )
@@ -93,18 +93,18 @@ def test_what_is_damaged_before_or_after_is_made_again(tmp_path: Path) -> None:
     assert make(tmp_path, lambda part: b"%d" % part, n=2) == [b"0", b"1"]
 
 
-def test_progress_counts_what_is_computed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_counts_computed_shards(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     make(tmp_path, lambda part: b"%d" % part, n=2)
     make(tmp_path, lambda part: b"%d" % part, Backwards())
     assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == ["numbers: 3 units", "numbers: 7 units"]
 
 
-def test_a_single_part() -> None:
+def test_single_shard() -> None:
     assert run_one(LOCAL_ENGINE, abs, -3, CPU) == 3
 
 
-def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_is_pickled_by_path_and_loaded_once(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = load_checkpoint(checkpoints / "knrm")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
@@ -115,14 +115,14 @@ def test_a_checkpoint_travels_as_its_place_and_is_opened_once(checkpoints: Path,
     assert pickle.loads(pickled) is restored
 
 
-def test_another_checkpoint_in_its_place_is_refused(checkpoints: Path) -> None:
+def test_replaced_checkpoint_fails(checkpoints: Path) -> None:
     pickled = pickle.dumps(load_checkpoint(checkpoints / "knrm"))
     write_tiny_ranker(checkpoints, "knrm", seed=9)
     with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy that one here"):
         pickle.loads(pickled)
 
 
-def test_a_checkpoint_that_was_never_written_cannot_travel(checkpoints: Path) -> None:
+def test_unsaved_checkpoint_cannot_be_pickled(checkpoints: Path) -> None:
     opened = load_checkpoint(checkpoints / "knrm")
     with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(RankerCheckpoint(opened.ranker, opened.tokeniser, "a test"))

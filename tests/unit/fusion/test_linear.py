@@ -28,7 +28,7 @@ def frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "docno", "dirichlet"])
 
 
-def test_a_sum_by_hand() -> None:
+def test_score_by_hand() -> None:
     features = {"bm25": np.array([2.0, 0.0]), "dirichlet": np.array([1.0, -2.0]), "length": np.array([0.5, 0.25])}
     assert MODEL.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
     assert {name: values.tolist() for name, values in MODEL.compute_contributions(features).items()} == {
@@ -38,7 +38,7 @@ def test_a_sum_by_hand() -> None:
     assert MODEL.member_checkpoints == {"dirichlet": {"dirichlet": "d1"}, "bm25": {}}
 
 
-def test_standardised_by_hand() -> None:
+def test_standardise_by_topic_by_hand() -> None:
     pool = frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
     candidates = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
     deviation = np.sqrt(8 / 3)
@@ -47,7 +47,7 @@ def test_standardised_by_hand() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.randoms())
-def test_the_order_of_a_pool_changes_no_bit(values: list[float], random: Any) -> None:
+def test_standardisation_does_not_depend_on_pool_order(values: list[float], random: Any) -> None:
     pool = frame([("1", str(row), value) for row, value in enumerate(values)])
     shuffled = pool.iloc[random.sample(range(len(pool)), len(pool))]
     scores, shuffled_scores = (standardise_by_topic(pool, order)["dirichlet"] for order in (pool, shuffled))
@@ -71,7 +71,7 @@ def write(directory: Path, config: object) -> None:
     write_with_provenance(directory, {CONFIG: encode_json(config), METRICS: b"{}", CARD: b""}, {"training_data": {"input": {}}})
 
 
-def test_written_and_read(tmp_path: Path) -> None:
+def test_serialisation_round_trip(tmp_path: Path) -> None:
     write(tmp_path / "fusion", msgspec.to_builtins(MODEL))
     assert read_config(tmp_path / "fusion", LinearFusion) == MODEL
     variants = [
@@ -99,7 +99,7 @@ def test_written_and_read(tmp_path: Path) -> None:
         (("more",), 1, "more"),
     ],
 )
-def test_faulty_ones(tmp_path: Path, where: tuple[str | int, ...], value: object, words: str) -> None:
+def test_invalid_models_fail(tmp_path: Path, where: tuple[str | int, ...], value: object, words: str) -> None:
     config = msgspec.to_builtins(MODEL)
     write(tmp_path / "fusion", config)
     inner = config

@@ -24,7 +24,7 @@ def test_scores_by_hand() -> None:
 
 
 @given(VALUES, VALUES, st.floats(0, 5))
-def test_what_is_behind_stays_behind_in_its_order(relevance: np.ndarray, quality: np.ndarray, weight: float) -> None:
+def test_lower_ranked_documents_keep_their_order(relevance: np.ndarray, quality: np.ndarray, weight: float) -> None:
     relevance = -np.sort(-relevance)
     n = min(len(relevance), len(quality))
     scores = QualityInterpolation("1", n, weight).score(relevance, quality[:n])
@@ -37,7 +37,7 @@ def test_what_is_behind_stays_behind_in_its_order(relevance: np.ndarray, quality
 
 
 @given(VALUES)
-def test_standardised(values: np.ndarray) -> None:
+def test_z_scores_by_hand(values: np.ndarray) -> None:
     standardised = z_scores(values, values)
     if (values == values[0]).all():
         assert standardised.tolist() == [0] * len(values)
@@ -46,7 +46,7 @@ def test_standardised(values: np.ndarray) -> None:
         assert standardised.std() == pytest.approx(1)
 
 
-def test_a_directory_of_numbers(tmp_path: Path) -> None:
+def test_parameters_are_loaded_from_a_directory(tmp_path: Path) -> None:
     model = QualityInterpolation("1.1.0", 20, 0.25)
     write_with_provenance(tmp_path / "quality", {CONFIG: encode_json(msgspec.to_builtins(model))}, {})
     assert read_config(tmp_path / "quality", QualityInterpolation) == model

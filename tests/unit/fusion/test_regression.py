@@ -24,7 +24,7 @@ def scores(rows: dict[tuple[str, str], float]) -> pd.DataFrame:
     return pd.DataFrame([(qid, docno, score) for (qid, docno), score in rows.items()], columns=["qid", "docno", "score"])
 
 
-def test_combining_by_hand() -> None:
+def test_score_rankings_by_hand() -> None:
     lists = {
         "knrm": scores({("1", "a"): 0.0, ("1", "b"): 7.0, ("2", "a"): -1.0}),
         "gru": scores({("1", "a"): 14.0, ("1", "c"): 25.0, ("2", "a"): 3.0}),
@@ -38,12 +38,12 @@ def test_combining_by_hand() -> None:
     }
 
 
-def test_a_network_that_gives_one_score_counts_nothing() -> None:
+def test_constant_scores_have_no_effect() -> None:
     regression = RegressionEnsemble("1.0", 0.0, (RegressionMember("knrm", {"knrm": "k"}, 1.0, 3.0, 3.0),))
     assert regression.score_rankings({"knrm": scores({("1", "a"): 3.0})})["score"].tolist() == [0.0]
 
 
-def test_written_and_read(tmp_path: Path) -> None:
+def test_serialisation_round_trip(tmp_path: Path) -> None:
     save_regression(tmp_path / "ensemble", REGRESSION, {"pairs": 4}, {"training_data": {"input": {"args-me.json": "12"}}})
     assert read_config(tmp_path / "ensemble", RegressionEnsemble) == REGRESSION
     assert REGRESSION.formula() == "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"
@@ -56,7 +56,7 @@ def test_written_and_read(tmp_path: Path) -> None:
     )
 
 
-def test_faults(tmp_path: Path) -> None:
+def test_invalid_files_fail(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="checkpoint not found"):
         read_config(tmp_path / "nowhere", RegressionEnsemble)
     save_regression(tmp_path / "ensemble", REGRESSION, {}, {"training_data": {"input": {}}})

@@ -15,7 +15,7 @@ from submission.models.rankers.knrm import KNRM
 from tests.conftest import update_hash
 
 
-def test_opened_as_written(checkpoints: Path) -> None:
+def test_load_restores_the_checkpoint(checkpoints: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
     assert isinstance(checkpoint.ranker, KNRM)
     assert not checkpoint.ranker.training
@@ -31,7 +31,7 @@ def test_opened_as_written(checkpoints: Path) -> None:
     }
 
 
-def test_two_texts_and_a_score(checkpoints: Path) -> None:
+def test_probe_of_two_texts(checkpoints: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
     pairs = [
         ("Are zoos cruel?", "wild animals in cages"),
@@ -54,7 +54,7 @@ def test_two_texts_and_a_score(checkpoints: Path) -> None:
     assert checkpoint.score([]).shape == (0,)
 
 
-def test_writing_again_gives_the_same_fingerprint(checkpoints: Path) -> None:
+def test_fingerprint_is_deterministic(checkpoints: Path) -> None:
     first = load_checkpoint(checkpoints / "knrm")
     assert first.fingerprint == load_checkpoint(checkpoints / "knrm").fingerprint
 
@@ -88,7 +88,7 @@ def test_truncated_provenance(checkpoints: Path) -> None:
         load_checkpoint(checkpoints / "knrm")
 
 
-def test_a_config_that_the_code_does_not_know(checkpoints: Path) -> None:
+def test_unknown_config_fails(checkpoints: Path) -> None:
     file = checkpoints / "knrm" / "config.json"
     config = json.loads(file.read_text())
     file.write_text(json.dumps({**config, "config": {**config["config"], "idf": True}}))
@@ -97,7 +97,7 @@ def test_a_config_that_the_code_does_not_know(checkpoints: Path) -> None:
         load_checkpoint(checkpoints / "knrm")
 
 
-def test_weights_that_do_not_fit(checkpoints: Path) -> None:
+def test_mismatched_weights_fail(checkpoints: Path) -> None:
     file = checkpoints / "knrm" / "model.safetensors"
     tensors = safetensors.torch.load_file(file)
     del tensors["linear.bias"]
@@ -107,13 +107,13 @@ def test_weights_that_do_not_fit(checkpoints: Path) -> None:
         load_checkpoint(checkpoints / "knrm")
 
 
-def test_changed_text_processing_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_text_processing_fails_the_probe(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submission.text.normalisation.load_stop_words", frozenset)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         load_checkpoint(checkpoints / "knrm")
 
 
-def test_a_changed_network_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_network_fails_the_probe(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = KNRM.forward
     monkeypatch.setattr(KNRM, "forward", lambda *arguments: forward(*arguments) * 1.01)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):

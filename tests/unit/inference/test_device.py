@@ -40,14 +40,14 @@ def refusing(most: int) -> tuple[list[int], object]:
     return sizes, compute
 
 
-def test_a_batch_that_is_too_large_is_halved_until_it_fits(caplog: pytest.LogCaptureFixture) -> None:
+def test_oversized_batch_is_halved(caplog: pytest.LogCaptureFixture) -> None:
     sizes, compute = refusing(3)
     assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert sizes == [7, 4, 2, 2, 3]
     assert "out of memory for a batch of 7" in caplog.text
 
 
-def test_a_single_row_that_is_too_large_is_an_error() -> None:
+def test_oversized_row_raises() -> None:
     with pytest.raises(torch.OutOfMemoryError):
         compute_or_split(refusing(0)[1], np.arange(4), torch.cat)
 
@@ -69,7 +69,7 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
     np.testing.assert_allclose(halves, expected, rtol=0, atol=1e-5)
 
 
-def test_threads_are_never_more_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_at_most_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)

@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 
 
-def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_candidates_are_scored_once_in_order(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 3)
     checkpoint = load_checkpoint(checkpoints / "knrm")
@@ -45,7 +45,7 @@ def test_each_candidate_once_in_order_as_if_alone(checkpoints: Path, monkeypatch
     assert len(set(alone)) > 3
 
 
-def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_finished_shards_are_reused(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(KNRM, "batch", 2)
     monkeypatch.setattr(KNRM, "kept_together", 2)
     checkpoint = load_checkpoint(checkpoints / "knrm")
@@ -59,14 +59,14 @@ def test_finished_parts_are_not_computed_again(checkpoints: Path, monkeypatch: p
     assert calls == [2]  # batches: two of one topic, one of the other
 
 
-def test_a_score_that_is_no_number_is_named(checkpoints: Path, tmp_path: Path) -> None:
+def test_nan_score_is_named(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
     checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(CheckpointError, match="document d for topic 1"):
         score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
 
 
-def test_each_premise_is_read_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GRU, "batch", 3)
     torch.manual_seed(1)
     tokeniser = WordTokeniser(Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"]), MaxLengths())

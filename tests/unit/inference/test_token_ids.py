@@ -18,7 +18,7 @@ def texts(docnos: Iterable[str]) -> pd.DataFrame:
     return pd.DataFrame({"docno": list(docnos), "premise": [PREMISES[docno] for docno in docnos]})
 
 
-def test_encoders_that_read_alike_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_tokenisers_share_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(
         "submission.text.tokenisers.premise_words", lambda text, rule: read.append(text) or text.lower().split()

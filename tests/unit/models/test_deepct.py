@@ -38,7 +38,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "deepct"
 
 
-def test_a_weight_is_its_passages_alone() -> None:
+def test_weights_do_not_depend_on_the_batch() -> None:
     network, reader = deepct().eval(), PassageReader(tiny_tokenizer(), 12, 60)
     passages = [passage for text in TEXTS_READ for passage in reader.split(text)]
     with torch.no_grad():
@@ -50,7 +50,7 @@ def test_a_weight_is_its_passages_alone() -> None:
             np.testing.assert_allclose([word.weight for word in alone], [word.weight for word in words], rtol=0, atol=1e-5)
 
 
-def test_it_begins_small_and_in_training_drops_out() -> None:
+def test_initial_weights_and_dropout() -> None:
     network = deepct(dropout=0.5)
     assert network.linear.bias.item() == 0
     assert 0 < network.linear.weight.abs().max() <= 0.04
@@ -72,7 +72,7 @@ def test_every_parameter_has_a_gradient_or_is_frozen() -> None:
     assert not any("layer.1" in name for name in without)
 
 
-def test_two_passages_add_up_by_hand() -> None:
+def test_passage_weights_are_summed_by_hand() -> None:
     network = deepct()
     first = [
         TokenAnnotation("cage", 0, 4, 0.304),
@@ -91,7 +91,7 @@ def test_two_passages_add_up_by_hand() -> None:
     assert network.compute_term_frequencies([]) == {}
 
 
-def test_as_written_it_is_opened(directory: Path) -> None:
+def test_load_restores_the_checkpoint(directory: Path) -> None:
     opened = load_enricher(directory)
     assert isinstance(opened.enricher, DeepCT)
     assert not opened.enricher.training
@@ -106,7 +106,7 @@ def test_as_written_it_is_opened(directory: Path) -> None:
     assert (config["enricher"], config["config"]["scale"], sorted(config)) == ("deepct", 100, ["config", "enricher", "version"])
 
 
-def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> None:
+def test_any_changed_byte_changes_the_fingerprint(directory: Path) -> None:
     fingerprints = {load_enricher(directory).fingerprint}
     for name in ("tokenizer.json", "config.json"):
         content = json.loads((directory / name).read_text())
@@ -118,21 +118,21 @@ def test_other_bytes_of_any_part_are_another_fingerprint(directory: Path) -> Non
     assert len(fingerprints) == 3
 
 
-def test_a_changed_network_is_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_network_fails_the_probe(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = DeepCT.forward
     monkeypatch.setattr(DeepCT, "forward", lambda *arguments: forward(*arguments) + 0.001)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         load_enricher(directory)
 
 
-def test_changed_passages_are_noticed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_passages_fail_the_probe(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submission.text.passages.SENTENCE_END", re.compile("(?!)"))
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         load_enricher(directory)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "probe.json"])
-def test_damage_is_noticed(directory: Path, name: str) -> None:
+def test_damaged_files_fail(directory: Path, name: str) -> None:
     data = bytearray((directory / name).read_bytes())
     data[-2] ^= 1
     (directory / name).write_bytes(data)
@@ -147,7 +147,7 @@ def test_damage_is_noticed(directory: Path, name: str) -> None:
         ("ranker", "knrm", "unknown field `ranker`"),
     ],
 )
-def test_another_kind_of_checkpoint(directory: Path, key: str, value: str, words: str) -> None:
+def test_ranker_checkpoint_fails(directory: Path, key: str, value: str, words: str) -> None:
     config = json.loads((directory / "config.json").read_text())
     (directory / "config.json").write_text(json.dumps({**config, key: value}))
     update_hash(directory, "config.json")
@@ -155,14 +155,14 @@ def test_another_kind_of_checkpoint(directory: Path, key: str, value: str, words
         load_enricher(directory)
 
 
-def test_more_pieces_than_positions() -> None:
+def test_more_word_pieces_than_positions_fail() -> None:
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
     DeepCT(DeepCT.Config(bert=bert, pieces=62))
     with pytest.raises(ValueError, match="pieces is 63; expected 1 to 62"):
         DeepCT(DeepCT.Config(bert=bert, pieces=63))
 
 
-def test_what_is_frozen_stays_in_the_encoder(tmp_path: Path) -> None:
+def test_frozen_layers_are_not_stored(tmp_path: Path) -> None:
     """A checkpoint over MiniLM is no larger than those of the rankers."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     network = DeepCT(DeepCT.Config(**pretrained.get_encoder_config(3)))

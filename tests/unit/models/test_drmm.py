@@ -19,7 +19,7 @@ def network() -> DRMM:
 
 
 @torch.no_grad()
-def test_scores_are_those_of_float64_whatever_the_batch() -> None:
+def test_scores_equal_float64_for_any_batch() -> None:
     drmm = network()
     exact = deepcopy(drmm).double()
     query, document = torch.randint(2, WORDS, (1, QUERY)), torch.randint(2, WORDS, (400, LENGTH))
@@ -38,7 +38,7 @@ def test_scores_are_those_of_float64_whatever_the_batch() -> None:
 
 
 @torch.no_grad()
-def test_a_topic_asks_for_its_own_words_among_those_of_all() -> None:
+def test_similarity_lookup_across_topics() -> None:
     drmm = network()
     queries, document = torch.tensor([[2, 9, 0], [1, 9, 700], [0, 0, 0]]), torch.randint(1, WORDS, (6, 12))
     score = drmm.prepare_queries(queries)

@@ -19,7 +19,7 @@ def network(hidden: tuple[int, ...] = (), *, padded: bool = False, length: float
 @pytest.mark.parametrize("length", [0.5, 1.0])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("hidden", [(), (5,)])
-def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
+def test_deduplicated_words_keep_vectors_and_gradients(
     hidden: tuple[int, ...], padded: bool, length: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snrm, "LATENT_TERM_BATCH", 4)  # without gradients: nine latent terms in three batches
@@ -37,7 +37,7 @@ def test_computing_each_word_once_changes_neither_vectors_nor_gradients(
 
 
 @torch.no_grad()
-def test_a_padded_text_has_a_window_around_each_word() -> None:
+def test_padded_text_has_a_window_per_word() -> None:
     ranker = network(padded=True, length=0)
     vectors, weight = ranker.embedding.weight, ranker.layers[0].weight  # (12, 6) and (9, 6, 5)
     first = weight[:, :, 2] @ vectors[4] + weight[:, :, 3] @ vectors[6]
@@ -51,7 +51,7 @@ def test_a_padded_text_has_a_window_around_each_word() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("padded", [False, True])
-def test_an_explanation_names_windows_and_sums_to_the_score(padded: bool) -> None:
+def test_explanation_names_windows_and_sums_to_the_score(padded: bool) -> None:
     ranker = network(padded=padded)
     query, document = pad([[4, 6]]), pad([list(range(2, 12))])
     explanation = ranker.explain(*query, *document)

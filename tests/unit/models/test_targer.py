@@ -35,7 +35,7 @@ def make_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_a_sequence_does_not_see_padding_nor_companions(cell: str) -> None:
+def test_tags_do_not_depend_on_padding_or_batch(cell: str) -> None:
     tagger, (ids, letters, words, mask) = network(cell), make_batch()
     together = tagger(ids, letters, words, mask)
     assert together.shape == (4, 6, 5)
@@ -48,7 +48,7 @@ def test_a_sequence_does_not_see_padding_nor_companions(cell: str) -> None:
 
 
 @torch.no_grad()
-def test_words_are_numbered_in_any_order() -> None:
+def test_vocabulary_order_does_not_matter() -> None:
     tagger, (ids, letters, words, mask) = network(), make_batch()
     order = torch.randperm(9)
     index = order.argsort()
@@ -56,7 +56,7 @@ def test_words_are_numbered_in_any_order() -> None:
     torch.testing.assert_close(emissions[mask], tagger(ids, letters, words, mask)[mask], rtol=1e-5, atol=1e-6)
 
 
-def test_both_directions_and_all_letters_are_seen() -> None:
+def test_both_directions_and_all_characters_matter() -> None:
     tagger, (ids, letters, words, mask) = network(), make_batch()
     letters = letters.clamp(min=1)
     before = tagger(ids, letters, words, mask)
@@ -90,7 +90,7 @@ def test_every_parameter_has_a_gradient_and_is_stored() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("zeroed", ["letters", "embedding"])
-def test_words_and_letters_are_dropped_in_training_alone(zeroed: str) -> None:
+def test_word_and_character_dropout_only_in_training(zeroed: str) -> None:
     tagger, batch = network(), make_batch()
     getattr(tagger, zeroed).weight.zero_()
     assert torch.equal(tagger(*batch), tagger(*batch))
@@ -99,7 +99,7 @@ def test_words_and_letters_are_dropped_in_training_alone(zeroed: str) -> None:
 
 
 @torch.no_grad()
-def test_what_the_recurrent_layer_says_is_dropped_in_training_alone() -> None:
+def test_recurrent_dropout_only_in_training() -> None:
     torch.manual_seed(0)
     config = TARGER.Config(12, TAGS, CHARACTER_ID_COUNT, 8, 5, filters=3, hidden=7, dropout=0.0, output_dropout=0.5)
     tagger, batch = TARGER(config).eval(), make_batch()
@@ -110,7 +110,7 @@ def test_what_the_recurrent_layer_says_is_dropped_in_training_alone() -> None:
     assert torch.equal(tagger(*batch), tagger.emission.bias.expand_as(emissions))
 
 
-def test_it_learns_what_only_letters_and_neighbours_tell() -> None:
+def test_tagger_learns_from_characters_and_context() -> None:
     """All words are unknown and differ in one letter: P begins at each word 0 and continues until the next word 3."""
     tagger = network().train()
     tagger.dropout.p = 0.0
@@ -152,7 +152,7 @@ def tagged(tags: str) -> list[TokenAnnotation]:
     return [TokenAnnotation(word, start, end, float(tag in "pm"), labels.get(tag, "O")) for word, (start, end), tag in rows]
 
 
-def test_what_is_kept_is_written_as_in_the_text() -> None:
+def test_kept_components_have_the_original_text() -> None:
     frequencies = network().compute_term_frequencies
     everything = tagged("p" * 17)
     assert join_adjacent(everything) == TEXT.split()
@@ -165,7 +165,7 @@ def test_what_is_kept_is_written_as_in_the_text() -> None:
 
 
 @torch.no_grad()
-def test_words_have_their_tags_and_places_whatever_is_beside_them() -> None:
+def test_tags_and_positions_do_not_depend_on_the_batch() -> None:
     tagger = network()
     tagger.embedding.weight[2:] *= 30
     tagger.crf.transitions[1:-1, 1:] = 0
@@ -180,7 +180,7 @@ def test_words_have_their_tags_and_places_whatever_is_beside_them() -> None:
         assert all(word.weight == float(word.label != "O") for word in words)
 
 
-def test_a_batch_has_each_different_word_once() -> None:
+def test_batch_contains_each_distinct_word_once() -> None:
     passages = [*reader().split(TEXT), *reader().split("Zoos are Good")]
     ids, letters, words, mask = network().collate(passages)
     assert mask.sum(1).tolist() == [17, 3]
@@ -189,7 +189,7 @@ def test_a_batch_has_each_different_word_once() -> None:
         assert ids[row[: len(passage)]].tolist() == passage.token_ids
 
 
-def test_its_checkpoint_travels_as_its_place_and_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_is_pickled_by_path_and_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"training_data": {}}, "A test.")
     opened = load_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)

@@ -40,7 +40,7 @@ def theirs(ours: TFRBERT, queries: list[list[int]]) -> Tensor:
 
 
 @torch.no_grad()
-def test_scores_are_those_of_the_library() -> None:
+def test_scores_equal_the_library() -> None:
     ours = ranker(topic=True)
     actual = ours(*pad(QUERIES), *pad(DOCUMENTS))
     assert actual.std() > 1e-3
@@ -48,7 +48,7 @@ def test_scores_are_those_of_the_library() -> None:
 
 
 @torch.no_grad()
-def test_without_the_topic_it_is_ignored_exactly() -> None:
+def test_topic_is_ignored_if_disabled() -> None:
     ours = ranker(topic=False)
     actual = ours(*pad(QUERIES), *pad(DOCUMENTS))
     assert torch.equal(actual, ours(*pad(QUERIES[::-1]), *pad(DOCUMENTS)))

@@ -23,7 +23,7 @@ def faults(tmp_path: Path, lines: list[str]) -> list[RunIssue]:
     return find_run_issues(tmp_path / "run.txt", TOPICS, CORPUS)
 
 
-def test_a_good_run_has_none(tmp_path: Path) -> None:
+def test_valid_run_has_no_issues(tmp_path: Path) -> None:
     assert faults(tmp_path, GOOD) == []
     (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
     assert find_run_issues(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
@@ -59,7 +59,7 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
         (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
     ],
 )
-def test_faults_of_a_line(tmp_path: Path, level: str, line_number: int, line: str, words: str) -> None:
+def test_issues_of_a_line(tmp_path: Path, level: str, line_number: int, line: str, words: str) -> None:
     lines = [*GOOD[: line_number - 1], line, *GOOD[line_number:], *EXTRA]
     issues = faults(tmp_path, lines)
     assert any((fault.level, fault.line) == (level, line_number) and words in fault.message for fault in issues), issues
@@ -68,7 +68,7 @@ def test_faults_of_a_line(tmp_path: Path, level: str, line_number: int, line: st
     assert (status == _fmt.ERROR) == any(fault.level == TIRA_ERROR for fault in issues), issues
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_issues_are_reported(tmp_path: Path) -> None:
     issues = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
     assert [(fault.level, fault.category) for fault in issues] == [
         (TIRA_ERROR, "wrong number of fields"),
@@ -84,7 +84,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert "1.1 without the part after the first `.` equals 1" in issues[-1].message
 
 
-def test_a_fault_of_all_lines_hides_no_other(tmp_path: Path) -> None:
+def test_summary_keeps_rare_issues(tmp_path: Path) -> None:
     lines = ["\t".join(line.split()) for line in GOOD]
     lines[3] = lines[3].replace("a3", "a9")
     summary = summarise_issues(tmp_path / "run.txt", faults(tmp_path, lines))
@@ -101,7 +101,7 @@ def test_more_than_1000_documents(tmp_path: Path) -> None:
     assert (fault.level, fault.message) == (STRICTER, "topic 1 has 1001 documents; expected at most 1000")
 
 
-def test_what_is_right_is_said(
+def test_check_reports_success(
     make_input: Callable[..., Path], checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_input([("1", "Are zoos cruel?"), ("2", "Is golf a sport?"), ("3", "Should taxes rise?")])
@@ -115,7 +115,9 @@ def test_what_is_right_is_said(
     assert out.count("rejected by TIRA: too few lines: 4 lines; expected at least 5") == 2
 
 
-def test_all_faults_of_an_input(make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_issues_of_an_input_are_reported(
+    make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = argument("a3")
     del broken["conclusion"]
     arguments = [argument("a1"), argument("a1", "Something else"), argument("a b"), broken, {**argument("a4"), "premises": 3}]
@@ -138,7 +140,7 @@ def test_checkpoints_are_probed(make_input: Callable[..., Path], checkpoints: Pa
     assert "ensemble: missing config.json, provenance.json;" in out
 
 
-def test_texts_that_are_not_the_judged_ones(
+def test_texts_of_another_corpus_version_warn(
     make_input: Callable[..., Path], checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_input(None, [argument("S1-A1"), argument("S2-A2")])

@@ -20,7 +20,7 @@ def write(directory: Path, name: str = "a-x.txt", content: str = "x\n", key: str
         output.write_run(name, content, key)
 
 
-def test_finished_runs_are_known_again(tmp_path: Path) -> None:
+def test_finished_runs_are_recognised(tmp_path: Path) -> None:
     write(tmp_path / "new" / "out")
     with RunDirectory(tmp_path / "new" / "out") as output:
         output.resume(PRINT, NAMES, overwrite=False)
@@ -29,7 +29,7 @@ def test_finished_runs_are_known_again(tmp_path: Path) -> None:
         assert not output.is_complete("a-y.txt", "k")
 
 
-def test_a_changed_or_lost_file_is_not_finished(tmp_path: Path) -> None:
+def test_changed_or_missing_file_is_unfinished(tmp_path: Path) -> None:
     write(tmp_path)
     write(tmp_path, "a-y.txt")
     (tmp_path / "a-x.txt").write_text("y\n")
@@ -40,7 +40,7 @@ def test_a_changed_or_lost_file_is_not_finished(tmp_path: Path) -> None:
         assert not output.is_complete("a-y.txt", "k")
 
 
-def test_another_input_is_refused_by_what_differs(tmp_path: Path) -> None:
+def test_changed_input_is_named(tmp_path: Path) -> None:
     write(tmp_path)
     with (
         RunDirectory(tmp_path) as output,
@@ -50,7 +50,7 @@ def test_another_input_is_refused_by_what_differs(tmp_path: Path) -> None:
     assert (tmp_path / "a-x.txt").read_text() == "x\n"
 
 
-def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_changed_checkpoint_fails(tmp_path: Path) -> None:
     write(tmp_path)
     with RunDirectory(tmp_path) as output:
         output.resume(PRINT, NAMES, overwrite=False)
@@ -61,19 +61,19 @@ def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.txt", "a-x.txt"])
-def test_a_run_of_unknown_origin_is_refused(tmp_path: Path, name: str) -> None:
+def test_unknown_run_is_not_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("theirs\n")
     with RunDirectory(tmp_path) as output, pytest.raises(OutputError, match="unknown origin"):
         output.resume(PRINT, NAMES, overwrite=False)
 
 
-def test_other_files_do_not_matter(tmp_path: Path) -> None:
+def test_unrelated_files_are_ignored(tmp_path: Path) -> None:
     (tmp_path / ".tracker").write_text("TIRA's\n")
     write(tmp_path)
     assert (tmp_path / ".tracker").exists()
 
 
-def test_overwrite_removes_all_old_runs_when_the_first_new_one_is_there(tmp_path: Path) -> None:
+def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path: Path) -> None:
     write(tmp_path, "a-x.txt")
     write(tmp_path, "a-y.txt")
     with RunDirectory(tmp_path) as output:
@@ -84,7 +84,7 @@ def test_overwrite_removes_all_old_runs_when_the_first_new_one_is_there(tmp_path
     assert json.loads((tmp_path / FINGERPRINT_FILE).read_text())["inputs"]["input"] == "other"
 
 
-def test_killed_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(file: Path, content: bytes) -> None:
         write_atomic(file, content)
         if file.name == FINGERPRINT_FILE:
@@ -99,26 +99,26 @@ def test_killed_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.Mo
         assert not output.is_complete("a-x.txt", "k")
 
 
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
+def test_second_process_fails(tmp_path: Path) -> None:
     with RunDirectory(tmp_path), pytest.raises(OutputError, match="another process"), RunDirectory(tmp_path):
         pass
     with RunDirectory(tmp_path):  # free again
         pass
 
 
-def test_a_file_in_the_way(tmp_path: Path) -> None:
+def test_file_instead_of_output_directory(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="not a writable directory"), RunDirectory(tmp_path / "out"):
         pass
 
 
-def test_parts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+def test_partial_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".run.txt.123.part").write_text("half")
     write(tmp_path)
     assert not list(tmp_path.glob(".*.part"))
 
 
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_atomic(tmp_path / "a", "old")
 
     def full(descriptor: int) -> None:
@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "a").read_text() == "old"
 
 
-def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
+def test_directory_is_replaced_atomically(tmp_path: Path) -> None:
     write_directory_atomic(tmp_path / "d", {"a": b"1", "b": b"1"})
     write_directory_atomic(tmp_path / "d", {"a": b"2"})
     assert [(path.name, path.read_bytes()) for path in (tmp_path / "d").iterdir()] == [("a", b"2")]

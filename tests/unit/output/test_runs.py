@@ -17,7 +17,7 @@ def scores(*rows: tuple[str, str, float]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=["qid", "docno", "score"]).astype({"score": np.float32})
 
 
-def test_written_scores_fall_strictly_and_are_positional() -> None:
+def test_written_scores_decrease_strictly() -> None:
     tiny = np.float32(1e-12)
     text = format_run(
         rank_by_score(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", 1), ("1", "d", tiny), ("1", "e", -2e9)), TOPICS), "t-x"
@@ -33,14 +33,14 @@ def test_written_scores_fall_strictly_and_are_positional() -> None:
     assert as_read[3] == tiny
 
 
-def test_a_tie_pushes_the_next_ones_down_only_as_far_as_needed() -> None:
+def test_ties_are_broken_by_minimal_decrements() -> None:
     below = np.nextafter(np.float32(1), np.float32(0))
     text = format_run(rank_by_score(scores(("1", "a", 1), ("1", "b", 1), ("1", "c", below), ("1", "d", 0.5)), TOPICS), "t")
     assert [line.split()[4] for line in text.splitlines()] == ["1.0", "0.99999994", "0.9999999", "0.5"]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
+def test_nan_scores_fail(value: float) -> None:
     run = scores(("1", "a", value), ("1", "b", 0)).assign(rank=[1, 2])
     with pytest.raises(ValueError, match="topic 1: scores must be finite"):
         format_run(run, "t")
@@ -49,7 +49,7 @@ def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
 @pytest.mark.parametrize(
     ("docnos", "ranks", "values"), [(["a", "a"], [1, 2], [2, 1]), (["a", "b"], [1, 3], [2, 1]), (["a", "b"], [1, 2], [1, 2])]
 )
-def test_broken_runs_are_refused(docnos: list[str], ranks: list[int], values: list[float]) -> None:
+def test_invalid_rankings_fail(docnos: list[str], ranks: list[int], values: list[float]) -> None:
     run = pd.DataFrame({"qid": "1", "docno": docnos, "rank": ranks, "score": values})
     with pytest.raises(ValueError, match="topic 1"):
         format_run(run, "t")

@@ -31,7 +31,7 @@ def topics(*queries: str) -> pd.DataFrame:
     return pd.DataFrame({"qid": [str(n) for n in range(1, len(queries) + 1)], "query": list(queries)})
 
 
-def test_order_ties_and_premises() -> None:
+def test_retrieve_orders_ties_and_premises() -> None:
     ranking = candidates(topics("Are zoos cruel?", "golf"), CORPUS)
     # "cruel zoos" and "zoos cruel" tie: the normalised conclusion decides, then the docno.
     assert ranking[["qid", "docno", "rank"]].to_numpy().tolist() == [
@@ -45,7 +45,7 @@ def test_order_ties_and_premises() -> None:
     assert scores[0] == scores[1] == scores[2] > scores[3] > 0
 
 
-def test_scores_are_okapi() -> None:
+def test_scores_equal_the_okapi_formula() -> None:
     # 5 unique conclusions of 2, 2, 2, 4, 5 terms; "golf" is in one of length 2: idf ln((5-1+.5)/(1+.5)), k1 1.5, b .75
     score = candidates(topics("golf"), CORPUS)["score"][0]
     assert score == pytest.approx(math.log(4.5 / 1.5) * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 3)))
@@ -60,7 +60,7 @@ def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ranking["docno"].tolist() == [f"d{n:03}" for n in range(100)]
 
 
-def test_a_topic_without_a_known_word_gets_nothing_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_topic_without_known_words_warns(caplog: pytest.LogCaptureFixture) -> None:
     ranking = candidates(topics("quux", "golf"), CORPUS)
     assert ranking["qid"].unique().tolist() == ["2"]
     assert "topic 1 (quux): no conclusion contains a query term" in caplog.text
@@ -72,7 +72,7 @@ def test_all_topics_without_candidates() -> None:
     assert ranking.columns.tolist() == ["qid", "docno", "rank", "score"]
 
 
-def test_scores_and_order_are_those_of_rank_bm25() -> None:
+def test_scores_equal_rank_bm25() -> None:
     rng = np.random.default_rng(3)
     words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
     weights = 1 / np.arange(1, 121)
@@ -91,7 +91,7 @@ def test_scores_and_order_are_those_of_rank_bm25() -> None:
     assert max(lists) == conclusion_bm25.MAX_CONCLUSIONS
 
 
-def test_an_index_that_was_stored_is_the_same() -> None:
+def test_stored_index_is_identical() -> None:
     index = ConclusionIndex.build(CORPUS)
     again = ConclusionIndex.from_bytes(index.to_bytes())
     assert (again.conclusions, again.docnos) == (index.conclusions, index.docnos)
@@ -100,7 +100,7 @@ def test_an_index_that_was_stored_is_the_same() -> None:
         ConclusionIndex.from_bytes(index.to_bytes()[:-3])
 
 
-def test_shares_sum_to_the_score_in_the_index_and_outside() -> None:
+def test_term_contributions_sum_to_the_score() -> None:
     index = ConclusionIndex.build(CORPUS)
     for row, conclusion in enumerate(index.conclusions):
         for query in ("Are zoos cruel?", "cruel cruel people", "golf and quux"):

@@ -60,7 +60,7 @@ def dense(checkpoint: RankerCheckpoint, texts: list[str], query: bool = False) -
     return checkpoint.ranker.represent(*pad([read(text) for text in texts])).numpy()
 
 
-def test_scores_are_the_dense_dot_products(
+def test_scores_equal_dense_dot_products(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
@@ -93,7 +93,7 @@ def test_retrieval(
     assert "topic 3 (unheard): no document shares a latent term" in caplog.text
 
 
-def test_only_the_querys_terms_are_read(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+def test_search_reads_only_query_terms(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     index = build(checkpoint, corpus, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
     rows = index._rows
@@ -107,7 +107,7 @@ def test_only_the_querys_terms_are_read(checkpoint: RankerCheckpoint, corpus: pd
     assert scores.sum() == 2.0 * (columns.stop - columns.start) > 0
 
 
-def test_building_goes_on_where_it_stopped(
+def test_build_resumes(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
@@ -133,7 +133,7 @@ def test_building_goes_on_where_it_stopped(
     assert len(calls) == 5  # a finished index is only opened
 
 
-def test_the_reference_index(tmp_path: Path) -> None:
+def test_index_equals_the_reference(tmp_path: Path) -> None:
     _, _, expected = load("snrm")
     query, *documents = (expected[f"{text}_repr_f32"].numpy() for text in TEXTS)
     vectors = np.concatenate(documents)

@@ -15,7 +15,7 @@ from tests.conftest import PREMISE
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
 
-def test_texts_are_numbered_and_stand_for_conclusion_and_premise() -> None:
+def test_texts_are_numbered_as_conclusion_and_premise() -> None:
     expected = pd.DataFrame({"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object)
     pd.testing.assert_frame_equal(build_corpus(TEXTS).documents, expected)
     pd.testing.assert_frame_equal(build_topics(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]}))
@@ -35,7 +35,7 @@ def test_frames_with_more_columns_and_another_index() -> None:
     }
 
 
-def test_the_fingerprint_is_of_all_texts() -> None:
+def test_fingerprint_covers_all_texts() -> None:
     frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
     prints = {build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
     assert len(prints) == 4

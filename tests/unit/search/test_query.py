@@ -24,7 +24,7 @@ from submission.search.query import MAX_CHARACTERS, clean_query
         ("z" * MAX_CHARACTERS, "z" * MAX_CHARACTERS),
     ],
 )
-def test_one_line_as_in_a_topics_file(typed: str, expected: str) -> None:
+def test_whitespace_is_collapsed(typed: str, expected: str) -> None:
     assert clean_query(typed) == expected
 
 
@@ -42,7 +42,7 @@ def test_empty_and_long_queries_raise(typed: str, message: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
-def test_it_is_the_title_that_a_topics_file_would_have(tmp_path_factory: pytest.TempPathFactory, title: str) -> None:
+def test_query_equals_the_parsed_title(tmp_path_factory: pytest.TempPathFactory, title: str) -> None:
     file: Path = tmp_path_factory.mktemp("topics") / "topics.xml"
     try:
         file.write_text(f"<topics><topic><number>1</number><title>{escape(title)}</title></topic></topics>", encoding="utf-8")

@@ -22,7 +22,7 @@ def sentence(*words: str, size: int = 40) -> str:
     return " ".join([*words, *["filler"] * (size - len(words))]) + ". "
 
 
-def test_the_window_with_the_rarest_words_is_taken() -> None:
+def test_window_with_the_rarest_words() -> None:
     text = sentence("Animals", "zoos") + sentence("It", "is", "cruel") + sentence("Animals", "animals")
     snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
     assert snippet.startswith("It is cruel filler")
@@ -30,14 +30,14 @@ def test_the_window_with_the_rarest_words_is_taken() -> None:
     assert matches == ["cruel"]
 
 
-def test_short_sentences_are_taken_together() -> None:
+def test_short_sentences_are_merged() -> None:
     text = sentence() + "Zoos are old. They are cruel! Really?\nYes. " + sentence()
     snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
     assert snippet.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
     assert matches == ["Zoos", "cruel"]
 
 
-def test_different_words_count_once_and_more_marks_decide_between_equals() -> None:
+def test_distinct_words_count_before_matches() -> None:
     text = sentence("zoos") + sentence("zoos", "zoos") + sentence("zoos", "zoos")
     passage = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
     assert passage.span.start == len(sentence("zoos"))  # the first of equals
@@ -45,12 +45,12 @@ def test_different_words_count_once_and_more_marks_decide_between_equals() -> No
     assert len(passage.matches) == 5
 
 
-def test_a_word_that_is_said_again_and_again_weighs_no_more() -> None:
+def test_repeated_word_counts_once() -> None:
     text = sentence("zoos", "zoos", "zoos", "zoos") + sentence("cruel", "zoos")
     assert shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))[1] == ["cruel", "zoos"]
 
 
-def test_a_long_sentence_is_cut() -> None:
+def test_long_sentence_is_truncated() -> None:
     text = " ".join(["filler"] * 500 + ["zoos"] + ["filler"] * 500)
     snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
     assert len(snippet.split()) == MAX_WORDS
@@ -58,14 +58,14 @@ def test_a_long_sentence_is_cut() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   \n ", "nothing of it. " * 100])
-def test_without_any_of_the_words_it_is_the_beginning(text: str) -> None:
+def test_snippet_without_matches_is_the_beginning(text: str) -> None:
     passage = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
     assert passage.span.start == 0
     assert len(text[slice(*passage.span)].split()) == (60 if text.strip() else 0)
     assert passage.matches == []
 
 
-def test_marks_are_of_the_terms_of_the_index() -> None:
+def test_matches_are_index_terms() -> None:
     text = "The Zoo’s ZOOS, cruelty and animal-houses (zoo)."
     stem, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
     assert shown(text, extract_snippet(text, weights, stem))[1] == ["Zoo’s", "ZOOS", "animal", "zoo"]
@@ -73,14 +73,14 @@ def test_marks_are_of_the_terms_of_the_index() -> None:
 
 
 @pytest.mark.parametrize("text", ["Zoos are bad. ", "zoos", ". ", "!", "zoos ", "'", " ", "\n", '!"', "zoos' "])
-def test_a_text_of_whatever_length_takes_no_longer_than_it_must(text: str) -> None:
+def test_snippet_time_is_linear(text: str) -> None:
     start = time.monotonic()
     extract_snippet(text * 20_000, WEIGHTS, TermAnalyser("none"))
     assert time.monotonic() - start < 2.0  # a hundred times as long in quadratic time
 
 
 @given(st.text(), st.sampled_from(["none", "porter"]))
-def test_words_have_the_terms_that_the_index_makes_of_the_text(text: str, stemmer: Stemmer) -> None:
+def test_words_have_their_index_terms(text: str, stemmer: Stemmer) -> None:
     terms = TermAnalyser(stemmer)
     assert list(
         chain.from_iterable(terms.analyse(match[0]) for match in compile_term_pattern().finditer(text))
@@ -88,7 +88,7 @@ def test_words_have_the_terms_that_the_index_makes_of_the_text(text: str, stemme
 
 
 @given(st.text("zoos cruel.!?…\n\t'’\u0301é", max_size=400))
-def test_a_passage_is_a_part_of_any_text(text: str) -> None:
+def test_snippet_is_part_of_the_text(text: str) -> None:
     span, matches = extract_snippet(text, {**WEIGHTS, "zoo": 1.0}, TermAnalyser("none"))
     assert 0 <= span.start <= span.end <= len(text)
     assert text[slice(*span)].strip() == text[slice(*span)] or not text.strip()

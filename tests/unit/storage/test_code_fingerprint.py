@@ -65,7 +65,7 @@ def changes_fingerprint(file: Path, old: str, new: str, *modules: str, shallow: 
     return after != before
 
 
-def test_docstrings_comments_and_layout_do_not_count(toy: Path) -> None:
+def test_docstrings_comments_and_layout_keep_the_key(toy: Path) -> None:
     rank = toy / "submission/rank.py"
     assert not changes_fingerprint(rank, '"""Rank."""', '"""Rank all documents."""')
     assert not changes_fingerprint(rank, '"""Rank."""', "# no docstring at all")
@@ -102,7 +102,7 @@ def test_registered_modules_count_only_in_program(toy: Path) -> None:
     assert program_fingerprint() != before
 
 
-def test_versions_of_imported_libraries_count(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_versions_change_the_key(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(numpy: str, *modules: str) -> str:
         monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
         clear_caches()
@@ -162,7 +162,7 @@ def read(line, issues):
         ("log = logging.getLogger(__name__)\n", ""),
     ],
 )
-def test_texts_of_errors_logs_and_help_do_not_count(old: str, new: str) -> None:
+def test_message_texts_keep_the_key(old: str, new: str) -> None:
     assert old in SOURCE
     assert parse_source(SOURCE.replace(old, new).encode()).syntax_hash == parse_source(SOURCE.encode()).syntax_hash
 

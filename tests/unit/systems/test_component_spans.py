@@ -13,7 +13,7 @@ WORDS = [
 ]
 
 
-def test_a_piece_is_all_that_is_of_one_part() -> None:
+def test_spans_cover_whole_components() -> None:
     spans = split_by_component(TEXT, WORDS, lambda word: PARTS.get(word.surface, ""))
     assert spans == [
         TextSpan(" So ", ""), TextSpan("zoos are cruel", "claim"), TextSpan(", ", ""), TextSpan("and small", "premise"),
@@ -22,7 +22,7 @@ def test_a_piece_is_all_that_is_of_one_part() -> None:
     assert "".join(span.text for span in spans) == TEXT
 
 
-def test_parts_may_touch_and_may_be_none() -> None:
+def test_adjacent_and_missing_components() -> None:
     assert split_by_component(TEXT, WORDS, lambda word: "") == [TextSpan(TEXT, "")]
     assert split_by_component(TEXT[1:-2], WORDS[:0], lambda word: "claim") == [TextSpan(TEXT[1:-2], "")]
     touching = [TokenAnnotation("a", 0, 1, 0.0), TokenAnnotation("b", 1, 2, 0.0)]

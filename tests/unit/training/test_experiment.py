@@ -73,7 +73,7 @@ class Arrays(Squares):
 
 
 @pytest.mark.parametrize("processes", [None, 1, 2])
-def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_was_stopped(
+def test_experiment_runs_largest_groups_first_and_resumes(
     tmp_path: Path, processes: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, threads = tmp_path / "log", torch.get_num_threads()
@@ -103,7 +103,7 @@ def test_cells_are_computed_by_groups_the_largest_first_and_it_resumes_where_it_
     assert log.read_text().split() == after
 
 
-def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path: Path) -> None:
+def test_changed_key_recomputes_and_arrays_round_trip(tmp_path: Path) -> None:
     log = tmp_path / "log"
     run_experiment(Squares(log), CELLS, tmp_path)
     assert [result.square for result in run_experiment(Squares(log, power=3), CELLS, tmp_path).values()] == [27, 1, 8, 729]
@@ -117,7 +117,7 @@ def test_another_key_is_another_result_and_arrays_come_back_bit_by_bit(tmp_path:
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
-def test_what_is_damaged_is_computed_again(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_results_are_recomputed(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     log = tmp_path / "log"
     complete = run_experiment(Squares(log), CELLS, tmp_path)
     file = min((tmp_path / "squares-results").iterdir())
@@ -142,7 +142,7 @@ def slept(file: str) -> None:
     time.sleep(600)
 
 
-def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said() -> None:
+def test_parallel_tasks_use_one_thread_and_unpicklable_tasks_raise() -> None:
     threads = torch.get_num_threads()
     local = dict(map_parallel(looked, [3, 1, 2], 1))
     assert local == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}
@@ -154,7 +154,7 @@ def test_every_part_comes_back_from_one_thread_and_what_cannot_be_sent_is_said()
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
-def test_no_process_outlives_its_parent(signal_number: signal.Signals, tmp_path: Path) -> None:
+def test_workers_die_with_their_parent(signal_number: signal.Signals, tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("one", "two")]
     code = (
         "from submission.signals import hear; hear()\n"

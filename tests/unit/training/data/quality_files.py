@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.unit.training.conftest import PLACES
+from tests.unit.training.conftest import TOPIC_WORDS
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 
 GOOD = "because"  # its frequency in an argument is the quality
 
 
 def argument(rng: np.random.Generator, quality: int) -> str:
-    return " ".join(rng.permutation([*rng.choice(PLACES, 4), *[GOOD] * quality]))
+    return " ".join(rng.permutation([*rng.choice(TOPIC_WORDS, 4), *[GOOD] * quality]))
 
 
 def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
@@ -25,7 +25,7 @@ def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
         for stance in ("yes-", "no"):
             qualities = rng.permutation(arguments)
             rows = [f'a{n}\t{0.9 - quality / 10}\t"So <br/> {argument(rng, quality)}' for n, quality in enumerate(qualities)]
-            file = folder / f"is-{PLACES[debate % 12]}-{debate}-good-_{stance}.csv"
+            file = folder / f"is-{TOPIC_WORDS[debate % 12]}-{debate}-good-_{stance}.csv"
             file.write_text("\n".join(["#id\trank\targument", *rows, ""]), encoding="utf-8")
     return folder
 
@@ -52,7 +52,7 @@ def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
     questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]
     ranking = [webis_argquality.RANKING_HEADER]
     for topic in range(1, topics + 1):
-        questions.append((str(topic), "Places", f"Is {PLACES[topic]}  good?", PLACES[topic]))
+        questions.append((str(topic), "Places", f"Is {TOPIC_WORDS[topic]}  good?", TOPIC_WORDS[topic]))
         for text in range(arguments):
             value = -4.0 if text == 0 else text / 2
             dialectical = -value if text else value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.unit.training.conftest import PLACES
+from tests.unit.training.conftest import TOPIC_WORDS
 
 ESSAYS = """-DOCSTART- -X- O O
 
@@ -66,9 +66,9 @@ def write_tagged(directory: Path, documents: int = 40) -> Path:
         for _ in range(documents):
             lines += ["-DOCSTART- -X- O O", ""]
             for _ in range(rng.integers(2, 5)):
-                lines += [f"{word} O" for word in rng.choice(PLACES, rng.integers(0, 3))]
+                lines += [f"{word} O" for word in rng.choice(TOPIC_WORDS, rng.integers(0, 3))]
                 opening, kind = [("because", "P"), ("so", "C")][rng.integers(2)]
-                words = [opening, *rng.choice(PLACES, rng.integers(1, 4))]
+                words = [opening, *rng.choice(TOPIC_WORDS, rng.integers(1, 4))]
                 lines += [f"{word} {kind}-{'I' if index else 'B'}" for index, word in enumerate(words)]
                 lines += [". O", ""]
         (directory / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -47,7 +47,7 @@ def evaluated(directory: Path, qrels: str, run: str) -> pd.DataFrame:
     return evaluate_run(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
 
 
-def test_against_values_by_hand(tmp_path: Path) -> None:
+def test_measures_by_hand(tmp_path: Path) -> None:
     result = evaluated(tmp_path, QRELS, RUN)
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
     ideal = 2 + 1 / log2(3) + 1 / log2(4)
@@ -76,7 +76,7 @@ GRADES = st.sampled_from([-2, -1, 0, 1, 2, 3, 0.5])
     order=st.permutations(range(16)),
     length=st.integers(min_value=0, max_value=16),
 )
-def test_touches_definition_against_a_plain_second_one(grades: list[float], order: list[int], length: int) -> None:
+def test_touche_ndcg_equals_a_plain_implementation(grades: list[float], order: list[int], length: int) -> None:
     judged = {f"d{i}": max(0, grade) for i, grade in enumerate(grades) if grade != -1}
     listed = [f"d{i}" for i in order[:length]]
     qrels = pd.DataFrame({"qid": "1", "docno": [*judged], "rel": [float(grade) for grade in judged.values()]})
@@ -102,7 +102,7 @@ SEPARATORS = (" ", "\t", "   ", " \t ")
 @given(
     data=st.data(), scores=st.lists(st.integers(-50, 50), min_size=1, max_size=8), ending=st.sampled_from(["\n", "\r\n", "\r"])
 )
-def test_one_list_whatever_the_lines_look_like(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
+def test_line_order_does_not_matter(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
     """Any permutation of lines, any ranks that agree with the scores, any separator, any notation."""
     scores.sort(reverse=True)
     docnos = [f"d{i}" for i in range(len(scores))]
@@ -139,19 +139,19 @@ def test_one_list_whatever_the_lines_look_like(tmp_path: Path, data: st.DataObje
         ("1 0 a 0\n", "no relevant document"),
     ],
 )
-def test_bad_qrels(tmp_path: Path, qrels: str, words: str) -> None:
+def test_invalid_qrels_fail(tmp_path: Path, qrels: str, words: str) -> None:
     (tmp_path / "qrels").write_text(qrels)
     with pytest.raises(InputError, match=words):
         read_qrels(tmp_path / "qrels")
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
-def test_all_official_qrels_are_read() -> None:
+def test_read_official_qrels() -> None:
     files = sorted((REAL_DATA / "touche-2020/qrels").iterdir())
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
 
 
-def test_odd_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
+def test_unusual_qrels_by_hand(tmp_path: Path, make_input: object) -> None:
     (tmp_path / "qrels").write_text("1 0 a 4.0\n1 0 b -2.0\n")
     assert read_qrels(tmp_path / "qrels")["rel"].tolist() == [4, 0]
     directory = make_input(arguments=[argument("c"), argument("a", premise="short")])  # type: ignore[operator]
@@ -188,7 +188,7 @@ def a_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_against_ir_measures(seed: int, tmp_path: Path) -> None:
+def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
     run, judgments = a_task(seed)
     written = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # ranks all 1 in every second one
     rows = (f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in written.itertuples(index=False))
@@ -228,7 +228,7 @@ OF_VERSION_1 = "197beaca-2019-04-18T11:28:59Z-00001-000"
         ("own-1", "S1b03f390-A22aff8a0", "on an unknown collection (e.g. own-1"),
     ],
 )
-def test_runs_of_another_collection_are_named_not_scored(docno: str, judged: str, words: str, tmp_path: Path) -> None:
+def test_runs_of_another_collection_are_not_scored(docno: str, judged: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text(f"1 0 {judged} 1\n1 0 b 0\n")
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n")
     with pytest.raises(InputError, match=words.replace("(", r"\(")):

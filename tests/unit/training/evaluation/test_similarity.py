@@ -11,7 +11,7 @@ from tests.conftest import count_colours
 from training.evaluation.similarity import compare_runs, jaccard, plot_heat_maps, similarity_tables, spearman
 
 
-def test_similarities_by_hand_their_means_over_topics_and_heat_maps_that_are_the_same_each_time() -> None:
+def test_similarities_by_hand_and_heat_maps_are_deterministic() -> None:
     assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
     assert jaccard(["a"], []) == 0
     assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
@@ -40,7 +40,7 @@ def test_similarities_by_hand_their_means_over_topics_and_heat_maps_that_are_the
     )
 
 
-def test_runs_must_share_a_topic_and_what_they_lack_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_runs_must_share_a_topic(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("me-bm25.txt", "run.txt"):
         (tmp_path / name).write_text("1 Q0 a 1 1.0 me-bm25\n")
     with pytest.raises(InputError, match="1 run named"):

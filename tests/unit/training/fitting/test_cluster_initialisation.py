@@ -31,7 +31,7 @@ def vectors_of_words(ranker: SNRM) -> np.ndarray:
     return ranker.encode(*pad([[token] for token in range(2, 22)])).numpy()
 
 
-def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_rarity() -> None:
+def test_initial_weights_are_thresholded_cosines_times_rarity() -> None:
     ranker, plain = begun(ClusterInitialisation(0.5, 1.0)), begun(ClusterInitialisation(0.0, 0.0))
     cosines = vectors_of_words(plain)  # of the positive ones
     assert cosines.max() == pytest.approx(1, abs=0.01)
@@ -46,7 +46,7 @@ def test_a_word_has_its_cosine_with_each_centroid_above_the_threshold_times_its_
 
 
 @torch.no_grad()
-def test_neighbours_change_nothing_and_the_seed_decides() -> None:
+def test_initialisation_depends_only_on_the_seed() -> None:
     ranker = begun(ClusterInitialisation())
     single = vectors_of_words(ranker)
     together = ranker.encode(*pad([[2, 7, 4]]))[0].numpy()

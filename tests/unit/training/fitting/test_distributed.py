@@ -58,7 +58,7 @@ def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
 
 @pytest.mark.usefixtures("group")
 @pytest.mark.parametrize("name", names())
-def test_every_parameter_gets_the_gradient_of_one_process(name: str) -> None:
+def test_gradients_equal_a_single_process(name: str) -> None:
     rows, results = np.arange(8), []
     for processes in (SINGLE_PROCESS, DistributedProcesses()):
         ranker = trained(name)
@@ -71,7 +71,7 @@ def test_every_parameter_gets_the_gradient_of_one_process(name: str) -> None:
 
 @pytest.mark.usefixtures("group")
 @pytest.mark.parametrize("n_processes", [8, 5, 2, 1])
-def test_shares_add_up(n_processes: int) -> None:
+def test_losses_of_processes_sum_up(n_processes: int) -> None:
     rows, ranker = np.arange(n_processes), trained("knrm")
     single_process = SINGLE_PROCESS.backward(ranker, Ordered(), rows, 8)
     expected, losses, total = gradients(ranker), [], dict[str, Tensor]()
@@ -88,7 +88,7 @@ def test_shares_add_up(n_processes: int) -> None:
 
 
 @pytest.mark.usefixtures("group")
-def test_masks_are_of_seed_step_and_process() -> None:
+def test_dropout_masks_depend_on_seed_step_and_process() -> None:
     def draw(seed: int, step: int, rank: int) -> list[float]:
         torch.rand(step + 1)  # wherever the process is
         processes = DistributedProcesses()
@@ -105,7 +105,7 @@ def test_masks_are_of_seed_step_and_process() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_gpus_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -117,7 +117,7 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("size", ["", "1"])
-def test_without_others_nothing_is_joined(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_process_joins_no_group(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if size:
         monkeypatch.setenv("WORLD_SIZE", size)  # torchrun with a single process

@@ -64,7 +64,7 @@ def near(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_rows_with_gradients_and_all_else_are_adams_and_the_other_rows_stay() -> None:
+def test_lazy_adam_updates_only_rows_with_gradients() -> None:
     lazy, ours, dense, theirs = twins()
     before = lazy.embedding.weight.detach().clone()
     tables, whole_tables = [], []
@@ -87,7 +87,7 @@ def test_rows_with_gradients_and_all_else_are_adams_and_the_other_rows_stay() ->
     assert torch.equal(tables[-1][NEVER], before[NEVER])
 
 
-def test_a_row_that_comes_back_goes_on_from_its_moments_as_they_were() -> None:
+def test_lazy_adam_keeps_moments_of_skipped_rows() -> None:
     table = nn.Embedding(3, 1, sparse=True)
     optimiser = LazyAdam(table.parameters(), lr=0.1)
     start = table.weight[1].item()
@@ -102,7 +102,7 @@ def test_a_row_that_comes_back_goes_on_from_its_moments_as_they_were() -> None:
         assert table.weight[1].item() - start == pytest.approx(moved, abs=1e-6)
 
 
-def test_a_gradient_as_small_as_a_words_moves_as_far_as_adams() -> None:
+def test_lazy_adam_handles_small_gradients() -> None:
     tables = [nn.Embedding.from_pretrained(torch.zeros(2, 3), freeze=False, sparse=sparse) for sparse in (True, False)]
     for table, kind in zip(tables, (LazyAdam, torch.optim.Adam), strict=True):
         optimiser = kind(table.parameters(), lr=0.1)
@@ -112,7 +112,7 @@ def test_a_gradient_as_small_as_a_words_moves_as_far_as_adams() -> None:
     near(tables[0].weight[1].detach(), torch.tensor([-0.1 / 1.1, 0.05, -0.1 / 1.01]))
 
 
-def test_micro_batches_are_one_batch_whose_loss_is_the_mean_over_the_pairs() -> None:
+def test_micro_batches_equal_one_batch() -> None:
     results = []
     for micro in (12, 4, 1):
         lazy, optimiser, *_ = twins()
@@ -133,7 +133,7 @@ def test_micro_batches_are_one_batch_whose_loss_is_the_mean_over_the_pairs() -> 
     assert loss == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_same_steps_are_the_same_bytes_and_a_saved_optimiser_goes_on_to_them() -> None:
+def test_lazy_adam_is_deterministic_and_resumable() -> None:
     (lazy, optimiser, *_), (again, same, *_), (resumed, resumed_optimiser, *_) = (twins() for _ in range(3))
     steps = np.arange(12).reshape(3, 4)
     for ranker, ranker_optimiser in ((lazy, optimiser), (again, same)):
@@ -165,7 +165,7 @@ def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
 
 
 @pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])
-def test_reading_both_premises_at_once_changes_neither_loss_nor_gradients(ranker: SiameseRanker) -> None:
+def test_joint_premise_encoding_keeps_loss_and_gradients(ranker: SiameseRanker) -> None:
     query, related, unrelated = batch()
     gradients = []
     for compute in (
@@ -180,7 +180,7 @@ def test_reading_both_premises_at_once_changes_neither_loss_nor_gradients(ranker
         torch.testing.assert_close(ours, apart, rtol=0, atol=1e-6)
 
 
-def test_sparsity_adds_the_norm_of_all_three_vectors_where_there_are_latent_ones() -> None:
+def test_sparsity_penalty_is_the_l1_norm_of_latent_vectors() -> None:
     ranker = SNRM(SNRM.Config(30, 8, latent=10))
     texts = batch()
     vectors = [ranker.encode(*part) for part in texts]

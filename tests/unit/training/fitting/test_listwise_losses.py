@@ -31,13 +31,13 @@ def draw_scores(labels: Tensor, seed: int = 0) -> Tensor:
     return torch.randn(labels.shape, generator=torch.Generator().manual_seed(seed)).double()
 
 
-def test_the_recipes_losses_are_all_of_them() -> None:
+def test_recipes_accept_all_losses() -> None:
     assert set(LOSSES) == {"mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"}
     assert set(get_args(get_type_hints(QualitySpec)["loss"])) == set(LOSSES)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_neither_order_padding_nor_division_counts_and_slopes_are_those_of_values(name: str) -> None:
+def test_listwise_losses_are_invariant_and_pass_gradcheck(name: str) -> None:
     labels = GRADED if name != "list_mle" else DISTINCT
     scores, loss = draw_scores(labels), ALL[name]
     expected = loss(labels, scores)
@@ -64,7 +64,7 @@ def test_margins_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_large_scores_stay_numbers_and_lists_without_grades_are_worth_nothing(name: str) -> None:
+def test_listwise_losses_are_finite_and_zero_without_grades(name: str) -> None:
     def sloped(labels: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         loss = ALL[name](labels, scores.requires_grad_())
         loss.backward()  # type: ignore[no-untyped-call]
@@ -82,7 +82,7 @@ def test_large_scores_stay_numbers_and_lists_without_grades_are_worth_nothing(na
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_ten_lists_are_ordered_in_300_steps(name: str) -> None:
+def test_listwise_losses_order_ten_lists(name: str) -> None:
     torch.manual_seed(0)
     labels = torch.stack([torch.randperm(8) + 1.0 for _ in range(10)])
     labels[::2, -2:] = -1
@@ -108,7 +108,7 @@ def table(*topics: tuple[str, str, list[float]]) -> pd.DataFrame:
 
 
 @given(SCORES, st.integers(2, 13))
-def test_each_item_is_in_one_list_and_each_list_has_one_of_all_neighbours(scores: np.ndarray, size: int) -> None:
+def test_lists_partition_items_across_rank_groups(scores: np.ndarray, size: int) -> None:
     lists = stratify(scores, size)
     assert len(lists) == -(-len(scores) // size)
     assert sorted(np.concatenate(lists).tolist()) == list(range(len(scores)))
@@ -134,7 +134,7 @@ def labelled(settings: QualitySpec) -> list[dict[int, float]]:
     ]
 
 
-def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each_loss() -> None:
+def test_training_lists_are_padded_and_labelled_per_loss() -> None:
     lists = build_ranked_lists(TOPICS, 3, "list", "softmax")
     assert lists.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
     assert lists.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
@@ -146,7 +146,7 @@ def test_lists_are_padded_ones_of_one_topic_of_one_data_set_with_labels_for_each
     assert shares[:2] == [{1: 0.25, 2: 0.5, 3: 1}, {0: 0.5, 4: 0.75}]
 
 
-def test_means_are_over_topics() -> None:
+def test_correlations_are_averaged_over_topics() -> None:
     two = table(("ukp", "a", [1.0, 2, 3, 4]), ("ukp", "b", [1.0, 2]))
     means = mean_correlations(two, np.array([1.0, 2, 3, 4, 5, 0]))
     assert means == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
@@ -155,7 +155,7 @@ def test_means_are_over_topics() -> None:
         mean_correlations(TOPICS, np.arange(10.0))
 
 
-def test_a_table_that_is_not_there_or_damaged(tmp_path: Path) -> None:
+def test_missing_or_damaged_table_fails(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare quality -i DIR --work-dir"):
         load_table(tmp_path, "ukp")
     file = table_path(tmp_path, "ukp")

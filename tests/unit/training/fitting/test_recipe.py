@@ -33,7 +33,7 @@ def write(directory: Path, text: str) -> str:
     return str(directory / "mine.toml")
 
 
-def test_every_ranker_has_a_recipe_that_builds_it() -> None:
+def test_every_ranker_has_a_recipe() -> None:
     assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
     assert "webis" not in CREDITS
     for file in RECIPES.glob("*.toml"):
@@ -55,7 +55,7 @@ def test_every_ranker_has_a_recipe_that_builds_it() -> None:
         network_class(network_class.Config(**table, **recipe.network))
 
 
-def test_the_taggers_differ_in_data_and_vectors() -> None:
+def test_tagger_recipes_differ_in_data_and_vectors() -> None:
     recipes = {file.stem: load_recipe(file.stem) for file in RECIPES.glob("targer*.toml")}
     tasks = {name: recipe.task for name, recipe in recipes.items()}
     assert {name: (task.datasets, task.vectors) for name, task in tasks.items() if isinstance(task, TaggingSpec)} == {
@@ -78,7 +78,7 @@ def test_the_taggers_differ_in_data_and_vectors() -> None:
     assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (200, "lstm", 100)
 
 
-def test_defaults_are_the_thesis(tmp_path: Path) -> None:
+def test_default_recipe_is_published(tmp_path: Path) -> None:
     recipe = load_recipe("knrm")
     assert (recipe.training.epochs, recipe.training.validations_per_epoch, recipe.training.margin) == (10, 8, 1.0)
     assert (recipe.training.learning_rate, recipe.training.batch_size) == (1e-3, 32)
@@ -164,7 +164,7 @@ def test_defaults_are_the_thesis(tmp_path: Path) -> None:
         (QUALITY + "[distillation]", "[distillation] and [quality]: a recipe has at most one task table"),
     ],
 )
-def test_bad_recipes(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_recipes_fail(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UsageError) as error:
         load_recipe(write(tmp_path, text))
     assert words in str(error.value)
@@ -175,7 +175,7 @@ def schedule(arguments: int = 10, **training: object) -> Schedule:
     return Schedule(Recipe(ranker="knrm", training=settings, task=PairwiseSpec()), arguments)
 
 
-def test_every_argument_once_an_epoch_in_another_order_with_validations_spread_over_it() -> None:
+def test_schedule_shuffles_each_epoch_and_spaces_validations() -> None:
     plan = schedule(epochs=2)
     assert (plan.steps_per_epoch, plan.total_steps) == (4, 8)
     epochs = [np.concatenate([plan.batch(step) for step in steps]) for steps in (range(4), range(4, 8))]
@@ -193,7 +193,7 @@ def test_every_argument_once_an_epoch_in_another_order_with_validations_spread_o
     assert all(schedule(epochs=1, validations_per_epoch=8).is_validation_step(step) for step in range(4))
 
 
-def test_rates_rise_from_nothing_over_the_warm_up_and_fall_to_nothing_where_they_are_to() -> None:
+def test_learning_rate_warm_up_and_decay() -> None:
     assert [schedule(epochs=1, linear_decay=True).learning_rate_factor(step) for step in range(4)] == pytest.approx(
         [1, 0.75, 0.5, 0.25]
     )

@@ -31,12 +31,12 @@ CPU = torch.device("cpu")
 TIES = np.arange(105)[None]
 
 
-def test_measures_by_hand() -> None:
+def test_metrics_by_hand() -> None:
     assert candidate_metrics(scores(1, 2, 3, 4, 5), TIES) == {"MRR@20": 100, "MAP@20": 100, "nDCG@20": 100}
     assert candidate_metrics(scores(21, 22, 23, 24, 25), TIES) == {"MRR@20": 0, "MAP@20": 0, "nDCG@20": 0}
-    found = candidate_metrics(scores(2, 5, 20, 21, 80), TIES)
+    metrics = candidate_metrics(scores(2, 5, 20, 21, 80), TIES)
     ideal = sum(1 / log2(rank + 1) for rank in range(1, 6))
-    assert found == pytest.approx(
+    assert metrics == pytest.approx(
         {
             "MRR@20": 50,
             "MAP@20": 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5,
@@ -53,7 +53,7 @@ def test_measures_by_hand() -> None:
 
 
 @pytest.mark.parametrize("ranker_class", [KNRM, GRU])
-def test_a_ranker_validates_as_its_forward_scores(ranker_class: type[Ranker]) -> None:
+def test_validation_scores_equal_forward(ranker_class: type[Ranker]) -> None:
     torch.manual_seed(3)
     ranker = ranker_class(ranker_class.Config(vocabulary=40, dimensions=6))
     rng = np.random.default_rng(3)
@@ -62,7 +62,7 @@ def test_a_ranker_validates_as_its_forward_scores(ranker_class: type[Ranker]) ->
         PaddedTexts.from_ids(texts[:3]), PaddedTexts.from_ids(texts), rng.integers(0, 6, (3, 4)), np.arange(6), [], []
     )
     chosen = np.array([2, 0])
-    found = ranker_scorer(ranker, CPU)(queries, chosen)
+    scores = ranker_scorer(ranker, CPU)(queries, chosen)
     assert ranker.training  # as before
     ranker.eval()
     with torch.no_grad():
@@ -70,7 +70,7 @@ def test_a_ranker_validates_as_its_forward_scores(ranker_class: type[Ranker]) ->
             [ranker(*pad([texts[query]]), *pad([texts[document]])).item() for document in queries.candidates[query]]
             for query in chosen
         ]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
     assert len(np.unique(expected)) > 3
 
 
@@ -89,18 +89,18 @@ class Given(SNRM):
 
 
 def texts(first: int, last: int) -> PaddedTexts:
-    return PaddedTexts.from_ids([[number] for number in range(first, last)])
+    return PaddedTexts.from_ids([[token] for token in range(first, last)])
 
 
-def test_places_are_among_the_premises_of_training_too() -> None:
-    own = [[1.0, 0], [0.9, 0], [0.8, 0], [0.7, 0], [0, 1.0]]  # the last shares no latent term with the query
-    others = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]  # and the fourth scores as high as one of these
-    ranker = Given([[1.0, 0], *own, *others])
+def test_full_collection_metrics_rank_training_premises() -> None:
+    positives = [[1.0, 0], [0.9, 0], [0.8, 0], [0.7, 0], [0, 1.0]]  # the last shares no latent term with the query
+    distractors = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]  # and the fourth scores as high as one of these
+    ranker = Given([[1.0, 0], *positives, *distractors])
     queries = ValidationQueries(texts(0, 1), texts(1, 6), np.arange(5)[None], np.arange(5), [], [])
-    found = full_collection_metrics(ranker, queries, np.array([0]), texts(6, 15), CPU)
-    ideal = sum(1 / log2(place + 1) for place in range(1, 6))
-    gains = sum(1 / log2(place + 1) for place in (1, 2, 4))  # the fourth is at 13
-    assert found == {
+    metrics = full_collection_metrics(ranker, queries, np.array([0]), texts(6, 15), CPU)
+    ideal = sum(1 / log2(rank + 1) for rank in range(1, 6))
+    gains = sum(1 / log2(rank + 1) for rank in (1, 2, 4))  # the fourth is at 13
+    assert metrics == {
         "nDCG@10 (full collection)": pytest.approx(100 * gains / ideal, abs=0.005),
         "recall@100 (full collection)": 80,
     }

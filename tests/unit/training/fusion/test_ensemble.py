@@ -20,7 +20,7 @@ def scores_of(queries: int) -> dict[str, np.ndarray]:
     }
 
 
-def test_the_regression_is_least_squares_over_normalised_scores_and_may_be_without_negative_weights() -> None:
+def test_regression_is_least_squares_and_can_be_non_negative() -> None:
     assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]  # the related and one unrelated of each
     everything = scores_of(6)
     ensemble, metrics = fit_regression(everything, MADE_WITH)
@@ -43,7 +43,7 @@ def test_the_regression_is_least_squares_over_normalised_scores_and_may_be_witho
     assert positive.members[0].coefficient > 0
 
 
-def test_the_sum_is_that_of_documents_in_lists() -> None:
+def test_ensemble_sums_listed_documents() -> None:
     scores = scores_of(2)
     regression, _ = fit_regression(scores, MADE_WITH)
     docnos = [f"d{i}" for i in range(105)]
@@ -56,7 +56,7 @@ def test_the_sum_is_that_of_documents_in_lists() -> None:
     assert regression.score(scores) == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def test_a_held_out_query_s_scores_are_by_the_others_alone() -> None:
+def test_held_out_scores_exclude_their_fold() -> None:
     scores = scores_of(20)
     fold_of = assign_folds(20)
     before = cross_validated_scores(scores, non_negative=False)

@@ -34,7 +34,7 @@ def of(labels: np.ndarray, qid: str) -> dict[str, float]:
     return {row.docno: row.label for row in rows[rows["qid"] == qid].itertuples() if not np.isnan(row.label)}
 
 
-def test_labels_by_hand_also_of_a_mixture() -> None:
+def test_labels_of_one_and_two_qrels_by_hand() -> None:
     assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=0)), "1") == {"a": 2.0, "b": 0.0}
     labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
     first, second = of(labels, "1"), of(labels, "2")
@@ -56,7 +56,7 @@ def test_labels_by_hand_also_of_a_mixture() -> None:
 
 
 @given(st.randoms())
-def test_what_is_drawn_depends_on_topic_and_pool_alone(random: Any) -> None:
+def test_sampling_depends_only_on_topic_and_pool(random: Any) -> None:
     order = random.sample(range(len(PAIRS)), len(PAIRS))
     labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
     np.testing.assert_array_equal(
@@ -89,7 +89,7 @@ def labelled(features: list[list[float]], labels: list[float], topics: list[int]
     return TrainingSet(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
 
 
-def test_models_by_hand() -> None:
+def test_learners_by_hand() -> None:
     table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
     ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).training_set(), 4.0)
@@ -122,7 +122,7 @@ def test_models_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_is_the_same_again_and_tells_the_labels_of_a_mixture_apart(name: str) -> None:
+def test_learners_are_deterministic_and_use_mixed_labels(name: str) -> None:
     training_set = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
     scores = MODELS[name](training_set).scores(training_set.features)
     np.testing.assert_array_equal(MODELS[name](training_set).scores(training_set.features), scores)
@@ -140,7 +140,7 @@ def test_a_model_is_the_same_again_and_tells_the_labels_of_a_mixture_apart(name:
     assert means[0.5] > means[0.0] + 0.1
 
 
-def test_what_judges_saw_is_found() -> None:
+def test_learners_recover_the_label_weights() -> None:
     fitting, model = LabelledPool(TABLE, [JUDGMENTS], FitSettings()), partial(fit_ridge, alpha=1.0)
     weights = model(fitting.training_set())
     assert weights.coefficients["right"] > 10 * max(abs(weights.coefficients[name]) for name in ("noise", "more", "most"))
@@ -155,7 +155,7 @@ def test_what_judges_saw_is_found() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_topic_is_scored_without_its_fold_and_permuted_labels_fall_to_the_mean_of_the_features(name: str) -> None:
+def test_cross_validation_does_not_leak_labels(name: str) -> None:
     fitting = LabelledPool(TABLE, [JUDGMENTS], FitSettings())
     scores = fitting.cross_validated_scores(MODELS[name], FOLDS)
     fitted = ndcg(scores, JUDGMENTS)

@@ -30,7 +30,7 @@ def _shipped(name: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_networks_card(name: str) -> None:
+def test_network_card(name: str) -> None:
     text, metrics = _shipped(name)
     data = re.search(r"^(?:Trained|Validated) on (.+)\. Hashes", text, re.MULTILINE)
     description = re.search(r"^## Validation\n\n(.+?)\n\n\|", text, re.MULTILINE | re.DOTALL)
@@ -41,7 +41,7 @@ def test_a_networks_card(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GRIDS)
-def test_a_grids_card(name: str) -> None:
+def test_grid_card(name: str) -> None:
     text, metrics = _shipped(name)
     best = msgspec.convert(read_json(CHECKPOINT_DIR / name / CONFIG), LexicalParameters)
     facts = {"name": name, "formula": best.describe(), "metrics": metrics, "provenance": SHIPPED[name], "data": JUDGED_CREDIT}
@@ -49,7 +49,7 @@ def test_a_grids_card(name: str) -> None:
     assert render_card("grid", **facts, measures=SELECTION_MEASURES, evaluations=(CROSS_VALIDATED, IN_SAMPLE)) == text
 
 
-def test_the_fusions_card_and_a_fact_that_is_missing_which_is_no_empty_place() -> None:
+def test_fusion_card_and_missing_template_variable() -> None:
     text, metrics = _shipped("fusion")
     model = msgspec.convert(read_json(CHECKPOINT_DIR / "fusion" / CONFIG), LinearFusion)
     weights, learners = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))

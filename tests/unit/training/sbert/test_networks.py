@@ -12,7 +12,7 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load
 
-from tests.unit.training.conftest import PLACES, sentence
+from tests.unit.training.conftest import TOPIC_WORDS, sentence
 from training.sbert.networks import (
     Loss,
     TrainingConfig,
@@ -173,7 +173,7 @@ def test_run_is_determined_by_its_seed_and_restorable(encoder: Path, pairs: pd.D
 @pytest.mark.parametrize("loss", ["cosine", "cosent", "multiple_negatives"])
 def test_every_loss_separates_positives_from_negatives(encoder: Path, tmp_path: Path, loss: Loss) -> None:
     rng = np.random.default_rng(0)
-    texts = [rng.choice(PLACES, 4) for _ in range(64)]
+    texts = [rng.choice(TOPIC_WORDS, 4) for _ in range(64)]
     positives = [(" ".join(text), " ".join(rng.permutation(text)), 1.0) for text in texts]
     negatives = [(" ".join(text), " ".join(texts[index - 1]), 0.0) for index, text in enumerate(texts)]
     pairs = pd.DataFrame([*positives, *negatives], columns=["first", "second", "label"])

@@ -120,7 +120,7 @@ def make_trial(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[[str
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_silver_pairs_are_new_and_labelled_by_the_teacher(make_trial: Callable[[str], Trial], strategy: str) -> None:
+def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial: Callable[[str], Trial], strategy: str) -> None:
     bws = make_trial("bws_cross")
     silver = bws.silver_pairs(strategy)
     gold = {frozenset(pair) for pair in zip(bws.gold.train["first"], bws.gold.train["second"], strict=True)}

@@ -49,7 +49,7 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return np.asarray(scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
 
 
-def test_premises_of_the_same_conclusion_are_no_negatives_and_weak_labels_are_probabilities() -> None:
+def test_in_batch_negatives_exclude_positives() -> None:
     ranker, queries, premises = network()
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
@@ -64,7 +64,7 @@ def test_premises_of_the_same_conclusion_are_no_negatives_and_weak_labels_are_pr
     assert weak_task.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
-def test_likelihoods_are_those_of_dirichlet_s_language_model() -> None:
+def test_weak_labels_are_dirichlet_likelihoods() -> None:
     contrastive = task(ContrastiveSpec(mu=20.0))
     likelihoods = contrastive.query_log_likelihoods(np.array([0, 3]))
     counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
@@ -76,7 +76,7 @@ def test_likelihoods_are_those_of_dirichlet_s_language_model() -> None:
     np.testing.assert_allclose(likelihoods, np.array([first, second]) - np.array(unseen)[:, None], rtol=0, atol=1e-9)
 
 
-def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
+def test_loss_mixes_labels_and_adds_sparsity() -> None:
     ranker, queries, premises = network()
     everything = np.arange(4)
     hard, weak, both, sparse = (
@@ -87,7 +87,7 @@ def test_both_labels_share_the_loss_and_sparsity_is_added() -> None:
     assert sparse == pytest.approx(both + 0.3 * (queries.sum() + premises.sum()) / 4, abs=1e-5)
 
 
-def test_micro_batches_share_the_mean() -> None:
+def test_micro_batches_equal_one_batch() -> None:
     ranker, *_ = network()
     contrastive, everything = task(ContrastiveSpec(temperature=0.05)), np.arange(4)
     alone = [contrastive.loss(ranker, part, part).item() for part in (np.arange(2), np.arange(2, 4))]

@@ -29,7 +29,7 @@ def write(file: Path, *contexts: dict[str, object]) -> Path:
     return file
 
 
-def test_titles_are_those_of_discussions_or_pages(tmp_path: Path) -> None:
+def test_titles_of_discussions_or_pages(tmp_path: Path) -> None:
     files = [
         write(
             tmp_path / "debateorg.json",
@@ -65,11 +65,11 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
         ("whys and wherefores", False),  # of a topic that is nothing but stop words
     ],
 )
-def test_a_topic_in_other_words(title: str, is_a_topic: bool) -> None:
+def test_paraphrased_topics_are_excluded(title: str, is_a_topic: bool) -> None:
     assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_a_topic else [title]) + ["Cats and dogs"]
 
 
-def test_half_of_the_documents_are_the_best() -> None:
+def test_half_of_the_documents_are_top_ranked() -> None:
     settings = DistillationSettings(documents_per_title=5)
     chosen = _select_ranks(40, settings, 3)
     assert chosen[:3].tolist() == [0, 1, 2]
@@ -99,7 +99,7 @@ def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationS
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
-def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) -> None:
+def test_loss_uses_scores_above_the_lowest(tmp_path: Path, loss: str) -> None:
     ranker, task = distilled(tmp_path, 2, loss)
     assert (task.list_size, task.number) == (1, 1)
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
@@ -115,7 +115,7 @@ def test_the_loss_is_that_of_scores_above_the_lowest(tmp_path: Path, loss: str) 
     assert "scored by fusion for debate titles" in task.data
 
 
-def test_titles_are_held_out_as_a_whole(tmp_path: Path) -> None:
+def test_titles_are_held_out_completely(tmp_path: Path) -> None:
     _, task = distilled(tmp_path, 20, "mse")
     assert (task.list_size, task.number) == (18, 2)
     assert len(task._dev) == 2 * 3

@@ -27,7 +27,7 @@ def model(seed: int = 0) -> LanguageModel:
     return LanguageModel(config).eval()
 
 
-def test_each_direction_guesses_the_known_words_beside_those_that_it_has_read_whatever_is_beside_or_padded() -> None:
+def test_predicts_neighbours_independently_of_padding() -> None:
     language = model()
     (ahead, next_words), (back, words_before) = language.predictions(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
@@ -41,7 +41,7 @@ def test_each_direction_guesses_the_known_words_beside_those_that_it_has_read_wh
     torch.testing.assert_close(alone_back, back[3:])
 
 
-def test_the_sampled_loss_is_the_cross_entropy_in_the_mean_and_told_from_every_word_once() -> None:
+def test_sampled_softmax_estimates_cross_entropy() -> None:
     language = model()
     guessed, targets = next(iter(language.predictions(PASSAGES)))
     share = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
@@ -60,7 +60,7 @@ def task(**settings: int) -> LanguageModelTask:
     )
 
 
-def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_together() -> None:
+def test_negative_sampling_and_micro_batch_loss() -> None:
     language_task = task()
     assert (language_task.train_size, language_task.validation_size) == (2, 2)
     share = np.array([0, 0, 2, 3, 2, 0]) ** 0.75
@@ -82,7 +82,7 @@ def test_frequent_words_are_drawn_often_and_a_batch_s_loss_is_that_of_its_parts_
     assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # one word has none beside it
 
 
-def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
+def test_validation_accuracy() -> None:
     language, language_task = model(), task()
     with torch.no_grad():
         language.output_bias.weight[ARE] = 1e4  # it always guesses this
@@ -100,7 +100,7 @@ def test_how_often_a_guess_is_right_where_there_are_texts() -> None:
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
 
 
-def test_a_checkpoint_opens_with_the_same_guesses_and_no_others(tmp_path: Path) -> None:
+def test_checkpoint_round_trip_and_probe(tmp_path: Path) -> None:
     save_network(
         tmp_path / "words",
         LANGUAGE_MODEL_FORMAT,

@@ -64,7 +64,7 @@ def tiny(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
     )
 
 
-def test_debates_are_held_out_as_a_whole() -> None:
+def test_debates_are_held_out_completely() -> None:
     table = arguments(debates=11)
     chosen = held_out_debates(table, 0)
     assert len(set(table["debate"][chosen])) == 2
@@ -78,7 +78,7 @@ def test_debates_are_held_out_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
-def test_the_loss_of_a_batch_is_that_of_its_lists_together(loss: str) -> None:
+def test_batch_loss_equals_the_sum_over_lists(loss: str) -> None:
     ranker, tokeniser = tiny()
     lists = replace(RECIPE.task, loss=loss)
     train = arguments()
@@ -99,7 +99,7 @@ def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> object:
     return type("Trainee", (), {"network": ranker, "reader": tokeniser})
 
 
-def test_validation_is_without_dropout_and_scores_are_in_the_tables_order() -> None:
+def test_validation_without_dropout_in_table_order() -> None:
     ranker, tokeniser = tiny()
     task = QualityTask(arguments(), arguments(), LISTS, tokeniser, CPU)
     ranker.train()
@@ -114,7 +114,7 @@ def test_validation_is_without_dropout_and_scores_are_in_the_tables_order() -> N
     assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
-def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
+def test_initial_pooler_is_the_encoders(encoder_beside: str) -> None:
     ranker = build_network(RECIPE, Path(), Path()).network
     theirs = PretrainedEncoder(encoder_beside).load_pooler_weights()
     assert set(theirs) == {"pooler.weight", "pooler.bias"}
@@ -125,7 +125,7 @@ def test_it_begins_with_the_encoders_pooler(encoder_beside: str) -> None:
 
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
-def test_it_learns_to_order_the_arguments_of_other_debates(encoder_beside: str, loss: str) -> None:
+def test_network_generalises_to_other_debates(encoder_beside: str, loss: str) -> None:
     table = arguments()
     test, dev = table["debate"] == "d5", table["debate"] == "d4"
     recipe = replace(RECIPE, task=replace(RECIPE.task, loss=loss))
@@ -143,9 +143,7 @@ def weights(recipe: Recipe) -> dict[str, Tensor]:
 SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
 
 
-def test_the_seed_decides_and_the_network_of_the_best_validation_is_taken(
-    encoder_beside: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_depends_on_seed_and_keeps_the_best_epoch(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shared: dict[object, FrozenLayerCache] = {}
     monkeypatch.setattr("training.studies.argument_quality.fit._FROZEN_LAYERS", shared)
     first, again, reseeded = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
@@ -163,7 +161,7 @@ def test_the_seed_decides_and_the_network_of_the_best_validation_is_taken(
         assert all(torch.equal(value, one_epoch[name]) for name, value in best.items()) == (measures[0] > measures[1])
 
 
-def test_a_network_that_diverges_or_is_dead_is_refused(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diverged_or_constant_network_fails(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for factor, message in (
         (float("nan"), "the loss is nan; lower training.learning_rate"),
         (0, "all validation scores are equal"),
@@ -179,7 +177,7 @@ def test_a_network_that_diverges_or_is_dead_is_refused(encoder_beside: str, monk
 
 @pytest.mark.parametrize("topic", [True, False])
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_what_training_is_spared_changes_no_network(
+def test_skipped_computation_keeps_the_network(
     encoder_beside: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
     undrawn = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}

@@ -41,10 +41,10 @@ def network() -> TARGER:
     return TARGER(config)
 
 
-def test_a_component_begins_anew_in_a_new_passage_and_what_never_follows_is_forbidden() -> None:
-    found = TaggedPassages.of(TRAIN, READER)
-    assert [passage.text for passage in found.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
-    assert found.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
+def test_components_restart_per_passage() -> None:
+    passages = TaggedPassages.of(TRAIN, READER)
+    assert [passage.text for passage in passages.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
+    assert passages.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
     tagger = network()  # and what is learned from says what is forbidden
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
@@ -59,12 +59,12 @@ def test_a_component_begins_anew_in_a_new_passage_and_what_never_follows_is_forb
         task.validate(tagger, 7)
 
 
-def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
+def test_batch_loss_equals_the_sum_over_micro_batches() -> None:
     tagger = network().eval()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     rows = np.array([3, 0, 2])
-    whole = task.loss(tagger, rows, rows)
-    torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), whole)
+    batch_loss = task.loss(tagger, rows, rows)
+    torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), batch_loss)
     examples, batch = TaggedPassages.of(TRAIN, READER), tagger.collate
     values = []
     for row in rows:
@@ -72,38 +72,39 @@ def test_the_loss_of_a_batch_is_that_of_its_parts_together() -> None:
         tags = torch.tensor([[TAGS.index(tag) + 1 for tag in examples.tags[row]]])
         emissions = tagger(*inputs)
         values.append(tagger.crf.log_partition(emissions, inputs[-1]) - tagger.crf.score(emissions, tags, inputs[-1]))
-    torch.testing.assert_close(torch.cat(values).mean(), whole)
+    torch.testing.assert_close(torch.cat(values).mean(), batch_loss)
 
 
-def test_held_out_documents_tell_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_on_held_out_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
-    said = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
+    tags = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
     monkeypatch.setattr(
-        "training.tasks.tagging.predict_tags", lambda _, passages: [[said[word] for word in one.words] for one in passages]
+        "training.tasks.tagging.predict_tags",
+        lambda _, passages: [[tags[word] for word in passage.words] for passage in passages],
     )
     expected = {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 75.0}
     assert task.validate(tagger, 1) == task.validate_final(tagger, 1) == expected
-    found = task.measure_baselines()
-    assert found["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
-    assert found["most frequent tag per word"]["accuracy"] == 25.0  # of equally frequent tags the first
+    baselines = task.measure_baselines()
+    assert baselines["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
+    assert baselines["most frequent tag per word"]["accuracy"] == 25.0  # of equally frequent tags the first
 
 
-def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_keep_passage_order(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network().eval()
     tagger.min_batch_tokens = 5  # type: ignore[misc]
     passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.split(text)]
-    found = predict_tags(tagger, passages)
-    assert [len(tags) for tags in found] == [2, 3, 1, 2]
-    assert found == [[word.label for word in tagger.annotate([passage])[0]] for passage in passages]
+    predicted = predict_tags(tagger, passages)
+    assert [len(tags) for tags in predicted] == [2, 3, 1, 2]
+    assert predicted == [[word.label for word in tagger.annotate([passage])[0]] for passage in passages]
     words, drops = TARGER.annotate, []
 
-    def told(self: TARGER, some: list[SurfacePassage]) -> list[list[TokenAnnotation]]:
+    def annotate(self: TARGER, batch: list[SurfacePassage]) -> list[list[TokenAnnotation]]:
         drops.append(self.training)
-        return words(self, some)
+        return words(self, batch)
 
-    monkeypatch.setattr(TARGER, "annotate", told)
-    assert predict_tags(tagger.train(), passages) == found
+    monkeypatch.setattr(TARGER, "annotate", annotate)
+    assert predict_tags(tagger.train(), passages) == predicted
     assert set(drops) == {False}
     assert tagger.training
 
@@ -111,20 +112,20 @@ def test_tags_come_back_in_the_order_of_the_passages(monkeypatch: pytest.MonkeyP
 GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 
 
-def test_a_component_agrees_whole_or_not_at_all() -> None:
-    found = [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]]
+def test_components_match_exactly() -> None:
+    predicted = [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]]
     # Of three components one is found whole, among four; four words of nine are tagged rightly.
-    assert component_metrics(GOLD, found) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
+    assert component_metrics(GOLD, predicted) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
     assert component_metrics(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
     nothing = [["O"] * len(tags) for tags in GOLD]
     assert component_metrics(GOLD, nothing) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
     # A component ends with its passage, and where another begins.
-    whole, parts = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
-    assert component_metrics(whole, parts) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
+    exact, parts = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
+    assert component_metrics(exact, parts) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
     assert component_metrics([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]])["F1"] == 100.0
 
 
-def test_the_majority_is_of_each_form_and_of_all() -> None:
+def test_majority_baseline_per_form() -> None:
     words = [["Zoos", "zoos", "ZOOS", "1984"], ["zoos", "ants", "1066"]]
     majority = MajorityTagger(words, [["B-P", "O", "O", "I-P"], ["B-P", "I-P", "I-P"]])
     assert majority.most_frequent == "I-P"
